@@ -1,0 +1,31 @@
+# Two commands matter: `make demo` shows what bidibeam does, `make test` checks everything.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_DIR ?= runs/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test format clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup: $(VENV)/.ready  ## create .venv with the package in it, editable
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing bidibeam and its dependencies into $(VENV) (about two minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --progress-bar on --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup  ## prepare, train both directions, decode and score, on the default corpus
+	@$(BIN)/bidibeam demo --out $(DEMO_DIR)
+
+test: setup  ## every check: format, lint, types, import contracts, tests, coverage
+	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+format: setup  ## format and fix what can be fixed automatically
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+clean:  ## remove the environment and everything the demo wrote
+	rm -rf $(VENV) runs build dist

@@ -1,0 +1,57 @@
+"""Reading compressed text, and writing files so that a kill never leaves half of one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; when the block succeeds, it takes the place of `path` in one step.
+
+    If the block raises, or the process dies in it, `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` in one step."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to `path` as indented JSON, in one step."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """Open a plain, .gz or .xz file for reading bytes; the ending decides."""
+    if path.suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    return path.open("rb")
+
+
+def open_text(path: Path, *, encoding: str = "utf-8", errors: str = "strict") -> IO[str]:
+    """Open a plain, .gz or .xz file for reading text; the ending decides."""
+    return io.TextIOWrapper(open_binary(path), encoding=encoding, errors=errors, newline="\n")

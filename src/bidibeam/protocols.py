@@ -1,0 +1,148 @@
+"""The seams. Each is all that one part of the system knows of another; none has a base class.
+
+Data flows one way: text, ids, encoder, beams, scores, selection, reply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from torch import Tensor
+
+    from bidibeam.hypotheses import Beams, Hypothesis, NBest
+    from bidibeam.scores import Score
+
+State = TypeVar("State")
+
+
+class StepScorer(Protocol[State]):
+    """All a search knows of a model. The model owns its state; the search never looks inside.
+
+    A state holds rows, grouped by source: the same number of rows for every source, and all rows of a
+    source together. What depends on the source alone (encoder states, attention keys) belongs in the
+    state once per source, however many rows there are.
+    """
+
+    def start(self, sources: Tensor) -> State:
+        """Read the sources, (sources, length) padded ids; the state has one row for each."""
+        ...
+
+    def step(self, last_tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read one more token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
+
+        The logits need no normalisation: the search takes their log-sum-exp.
+        """
+        ...
+
+    def select(self, state: State, rows: Tensor) -> State:
+        """Repeat, reorder and drop rows.
+
+        Args:
+            state: The state to choose from.
+            rows: (sources, beams), indices of rows of `state`. Every line names rows of one source of
+                `state`, and sources keep their order; a source no line names has left the batch.
+        """
+        ...
+
+
+class SequenceScorer(Protocol):
+    """Log-probability of finished sequences under a model, computed without a search."""
+
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """Score each source's sequences (token ids in writing order, end token included where it has one)."""
+        ...
+
+
+class LengthPenalty(Protocol):
+    """How a log-probability becomes a score that is fair to long replies."""
+
+    def score(self, log_prob: Tensor, length: int) -> Tensor:
+        """The scores of hypotheses of one length, the end token counted in `length`."""
+        ...
+
+    def bound(self, log_prob: Tensor, length: int, max_length: int) -> Tensor:
+        """The best score that a hypothesis of `length` tokens can reach by ending within `max_length`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """What a stopping rule may look at after a step.
+
+    Attributes:
+        beam_size: B.
+        length: Tokens generated so far by every live hypothesis.
+        max_length: T, the most steps there will be.
+        finished: (sources,), how many hypotheses have ended so far.
+        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none yet.
+        live_log_probs: (sources, beams), log-probabilities of live hypotheses, -inf in empty slots.
+        penalty: The length penalty in force.
+    """
+
+    beam_size: int
+    length: int
+    max_length: int
+    finished: Tensor
+    kept_scores: Tensor
+    live_log_probs: Tensor
+    penalty: LengthPenalty
+
+
+class StoppingRule(Protocol):
+    """When a source's search is over, and how wide its live beam is until then."""
+
+    def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
+        """How many hypotheses each source goes on with, (sources,), given how many have ended."""
+        ...
+
+    def is_done(self, progress: SearchProgress) -> Tensor:
+        """Which sources need no further step, (sources,), boolean."""
+        ...
+
+
+class Similarity(Protocol):
+    """How alike hypotheses are, as a whole matrix; always higher is closer."""
+
+    def pairwise(
+        self, regular: Sequence[Hypothesis], reverse: Sequence[Hypothesis]
+    ) -> np.ndarray[tuple[int, int], Any]:
+        """Compare each of one list with each of the other: (regular, reverse)."""
+        ...
+
+
+class Selection(Protocol):
+    """A strategy: which of the hypotheses found is the answer. Pure; it needs no model."""
+
+    def rank(self, beams: Beams) -> NBest:
+        """The hypotheses that may answer, best first."""
+        ...
+
+
+class BeamGenerator(Protocol):
+    """Where hypotheses come from: a live model, or a file."""
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        """Fill in the hypotheses of each source, in order."""
+        ...
+
+
+class Metric(Protocol):
+    """A measure of a system's replies against references, both as tokens."""
+
+    def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
+        """Score the whole list at once."""
+        ...
+
+
+class CorpusReader(Protocol):
+    """A corpus, as conversations in file order."""
+
+    def read(self, source: Path | None) -> Iterator[Any]:
+        """Yield `bidibeam.data.conversations.Conversation`s from `source`, or from the corpus' own place."""
+        ...

@@ -1,0 +1,58 @@
+"""Names to implementations. A new one is a file and a line; other packages add theirs by entry point."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from bidibeam.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Factories by name, imported only when asked for.
+
+    Args:
+        kind: What the names stand for, as a message would say it ("stopping rule").
+        group: Entry-point group through which other packages add names.
+        locations: Name to "module:attribute".
+    """
+
+    def __init__(self, kind: str, *, group: str, locations: Mapping[str, str]) -> None:
+        self.kind = kind
+        self._group = group
+        self._locations = dict(locations)
+
+    def names(self) -> list[str]:
+        """Every name, ours in the order listed, then those of other packages."""
+        return [*self._locations, *sorted(set(self._plugins()) - set(self._locations))]
+
+    def get(self, name: str) -> Callable[..., T]:
+        """The factory behind a name.
+
+        Raises:
+            UnknownNameError: If nothing has that name; the message lists what does.
+        """
+        location = self._locations.get(name) or self._plugins().get(name)
+        if location is None:
+            raise UnknownNameError(self._miss(name))
+        module, _, attribute = location.partition(":")
+        return cast("Callable[..., T]", getattr(import_module(module), attribute))
+
+    def create(self, name: str, *args: Any, **options: Any) -> T:
+        """Build what a name stands for."""
+        return self.get(name)(*args, **options)
+
+    def _plugins(self) -> dict[str, str]:
+        return {point.name: point.value for point in entry_points(group=self._group)}
+
+    def _miss(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self.names(), n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"Unknown {self.kind} {name!r}.{hint} Choose one of: {', '.join(self.names())}."
