@@ -1,0 +1,1 @@
+"""Sources in and n-best lists in and out: the files through which other programs meet ours."""
