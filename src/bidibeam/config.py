@@ -1,0 +1,295 @@
+"""Settings in layers: defaults, a preset, a YAML file, `key=value` flags. Unknown keys fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.models.settings import ModelSettings
+from bidibeam.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+S = TypeVar("S")
+
+PLAIN_KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a string",
+    Path: "a path",
+    types.NoneType: "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """All that decides a training run, besides its data."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    """The shape of the network."""
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    """How it is trained."""
+
+
+def resolve(
+    *, preset: str | None = None, config: Path | None = None, overrides: Sequence[str] = ()
+) -> RunSettings:
+    """The settings of a run, each layer overruling the one before it.
+
+    Args:
+        preset: Name of a preset that comes with the package.
+        config: A YAML file with sections `model` and `training`.
+        overrides: Single settings, as `training.epochs=3`.
+
+    Raises:
+        SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
+        UnknownNameError: If there is no such preset.
+    """
+    layers = [load_preset(preset)] if preset is not None else []
+    if config is not None:
+        layers.append(load_yaml(config))
+    layers.extend(parse_override(override) for override in overrides)
+    return build(RunSettings, merge(*layers))
+
+
+def preset_names() -> list[str]:
+    """The presets that come with the package."""
+    return sorted(
+        path.name.removesuffix(".yaml") for path in _presets().iterdir() if path.name.endswith(".yaml")
+    )
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """A preset's settings, as a mapping."""
+    if name not in preset_names():
+        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {', '.join(preset_names())}.")
+    return _parse_sections((_presets() / f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}")
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """A settings file, as a mapping.
+
+    Raises:
+        SettingsError: If it cannot be read, is not YAML, or is not a mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"The settings file {path} is not UTF-8: byte {error.start + 1} is wrong."
+        ) from error
+    return _parse_sections(text, str(path))
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """`training.epochs=3` as the mapping that it stands for; the value is read as YAML."""
+    dotted, equals, raw = text.partition("=")
+    keys = dotted.strip().split(".")
+    if not equals or not all(keys):
+        raise SettingsError(
+            f"A setting is given as key=value, for example training.epochs=3; received {text!r}."
+        )
+    value = _parse_yaml(raw, f"The value of {dotted.strip()}")
+    for key in reversed(keys):
+        value = {key: value}
+    return dict(value)
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of all layers; of two that clash the later holds, and an empty section changes nothing."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            before = merged.get(key)
+            if isinstance(before, Mapping) and (value is None or isinstance(value, Mapping)):
+                merged[key] = merge(before, value or {})
+            else:
+                merged[key] = value
+    return merged
+
+
+def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
+    """A settings dataclass from plain values, each checked against its field's type.
+
+    Args:
+        cls: The dataclass; fields of dataclass type are sections.
+        mapping: Field names to values. What is left out keeps its default.
+        section: Where in the whole the mapping stands, for messages.
+
+    Raises:
+        SettingsError: If a key is unknown or missing, or a value is not of its field's type.
+    """
+    kinds = _kinds(cls)
+    for key in mapping:
+        if key not in kinds:
+            raise SettingsError(_unknown(_join(section, str(key)), list(_leaves(cls, section))))
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(cls):  # type: ignore[arg-type]
+        key, kind = _join(section, item.name), kinds[item.name]
+        is_section = dataclasses.is_dataclass(kind)
+        if item.name in mapping and not (is_section and mapping[item.name] is None):
+            values[item.name] = _convert(mapping[item.name], kind, key)
+        elif item.default is MISSING and item.default_factory is MISSING:
+            raise SettingsError(f"The setting {key} is missing; it must be {_describe(kind)}.")
+    return cls(**values)
+
+
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """The settings as plain JSON values, which `build` turns back into the same settings."""
+    return {item.name: _plain(getattr(settings, item.name)) for item in dataclasses.fields(settings)}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_mapping(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _convert(value: Any, kind: Any, key: str) -> Any:
+    """The value as `kind`, or a SettingsError that says what it should have been."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(value, Mapping):
+            return build(kind, value, section=key)
+    elif get_origin(kind) in (Union, types.UnionType):
+        for option in get_args(kind):
+            try:
+                return _convert(value, option, key)
+            except SettingsError:
+                continue
+    elif get_origin(kind) is Literal:
+        if any(value == choice and type(value) is type(choice) for choice in get_args(kind)):
+            return value
+    elif get_origin(kind) is tuple:
+        if isinstance(value, list | tuple):
+            return _convert_tuple(value, kind, key)
+    elif kind is float:
+        number = _as_float(value)
+        if number is not None:
+            return number
+    elif kind is Path:
+        if isinstance(value, str | Path):
+            return Path(value)
+    elif type(value) is kind:
+        return value
+    raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
+
+
+def _convert_tuple(values: Sequence[Any], kind: Any, key: str) -> tuple[Any, ...]:
+    options = get_args(kind)
+    if options[-1] is Ellipsis:
+        options = (options[0],) * len(values)
+    elif len(options) != len(values):
+        raise SettingsError(f"The setting {key} is {_show(list(values))}; it must be {_describe(kind)}.")
+    pairs = enumerate(zip(values, options, strict=True))
+    return tuple(_convert(value, option, f"{key}[{index}]") for index, (value, option) in pairs)
+
+
+def _as_float(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)  # YAML 1.1 reads 1e-3, which has no point, as a string
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _describe(kind: Any) -> str:
+    if dataclasses.is_dataclass(kind):
+        return "a section of settings"
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, options))}"
+    if get_origin(kind) is tuple:
+        if options[-1] is Ellipsis:
+            return f"a list, each item {_describe(options[0])}"
+        return f"a list of {len(options)}: {', '.join(map(_describe, options))}"
+    return " or ".join(map(_describe, options)) if options else PLAIN_KINDS[kind]
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _kinds(cls: Any) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
+
+
+def _join(section: str, key: str) -> str:
+    return f"{section}.{key}" if section else key
+
+
+def _leaves(cls: Any, section: str) -> Iterator[str]:
+    """Every setting's full name."""
+    for name, kind in _kinds(cls).items():
+        if dataclasses.is_dataclass(kind):
+            yield from _leaves(kind, _join(section, name))
+        else:
+            yield _join(section, name)
+
+
+def _unknown(key: str, valid: list[str]) -> str:
+    by_last = {name.rpartition(".")[2]: name for name in valid}
+    close = difflib.get_close_matches(key, valid, n=1) or [
+        by_last[last] for last in difflib.get_close_matches(key.rpartition(".")[2], by_last, n=1)
+    ]
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"Unknown setting {key}.{hint} Valid settings: {', '.join(valid)}."
+
+
+def _presets() -> Traversable:
+    return resources.files("bidibeam") / "presets"
+
+
+def _parse_sections(text: str, name: str) -> dict[str, Any]:
+    value = _parse_yaml(text, name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{name} holds {_show(value)}; settings are sections of key: value lines.")
+    return value
+
+
+def _parse_yaml(text: str, name: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_SectionLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SettingsError(f"{name}, line {line}: this is not YAML: {error.problem}.") from error
+    except (yaml.YAMLError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(f"{name} is not YAML: {reason}.") from error
+
+
+class _SectionLoader(yaml.SafeLoader):
+    """YAML as usual, but a section that is written twice is one section, not the second half of it."""
+
+    def section(self, node: yaml.MappingNode) -> dict[str, Any]:
+        self.flatten_mapping(node)
+        merged: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(self.construct_object(key_node, deep=True))
+            merged = merge(merged, {key: self.construct_object(value_node, deep=True)})
+        return merged
+
+
+_SectionLoader.add_constructor("tag:yaml.org,2002:map", _SectionLoader.section)

@@ -1,0 +1,298 @@
+"""Settings in layers, and what is said when one does not fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bidibeam import config
+from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.models.settings import ModelSettings
+from bidibeam.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A section."""
+
+    rate: float = 0.5
+    path: Path | None = None
+    mode: Literal["fast", "slow"] = "fast"
+
+
+@dataclass(frozen=True)
+class Outer:
+    """One field of each kind."""
+
+    count: int = 1
+    is_on: bool = False
+    name: str = "x"
+    names: tuple[str, ...] = ()
+    pair: tuple[int, float] = (1, 1.0)
+    inner: Inner = field(default_factory=Inner)
+
+
+@dataclass(frozen=True)
+class Needy:
+    """A field without a default."""
+
+    count: int
+
+
+outers = st.builds(
+    Outer,
+    count=st.integers(),
+    is_on=st.booleans(),
+    name=st.text(),
+    names=st.lists(st.text()).map(tuple),
+    pair=st.tuples(st.integers(), st.floats(allow_nan=False, allow_infinity=False)),
+    inner=st.builds(
+        Inner,
+        rate=st.floats(allow_nan=False, allow_infinity=False),
+        path=st.none() | st.just(Path("a/b")),
+        mode=st.sampled_from(["fast", "slow"]),
+    ),
+)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_any_layer_the_defaults_hold() -> None:
+    assert config.resolve() == config.RunSettings(ModelSettings(), TrainingSettings())
+
+
+def test_each_layer_overrules_the_one_before(tmp_path: Path) -> None:
+    path = write(tmp_path, "model: {encoder_size: 7, decoder_size: 7}\ntraining:\n")
+    demo = config.resolve(preset="demo")
+
+    resolved = config.resolve(
+        preset="demo", config=path, overrides=["model.decoder_size=9", "training.seed=3"]
+    )
+
+    assert resolved.model.encoder_size == 7
+    assert resolved.model.decoder_size == 9
+    assert resolved.model.embedding_size == demo.model.embedding_size != ModelSettings().embedding_size
+    assert resolved.training.seed == 3
+    assert resolved.training.epochs == demo.training.epochs
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_every_preset_resolves(name: str) -> None:
+    assert isinstance(config.resolve(preset=name), config.RunSettings)
+
+
+def test_the_paper_preset_is_the_papers_network() -> None:
+    paper = config.resolve(preset="paper")
+
+    assert (paper.model.embedding_size, paper.model.encoder_layers, paper.model.encoder_size) == (300, 2, 256)
+    assert (paper.model.decoder_size, paper.model.dropout) == (512, 0.1)
+    assert (paper.training.learning_rate, paper.training.weight_decay) == (1e-3, 1e-5)
+    assert (paper.training.gradient_norm, paper.training.regular_weight) == (5.0, 0.5)
+
+
+def test_an_unknown_preset_is_answered_with_the_list() -> None:
+    with pytest.raises(UnknownNameError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper\.$"):
+        config.resolve(preset="dmo")
+
+
+@given(outers)
+def test_settings_survive_json(settings: Outer) -> None:
+    mapping = json.loads(json.dumps(config.to_mapping(settings)))
+
+    assert config.build(Outer, mapping) == settings
+
+
+def test_run_settings_survive_json() -> None:
+    settings = config.resolve(preset="demo")
+
+    assert config.build(config.RunSettings, json.loads(json.dumps(config.to_mapping(settings)))) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("inner.rate=1e-3", 0.001),  # YAML 1.1 calls this a string
+        ("inner.rate=1E5", 1e5),
+        ("inner.rate=2", 2.0),
+        ("inner.rate=.5", 0.5),
+        ("inner.path=a b/c=d", Path("a b/c=d")),
+        ("inner.path=null", None),
+        ("inner.path=", None),
+        ("inner.mode=slow", "slow"),
+        ("count=-3", -3),
+        ("is_on=yes", True),
+        ("name='3'", "3"),
+        ("names=[a, b]", ("a", "b")),
+        ("names=[]", ()),
+        ("pair=[3, 4]", (3, 4.0)),
+        (" count = 3", 3),
+    ],
+)
+def test_a_flag_is_read_as_yaml(text: str, value: object) -> None:
+    built: Any = config.build(Outer, config.parse_override(text))
+    for key in text.partition("=")[0].strip().split("."):
+        built = getattr(built, key)
+
+    assert built == value
+    assert type(built) is type(value)
+
+
+@pytest.mark.parametrize("text", ["count", "=3", "inner.=3", ".count=3", ""])
+def test_a_flag_without_key_and_value_is_refused(text: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^A setting is given as key=value, for example training\.epochs=3; rec"
+    ):
+        config.parse_override(text)
+
+
+def test_a_flag_whose_value_is_not_yaml_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^The value of names, line 1: this is not YAML: expected ',' or ']'"
+    ):
+        config.parse_override("names=[a")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"count": "ten"}, 'The setting count is "ten"; it must be a whole number.'),
+        ({"count": True}, "The setting count is true; it must be a whole number."),
+        ({"count": 1.0}, "The setting count is 1.0; it must be a whole number."),
+        ({"count": None}, "The setting count is null; it must be a whole number."),
+        ({"is_on": 1}, "The setting is_on is 1; it must be true or false."),
+        ({"name": 3}, "The setting name is 3; it must be a string."),
+        ({"names": "a"}, 'The setting names is "a"; it must be a list, each item a string.'),
+        ({"names": ["a", 1]}, "The setting names[1] is 1; it must be a string."),
+        ({"pair": [1]}, "The setting pair is [1]; it must be a list of 2: a whole number, a finite number."),
+        ({"inner": 3}, "The setting inner is 3; it must be a section of settings."),
+        ({"inner": {"rate": "fast"}}, 'The setting inner.rate is "fast"; it must be a finite number.'),
+        ({"inner": {"rate": True}}, "The setting inner.rate is true; it must be a finite number."),
+        ({"inner": {"rate": float("nan")}}, "The setting inner.rate is NaN; it must be a finite number."),
+        ({"inner": {"rate": "inf"}}, 'The setting inner.rate is "inf"; it must be a finite number.'),
+        (
+            {"inner": {"rate": 10**400}},
+            f"The setting inner.rate is 1{'0' * 56}...; it must be a finite number.",
+        ),
+        ({"inner": {"path": 3}}, "The setting inner.path is 3; it must be a path or null."),
+        ({"inner": {"mode": "medium"}}, 'The setting inner.mode is "medium"; it must be one of fast, slow.'),
+        ({"count": {"x": 1}}, 'The setting count is {"x": 1}; it must be a whole number.'),
+    ],
+)
+def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        config.build(Outer, mapping)
+
+    assert str(caught.value) == message
+
+
+def test_a_missing_setting_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"^The setting count is missing; it must be a whole number\.$"):
+        config.build(Needy, {})
+
+
+@pytest.mark.parametrize(
+    ("mapping", "start"),
+    [
+        (
+            {"inner": {"rat": 1}},
+            "Unknown setting inner.rat. Did you mean inner.rate? Valid settings: inner.rate, ",
+        ),
+        ({"rate": 1}, "Unknown setting rate. Did you mean inner.rate? Valid settings: count, is_on, name, "),
+        ({"cuont": 1}, "Unknown setting cuont. Did you mean count? Valid settings: count, "),
+        ({"zzz": 1}, "Unknown setting zzz. Valid settings: count, is_on, name, names, pair, inner.rate, "),
+        ({"iner": {"rate": 1}}, "Unknown setting iner."),
+    ],
+)
+def test_an_unknown_key_is_answered_with_what_there_is(mapping: dict[str, Any], start: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        config.build(Outer, mapping)
+
+    assert str(caught.value).startswith(start)
+
+
+def test_a_setting_out_of_range_is_refused_by_its_own_dataclass() -> None:
+    with pytest.raises(SettingsError, match=r"^model\.dropout is 2\.0; it must lie in \[0, 1\)\.$"):
+        config.resolve(overrides=["model.dropout=2"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "model:\n", "model: {}\ntraining: null\n", "\ufeffmodel:\n"]
+)
+def test_empty_files_and_sections_change_nothing(tmp_path: Path, text: str) -> None:
+    demo = config.resolve(preset="demo")
+
+    assert config.resolve(preset="demo", config=write(tmp_path, text)) == demo
+
+
+def test_a_section_written_twice_is_one_section(tmp_path: Path) -> None:
+    path = write(tmp_path, "model: {encoder_size: 7, decoder_size: 7}\nmodel: {decoder_size: 8}\nmodel:\n")
+
+    assert config.load_yaml(path) == {"model": {"encoder_size": 7, "decoder_size": 8}}
+
+
+def test_yaml_anchors_work(tmp_path: Path) -> None:
+    path = write(tmp_path, "model: &size {a: 1, b: 2}\ntraining: {<<: *size, b: 3}\n")
+
+    assert config.load_yaml(path)["training"] == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model:\n  dropout: [1\n", "line 3: this is not YAML: expected ',' or ']', but got '<stream end>'."),
+        (
+            "model:\n\tdropout: 1\n",
+            "line 2: this is not YAML: found character '\\t' that cannot start any token.",
+        ),
+        ("- 1\n", "holds [1]; settings are sections of key: value lines."),
+        ("model: \x00\n", "is not YAML: unacceptable character #x0000"),
+        ("model: 2020-13-45\n", "is not YAML: month must be in 1..12."),
+        ("model: !!python/name:os.system\n", "line 1: this is not YAML: could not determine a constructor"),
+    ],
+)
+def test_a_file_that_is_not_settings_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+
+    with pytest.raises(SettingsError) as caught:
+        config.load_yaml(path)
+
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+
+
+def test_a_key_that_is_no_word_is_an_unknown_setting(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^Unknown setting \[1, 2\]\. Valid settings: model\."):
+        config.resolve(config=write(tmp_path, "[1, 2]: 3\n"))
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^The settings file .*none\.yaml cannot be read: No such file or dir"
+    ):
+        config.load_yaml(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(b"model: \xff\n")
+
+    with pytest.raises(SettingsError, match=r"run\.yaml is not UTF-8: byte 8 is wrong\.$"):
+        config.load_yaml(path)
+
+
+def test_settings_are_read_without_importing_torch() -> None:
+    code = "import sys, bidibeam.config as c; c.resolve(preset='demo'); sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
