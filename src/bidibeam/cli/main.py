@@ -1,0 +1,154 @@
+"""The `bidibeam` command: a table of commands, each imported only when it runs, and one door for errors."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from bidibeam._version import __version__
+from bidibeam.errors import BidibeamError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into data to train on."),
+    "train": ("bidibeam.cli.train:train", "Train a regular and a reverse decoder on prepared data."),
+    "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
+    "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
+    "info": ("bidibeam.cli.info:info", "Show what a run directory holds."),
+    "demo": ("bidibeam.cli.demo:demo", "Prepare, train, decode and score, on the default corpus."),
+}
+"""Name to where the command is, and the first line of its help."""
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+
+class LazyCommand(click.Command):
+    """Stands in for a command until it runs, so that help and completion import nothing."""
+
+    def __init__(self, name: str, location: str, short_help: str) -> None:
+        super().__init__(name, short_help=short_help)
+        self.location = location
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module, _, attribute = self.location.partition(":")
+        return cast("click.Command", getattr(import_module(module), attribute))
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Hand over to the real command: the context is its own."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class CommandGroup(click.Group):
+    """Commands in the order of their use; a name that is not one is answered with the nearest that is."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in the order of the table."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say what there is."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            close = difflib.get_close_matches(name, self.commands, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No command is called {name!r}.{hint} There are: {', '.join(self.commands)}.")
+        return super().resolve_command(ctx, args)
+
+
+@dataclass
+class Session:
+    """What the group's options say about the whole call."""
+
+    show_traceback: bool = False
+
+
+@click.group(
+    cls=CommandGroup,
+    commands={name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="bidibeam", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def bidibeam(ctx: click.Context, debug: bool) -> None:
+    """Answer from both ends: train, search and rerank response generators.
+
+    \b
+    bidibeam prepare chitchat --out data         # a corpus becomes data
+    bidibeam train data --out run --preset demo  # both directions learn
+    bidibeam decode run sources.txt              # a reply for each line
+    bidibeam chat run                            # or talk to it
+
+    Replies go to stdout; tables and progress go to stderr. Every command explains itself with --help.
+    """  # noqa: D301
+    ctx.ensure_object(Session).show_traceback = debug
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line; every exception that a user can do something about becomes one sentence."""
+    session = Session()
+    try:
+        status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        return _leave_pipe()
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:  # a bug: its traceback is what a report needs
+            raise
+        if session.show_traceback:
+            import traceback
+
+            traceback.print_exc()
+        click.echo(f"Error: {sentence}", err=True)
+        return 1
+    return status if isinstance(status, int) else 0
+
+
+def _sentence(error: Exception) -> str | None:
+    """What to tell a user who can mend it; None if nobody but us can."""
+    if isinstance(error, BidibeamError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
+        return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}." if error.strerror else str(error)
+    return None
+
+
+def _leave_pipe() -> int:
+    """The reader of our output has left: so do we, and what is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""The command line's front door: quick help, and one sentence for every error."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bidibeam import __version__
+from bidibeam.cli import main as front
+from bidibeam.errors import SettingsError
+
+EXISTING = [
+    name
+    for name, (location, _) in front.COMMANDS.items()
+    if importlib.util.find_spec(location.partition(":")[0])
+]
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names its own."""
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> type[Failure]:
+    """A command `fail` that raises whatever `Failure.error` is."""
+    monkeypatch.setitem(front.bidibeam.commands, "fail", click.Command("fail", callback=Failure.fail))
+    return Failure
+
+
+class Failure:
+    """What the command `fail` raises."""
+
+    error: BaseException
+
+    @classmethod
+    def fail(cls) -> NoReturn:
+        raise cls.error
+
+
+def in_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from bidibeam.cli.main import run; run(['--help'])\n"
+        "heavy = {'torch', 'numpy', 'tokenizers', 'rich', 'yaml', 'sacrebleu', 'accelerate', 'safetensors'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+
+    quickest = math.inf
+    for _ in range(4):  # the first compiles, and the machine may be busy
+        started = time.perf_counter()
+        finished = in_process(code)
+        quickest = min(quickest, time.perf_counter() - started)
+
+    assert finished.stderr == "[]\n"
+    assert "bidibeam prepare chitchat --out data" in finished.stdout
+    assert quickest < 0.5
+
+
+def test_help_walks_through_and_lists_every_command() -> None:
+    text = CliRunner().invoke(front.bidibeam, ["--help"]).output
+
+    walk = [line.split()[1] for line in text.splitlines() if line.startswith("  bidibeam ")]
+    assert walk == ["prepare", "train", "decode", "chat"]
+    for name, (_, short_help) in front.COMMANDS.items():
+        assert f"{name} {short_help}" in " ".join(text.split())
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", EXISTING)
+def test_the_table_repeats_the_first_line_of_the_commands_own_help(name: str) -> None:
+    location, short_help = front.COMMANDS[name]
+
+    command = front.LazyCommand(name, location, short_help).load()
+
+    assert command.name == name
+    assert (command.help or "").splitlines()[0] == short_help
+
+
+@pytest.mark.parametrize("name", EXISTING)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(front.bidibeam, [name, "--help"])
+
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: bidibeam {name} ")
+
+
+def test_a_command_is_imported_only_when_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greeting_command.py").write_text(
+        "import click\n@click.command()\n@click.argument('who')\ndef greet(who): click.echo('hello ' + who)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = front.LazyCommand("greet", "greeting_command:greet", "Greet.")
+    monkeypatch.setitem(front.bidibeam.commands, "greet", command)
+
+    listed = CliRunner().invoke(front.bidibeam, ["--help"])
+    assert "Greet." in listed.output
+    assert "greeting_command" not in sys.modules
+
+    assert CliRunner().invoke(front.bidibeam, ["greet", "you"]).output == "hello you\n"
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"bidibeam {__version__}\n"
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.run([]) == 2
+    assert "Commands:" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "trian",
+            "Error: No command is called 'trian'. Did you mean 'train'? There are: prepare, train, decode,",
+        ),
+        ("zzz", "Error: No command is called 'zzz'. There are: prepare, train, decode, chat, info, demo."),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_nearest(
+    name: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert front.run([name]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.run(["--nonsense"]) == 2
+    assert "--nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SettingsError("The setting x is 3; it must be 4."), "Error: The setting x is 3; it must be 4.\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/run/x"),
+            "Error: /run/x: No space left on device.\n",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied"), "Error: Permission denied.\n"),
+        (OSError("the tape is torn"), "Error: the tape is torn\n"),
+        (
+            MemoryError(),
+            "Error: There is not enough memory; a smaller batch, beam or vocabulary needs less.\n",
+        ),
+        (
+            OutOfMemoryError("CUDA"),
+            "Error: There is not enough memory; a smaller batch, beam or vocabulary needs less.\n",
+        ),
+    ],
+)
+def test_an_error_is_one_sentence(
+    error: Exception, message: str, failing: type[Failure], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.error = error
+
+    assert front.run(["fail"]) == 1
+    assert capsys.readouterr() == ("", message)
+
+
+def test_debug_shows_where_it_came_from(failing: type[Failure], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.error = SettingsError("wrong")
+
+    assert front.run(["--debug", "fail"]) == 1
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "raise cls.error" in err
+    assert err.endswith("\nError: wrong\n")
+
+
+def test_a_bug_keeps_its_traceback(failing: type[Failure]) -> None:
+    failing.error = ZeroDivisionError()
+
+    with pytest.raises(ZeroDivisionError):
+        front.run(["fail"])
+
+
+def test_an_interrupt_is_one_line_and_130(failing: type[Failure], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.error = KeyboardInterrupt()
+
+    assert front.run(["fail"]) == 130
+    assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+def test_an_exit_status_that_a_command_asks_for_is_kept(failing: type[Failure]) -> None:
+    failing.error = click.exceptions.Exit(3)
+
+    assert front.run(["fail"]) == 3
+
+
+@pytest.mark.parametrize("lines", [1, 100_000], ids=["at the last flush", "in the middle"])
+def test_a_reader_that_leaves_is_no_reason_to_complain(lines: int) -> None:
+    code = (
+        "import sys, click; from bidibeam.cli import main as front\n"
+        "@front.bidibeam.command()\n"
+        f"def flood(): sys.stdout.writelines('reply\\n' for _ in range({lines}))\n"
+        "front.main(['flood'])"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+def test_replies_are_utf8_whatever_the_terminal_claims() -> None:
+    code = (
+        "import click; from bidibeam.cli import main as front\n"
+        "@front.bidibeam.command()\n"
+        "def say(): click.echo('\\u00e9t\\u00e9 \\ud800')\n"
+        "front.main(['say'])"
+    )
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+
+    assert done.stdout == "été \\ud800\n".encode()
