@@ -36,7 +36,8 @@ class StepScorer(Protocol[State]):
     def step(self, last_tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Read one more token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
 
-        The logits need no normalisation: the search takes their log-sum-exp.
+        The logits need no normalisation: the search takes their log-sum-exp. It leaves them as they are
+        and reads them only until the next step, so a scorer may write each step's into the same memory.
         """
         ...
 
@@ -63,11 +64,11 @@ class LengthPenalty(Protocol):
     """How a log-probability becomes a score that is fair to long replies."""
 
     def score(self, log_prob: Tensor, length: int) -> Tensor:
-        """The scores of hypotheses of one length, the end token counted in `length`."""
+        """The scores of hypotheses with |Y| = `length`, in the shape of `log_prob`."""
         ...
 
-    def bound(self, log_prob: Tensor, length: int, max_length: int) -> Tensor:
-        """The best score that a hypothesis of `length` tokens can reach by ending within `max_length`."""
+    def bound(self, log_prob: Tensor, shortest: int, longest: int) -> Tensor:
+        """The best scores that they can still reach by ending with |Y| between `shortest` and `longest`."""
         ...
 
 
@@ -77,8 +78,8 @@ class SearchProgress:
 
     Attributes:
         beam_size: B.
-        length: Tokens generated so far by every live hypothesis.
-        max_length: T, the most steps there will be.
+        shortest: |Y| of a live hypothesis that ends as soon as it may.
+        longest: |Y| of a live hypothesis that ends at T, the last step.
         finished: (sources,), how many hypotheses have ended so far.
         kept_scores: (sources, B), the best finished scores, best first, -inf where there is none yet.
         live_log_probs: (sources, beams), log-probabilities of live hypotheses, -inf in empty slots.
@@ -86,8 +87,8 @@ class SearchProgress:
     """
 
     beam_size: int
-    length: int
-    max_length: int
+    shortest: int
+    longest: int
     finished: Tensor
     kept_scores: Tensor
     live_log_probs: Tensor
@@ -98,7 +99,10 @@ class StoppingRule(Protocol):
     """When a source's search is over, and how wide its live beam is until then."""
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
-        """How many hypotheses each source goes on with, (sources,), given how many have ended."""
+        """How many hypotheses each source goes on with, (sources,), given how many have ended.
+
+        At most `beam_size`, and never more than when fewer had ended.
+        """
         ...
 
     def is_done(self, progress: SearchProgress) -> Tensor:
@@ -140,8 +144,20 @@ class Metric(Protocol):
         ...
 
 
+class LineCount(Protocol):
+    """How many lines (or records) of a corpus were read, and how many of them could not be used."""
+
+    total: int
+    bad: int
+
+
 class CorpusReader(Protocol):
-    """A corpus, as conversations in file order."""
+    """A corpus, as conversations in file order; `lines` is complete once all have been read."""
+
+    @property
+    def lines(self) -> LineCount:
+        """The lines seen so far."""
+        ...
 
     def read(self, source: Path | None) -> Iterator[Any]:
         """Yield `bidibeam.data.conversations.Conversation`s from `source`, or from the corpus' own place."""
