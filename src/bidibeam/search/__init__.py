@@ -1,0 +1,1 @@
+"""Beam search over anything that can score the next token; it knows no network."""

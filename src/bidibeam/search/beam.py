@@ -1,0 +1,226 @@
+"""Beam search, batched over sources and beams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+
+from bidibeam.errors import SettingsError
+from bidibeam.protocols import SearchProgress, StepScorer
+from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
+from bidibeam.search.found import FoundSequence, Step, read_back
+from bidibeam.search.keys import PLACES
+from bidibeam.search.length import GNMTPenalty
+from bidibeam.search.reports import BROKEN, Reports, ScorerError
+from bidibeam.search.stopping import stopping_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from bidibeam.search.settings import SearchSettings, VocabularyRoles
+
+State = TypeVar("State")
+
+
+@torch.no_grad()
+def beam_search(
+    scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
+) -> list[list[FoundSequence]]:
+    """The best sequences for each source, best first, at most B each, all different.
+
+    A source's sequences do not depend on the other sources of the batch. Finished sequences come before those
+    cut off; equal scores rank by the step at which they ended, then by beam, then by token.
+
+    Cost per step: one `StepScorer.step` over the live hypotheses, and a few passes over its logits.
+
+    Args:
+        scorer: The model.
+        sources: (sources, length), padded ids as the scorer reads them, on the scorer's device.
+        settings: How to search.
+        roles: Which tokens start, end, and must not be written.
+
+    Raises:
+        ScorerError: If the model answers with something other than numbers, or in the wrong shape.
+        SettingsError: If a role's token is not in the model's vocabulary, or the beam is too large for it.
+    """
+    count = sources.shape[0]
+    if not count:
+        return []
+    rules = _Rules(settings, roles)
+    reports = Reports(sources.device)
+    steps: list[Step] = []
+    live = rules.first(count, sources.device)
+    state = scorer.start(sources)
+    width = settings.beam_size  # of the widest beam that will go on
+    for number in range(1, settings.max_length + 1):
+        beams = live.log_probs.shape[1]
+        logits, state = scorer.step(live.tokens.flatten(), state)  # (rows, vocabulary)
+        candidates = rules.candidates(logits, live, number, width)
+        live, ended = rules.advance(live, candidates, number, width)
+        steps.append(Step(live.sources, live.pointers, candidates.flat, ended))
+        widths = reports.exchange(number, live.sources, live.widths.masked_fill(candidates.is_broken, BROKEN))
+        if number == settings.max_length:
+            break
+        lines = list(range(len(live.sources)))  # those of the batch that go on
+        if widths is not None:
+            lines = [line for line in lines if widths[live.sources[line]]]
+            if not lines:
+                break
+            width = min(width, max(widths.values()))
+            live = live.narrowed(lines, width)
+        first_rows = torch.tensor(lines, device=sources.device).mul_(beams)  # (sources,)
+        state = scorer.select(state, live.parents + first_rows.unsqueeze(1))
+    reports.drain()
+    return read_back(steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty)
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The hypotheses that go on. An empty slot has log-probability -inf, and no slot after it is in use.
+
+    Attributes:
+        sources: The sources still searched, by their place in the whole batch.
+        log_probs: (sources, beams).
+        parents: (sources, beams), the slots they came from.
+        tokens: (sources, beams), what they wrote last.
+        pointers: (sources, beams), parent * vocabulary + token.
+        widths: (sources,), how many slots each source has, empty ones included; 0 where it is done.
+        finished: (sources,), how many hypotheses have ended.
+        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
+    """
+
+    sources: Sequence[int]
+    log_probs: Tensor
+    parents: Tensor
+    tokens: Tensor
+    pointers: Tensor
+    widths: Tensor
+    finished: Tensor
+    kept_scores: Tensor
+
+    def narrowed(self, lines: Sequence[int], width: int) -> _Live:
+        """The same for some of the sources and the first slots only."""
+        if len(lines) == len(self.sources) and width >= self.log_probs.shape[1]:
+            return self
+        index = torch.tensor(lines, device=self.log_probs.device)  # (sources left,)
+        tensors = (self.log_probs, self.parents, self.tokens, self.pointers)
+        return _Live(
+            [self.sources[line] for line in lines],
+            *(tensor[:, :width].index_select(0, index) for tensor in tensors),
+            *(tensor.index_select(0, index) for tensor in (self.widths, self.finished, self.kept_scores)),
+        )
+
+
+class _Rules:
+    """One step of the search, apart from the model."""
+
+    def __init__(self, settings: SearchSettings, roles: VocabularyRoles) -> None:
+        self.penalty = GNMTPenalty(settings.length_penalty)
+        self.vocabulary = 0  # known with the first logits
+        self._settings = settings
+        self._roles = roles
+        self._stopping = stopping_rule(settings.stopping)
+
+    def first(self, count: int, device: torch.device) -> _Live:
+        """One empty hypothesis a source, so that the first step does not write every sequence B times."""
+        zeros = torch.zeros(count, 1, dtype=torch.long, device=device)  # (sources, 1)
+        return _Live(
+            sources=range(count),
+            log_probs=zeros.float(),
+            parents=zeros,
+            tokens=zeros + self._roles.start,
+            pointers=zeros,
+            widths=zeros[:, 0] + 1,
+            finished=zeros[:, 0],
+            kept_scores=torch.full((count, self._settings.beam_size), -torch.inf, device=device),
+        )
+
+    def candidates(self, logits: Tensor, live: _Live, number: int, width: int) -> Candidates:
+        """The best continuations: enough that `width` remain if every live hypothesis could also end."""
+        sources, beams = live.log_probs.shape
+        if number == 1:
+            self._meet(logits, rows=sources * beams)
+        forbidden = self._late if number > self._settings.min_length else self._early
+        by_beam = logits.float().contiguous().view(sources, beams, -1)  # (sources, beams, vocabulary)
+        return best_candidates(by_beam, live.log_probs, width + beams, forbidden)
+
+    def advance(self, live: _Live, candidates: Candidates, number: int, width: int) -> tuple[_Live, Tensor]:
+        """End some hypotheses, go on with others.
+
+        An end token counts only if its candidate ranks within the live beam: with a constant beam there are
+        more candidates than that, and those after it are there only to take the place of ended ones.
+
+        Returns:
+            What goes on, and (sources, candidates), log-probabilities of those that ended, -inf elsewhere.
+        """
+        settings, beam_size = self._settings, self._settings.beam_size
+        log_probs, flat = candidates.log_probs, candidates.flat  # (sources, candidates)
+        all_parents = flat // self.vocabulary  # (sources, candidates)
+        all_tokens = flat - all_parents * self.vocabulary  # (sources, candidates)
+        is_end = all_tokens == self._roles.end  # (sources, candidates)
+        ranks = torch.arange(flat.shape[1], device=flat.device)  # (candidates,)
+        within = ranks < self._stopping.live_beams(beam_size, live.finished).unsqueeze(1)
+        ended = log_probs.where(is_end & within, -torch.inf)  # (sources, candidates)
+        finished = live.finished + (ended > -torch.inf).sum(1)  # (sources,)
+        scores = self.penalty.score(ended, settings.counted(number))  # (sources, candidates)
+        kept_scores = torch.cat((live.kept_scores, scores), dim=1).topk(beam_size).values  # (sources, B)
+
+        order = is_end.sort(dim=1, stable=True).indices[:, :width]  # (sources, beams), those that did not end
+        widths = self._stopping.live_beams(beam_size, finished)  # (sources,)
+        is_empty = (ranks[: order.shape[1]] >= widths.unsqueeze(1)) | is_end.gather(
+            1, order
+        )  # (sources, beams)
+        going_on = log_probs.gather(1, order).masked_fill(is_empty, -torch.inf)  # (sources, beams)
+        is_done = self._is_done(number, finished, kept_scores, going_on)  # (sources,)
+        return _Live(
+            sources=live.sources,
+            log_probs=going_on.masked_fill(is_done.unsqueeze(1), -torch.inf),
+            parents=all_parents.gather(1, order),
+            tokens=all_tokens.gather(1, order),
+            pointers=flat.gather(1, order),
+            widths=widths.masked_fill(is_done, 0),
+            finished=finished,
+            kept_scores=kept_scores,
+        ), ended
+
+    def _is_done(self, number: int, finished: Tensor, kept_scores: Tensor, log_probs: Tensor) -> Tensor:
+        """Where the rule says so, or nothing is left to go on with: (sources,)."""
+        settings = self._settings
+        longest = settings.counted(settings.max_length)
+        progress = SearchProgress(
+            beam_size=settings.beam_size,
+            shortest=min(settings.counted(max(number, settings.min_length) + 1), longest),
+            longest=longest,
+            finished=finished,
+            kept_scores=kept_scores,
+            live_log_probs=log_probs,
+            penalty=self.penalty,
+        )
+        return self._stopping.is_done(progress) | (log_probs[:, 0] == -torch.inf)
+
+    def _meet(self, logits: Tensor, *, rows: int) -> None:
+        """Check the first logits, and learn the vocabulary from them."""
+        if logits.dim() != 2 or logits.shape[0] != rows:
+            raise ScorerError(
+                f"The model's logits have shape {tuple(logits.shape)}, not ({rows}, vocabulary)."
+            )
+        roles, beam_size = self._roles, self._settings.beam_size
+        self.vocabulary = logits.shape[1]
+        highest = max(roles.start, roles.end, *roles.forbidden)
+        if highest >= self.vocabulary:
+            raise SettingsError(
+                f"Token {highest} is not in the model's vocabulary of {self.vocabulary} tokens."
+            )
+        if beam_size * self.vocabulary > PLACES:
+            raise SettingsError(
+                f"--beam-size {beam_size} is too large for a vocabulary of {self.vocabulary} tokens; "
+                f"use at most {PLACES // self.vocabulary}."
+            )
+        self._late = Forbidden(roles.forbidden, vocabulary=self.vocabulary, device=logits.device)
+        self._early = Forbidden(
+            {*roles.forbidden, roles.end}, vocabulary=self.vocabulary, device=logits.device
+        )
