@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADING = "bold cyan"
 QUIET = "dim"
-RECIPE_WIDTH = 50  # what 80 columns leave beside a name and a value
+RECIPE_WIDTH = 54  # what 80 columns leave, and a space at each bar
 
 
 @dataclass(frozen=True, slots=True)
