@@ -1,0 +1,108 @@
+"""Files: packed ones are read, and none is ever left half written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bidibeam import files
+
+
+def write_then_fail(path: Path) -> None:
+    with files.replacing(path) as partial:
+        partial.write_text("half of the new", encoding="utf-8")
+        raise RuntimeError
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "x.txt"
+
+    with files.replacing(path) as partial:
+        partial.write_text("new", encoding="utf-8")
+        assert not path.exists()
+
+    assert path.read_text(encoding="utf-8") == "new"
+    assert os.listdir(path.parent) == ["x.txt"]  # noqa: PTH208
+
+
+def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("old", encoding="utf-8")
+
+    with pytest.raises(RuntimeError):
+        write_then_fail(path)
+
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_stays_as_it_was_when_the_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("old", encoding="utf-8")
+    code = (
+        "import os, pathlib, signal, sys; from bidibeam import files\n"
+        "with files.replacing(pathlib.Path(sys.argv[1])) as partial:\n"
+        "    partial.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+
+    assert done.returncode == -9
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_nothing_written_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("old", encoding="utf-8")
+
+    with pytest.raises(FileNotFoundError), files.replacing(path):
+        pass
+
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_json_is_indented_readable_and_ends_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+
+    files.write_json(path, {"word": "été", "count": 3})
+
+    text = path.read_text(encoding="utf-8")
+    assert json.loads(text) == {"word": "été", "count": 3}
+    assert text == '{\n  "word": "été",\n  "count": 3\n}\n'
+
+
+CONTENT = "été\r\n\u2028a\rb\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [("x.txt", CONTENT), ("x.txt.gz", gzip.compress(CONTENT)), ("x.txt.xz", lzma.compress(CONTENT))],
+)
+def test_plain_and_packed_files_read_the_same(tmp_path: Path, name: str, packed: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(packed)
+
+    with files.open_binary(path) as binary:
+        assert binary.read() == CONTENT
+    with files.open_text(path) as text:
+        assert list(text) == ["été\r\n", "\u2028a\rb\n"]
+
+
+def test_another_encoding_and_its_errors_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"caf\xe9")
+
+    with files.open_text(path, encoding="latin-1") as text:
+        assert text.read() == "café"
+    with files.open_text(path, errors="replace") as text:
+        assert text.read() == "caf\ufffd"
+    with files.open_text(path) as text, pytest.raises(UnicodeDecodeError):
+        text.read()
