@@ -1,0 +1,25 @@
+"""Corpus readers: one file and one line here each; other packages add theirs by entry point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bidibeam.registry import Registry
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import CorpusReader
+
+CORPORA: Registry[CorpusReader] = Registry(
+    "corpus",
+    group="bidibeam.corpora",
+    locations={
+        "chitchat": "bidibeam.data.corpora.chitchat:ChitchatReader",
+        "cornell": "bidibeam.data.corpora.cornell:CornellReader",
+        "convokit": "bidibeam.data.corpora.convokit:ConvokitReader",
+        "swda": "bidibeam.data.corpora.swda:SwdaReader",
+        "jsonl": "bidibeam.data.corpora.jsonl:JsonlReader",
+        "tsv": "bidibeam.data.corpora.tsv:TsvReader",
+    },
+)
+
+__all__ = ["CORPORA"]

@@ -1,0 +1,74 @@
+"""The BYU chit-chat corpus, which installs with bidibeam as the package `chitchat-dataset`."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.data.conversations import Conversation, Utterance
+from bidibeam.data.corpora.lines import Line, LineErrors
+from bidibeam.errors import CorpusError
+from bidibeam.files import open_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE_NAME = "dataset.json"
+
+
+class ChitchatReader:
+    """Conversations between two people about anything; a turn is one or several messages.
+
+    The package's own `Dataset` leaves its file open and reads it in the locale's encoding, so this opens
+    the same file itself. "Lines" are turns here: the corpus is one JSON object.
+    """
+
+    def __init__(self) -> None:
+        self.lines = LineErrors()
+
+    def read(self, source: Path | None) -> Iterator[Conversation]:
+        """Yield conversations from `source`, a `dataset.json` or its folder, or from the package."""
+        path = _installed() if source is None else source / FILE_NAME if source.is_dir() else source
+        for identifier, conversation in _load(path).items():
+            yield Conversation(identifier, tuple(self._utterances(path, identifier, conversation)))
+        self.lines.check()
+
+    def _utterances(self, path: Path, identifier: str, conversation: Any) -> Iterator[Utterance]:
+        turns = conversation.get("messages") if isinstance(conversation, dict) else None
+        for number, turn in enumerate(turns if isinstance(turns, list) else [None], start=1):
+            self.lines.total += 1
+            try:
+                texts = [str(message["text"]) for message in turn]
+            except (TypeError, KeyError):
+                where = f"{path.name}, conversation {identifier}"
+                self.lines.reject(Line(where, number, json.dumps(turn)), "not a list of messages with a text")
+                continue
+            for text in texts:
+                yield Utterance("AB"[(number - 1) % 2], text)
+
+
+def _installed() -> Path:
+    package = find_spec("chitchat_dataset")
+    if package is None or package.origin is None:
+        raise CorpusError(
+            "The corpus 'chitchat' comes with the package chitchat-dataset, which is not installed: "
+            "pip install chitchat-dataset, or name a copy of its dataset.json by --source."
+        )
+    return Path(package.origin).parent / FILE_NAME
+
+
+def _load(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CorpusError(f"There is no {path}: the corpus 'chitchat' is read from a file {FILE_NAME}.")
+    try:
+        with open_text(path) as file:
+            conversations = json.load(file)
+    except (ValueError, EOFError, OSError) as error:
+        raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships ({error}).") from error
+    if not isinstance(conversations, dict):
+        raise CorpusError(
+            f"{path} is not the JSON that chitchat-dataset ships (not an object of conversations)."
+        )
+    return conversations

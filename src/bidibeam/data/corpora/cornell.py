@@ -1,0 +1,88 @@
+"""The Cornell Movie-Dialogs Corpus in its official text files."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from bidibeam.data.conversations import Conversation, Utterance
+from bidibeam.data.corpora.lines import LineErrors
+from bidibeam.data.corpora.sources import find, opened, required
+from bidibeam.errors import CorpusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bidibeam.data.corpora.sources import SourceFile
+
+LINES = "movie_lines.txt"
+CONVERSATIONS = "movie_conversations.txt"
+SEPARATOR = " +++$+++ "
+EXPECTED = f"the folder or zip that holds {LINES} and {CONVERSATIONS}, plain, .gz or .xz"
+
+MARKUP = re.compile(r"</?(?:u|i|b|pre)>", re.IGNORECASE)
+LINE_ID = re.compile(r"'([^']*)'")
+
+
+class CornellReader:
+    """Exchanges between film characters: Danescu-Niculescu-Mizil and Lee (2011).
+
+    A conversation is called by its first line's id. Emphasis tags go, HTML entities become characters. A
+    conversation that names a line that is not there counts as a bad line.
+    """
+
+    def __init__(self) -> None:
+        self.lines = LineErrors()
+
+    def read(self, source: Path | None) -> Iterator[Conversation]:
+        """Yield conversations from the folder or archive `source`."""
+        path = required(source, "cornell", EXPECTED)
+        with opened(path) as files:
+            spoken, listed = find(files, LINES), find(files, CONVERSATIONS)
+            if spoken is None or listed is None:
+                absent = " and ".join(
+                    name for name, file in [(LINES, spoken), (CONVERSATIONS, listed)] if file is None
+                )
+                raise CorpusError(f"{path} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}.")
+            yield from self._conversations(listed, self._utterances(spoken))
+        self.lines.check()
+
+    def _utterances(self, file: SourceFile) -> dict[str, Utterance]:
+        utterances: dict[str, Utterance] = {}
+        with file.open() as stream:
+            for line in self.lines.read(file.path, stream, _decode):
+                fields = line.text.split(SEPARATOR)
+                if len(fields) == 4 and line.text.endswith(SEPARATOR.rstrip()):
+                    fields = [*fields[:3], fields[3].removesuffix(SEPARATOR.rstrip()), ""]
+                if len(fields) != 5:
+                    self.lines.reject(line, f"{len(fields)} fields instead of 5")
+                    continue
+                utterances[fields[0].strip()] = Utterance(fields[1], html.unescape(MARKUP.sub("", fields[4])))
+        return utterances
+
+    def _conversations(self, file: SourceFile, utterances: dict[str, Utterance]) -> Iterator[Conversation]:
+        with file.open() as stream:
+            for line in self.lines.read(file.path, stream, _decode):
+                fields = line.text.split(SEPARATOR)
+                ids = LINE_ID.findall(fields[3]) if len(fields) == 4 else []
+                unknown = [identifier for identifier in ids if identifier not in utterances]
+                if len(fields) != 4:
+                    self.lines.reject(line, f"{len(fields)} fields instead of 4")
+                elif not ids:
+                    self.lines.reject(line, "no line ids in the last field")
+                elif unknown:
+                    self.lines.reject(line, f"{LINES} has no line {unknown[0]}")
+                else:
+                    yield Conversation(ids[0], tuple(utterances[identifier] for identifier in ids))
+
+
+def _decode(raw: bytes) -> str:
+    """The official files are Windows-1252 called latin-1; copies may be UTF-8, and rarely both fit."""
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return raw.decode("latin-1")

@@ -1,0 +1,119 @@
+"""The Switchboard Dialogue Act Corpus, in both forms it is passed around in."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING
+
+from bidibeam.data.conversations import Conversation, Utterance
+from bidibeam.data.corpora.lines import Line, LineErrors
+from bidibeam.data.corpora.sources import opened, required
+from bidibeam.errors import CorpusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from bidibeam.data.corpora.sources import SourceFile
+
+EXPECTED = (
+    "the folder, zip or tar of the CSV release (sw*.utt.csv) or of the text release (one .txt a conversation)"
+)
+COLUMNS = ("conversation_no", "act_tag", "caller", "text")
+CONTINUATION, NON_VERBAL = "+", "x"
+
+NUMBERED = re.compile(r"\d+\.txt")
+NOTES = re.compile(r"<<?[^<>]*>>?|\*\[\[.*?\]\]|\*\w+")  # <laughter>, <<faint>>, *[[typo]], *typo
+BRACES = re.compile(r"\{[A-Z]\s?|\}")  # {F uh, } keeps "uh,"
+REPAIRS = re.compile(
+    r"[\[\]()+#@^]|(?<!\w)-*/|-+/|(?<!\S)-+(?!\S)|/(?=\s|$)"
+)  # [ I, + I ] and the unit's end /
+SPACE_BEFORE = re.compile(r"\s+(?=[,.?!;:])")
+REPEATED_COMMA = re.compile(r",(?:\s*,)+|,\s*(?=[.?!])")
+
+
+class SwdaReader:
+    """Telephone conversations, annotated by dialogue act: Jurafsky et al. (1997).
+
+    The CSV release is read as the text release was made from it: annotation of disfluencies goes and the
+    words stay, non-verbal rows go, and a row that continues an interrupted utterance joins it.
+    """
+
+    def __init__(self) -> None:
+        self.lines = LineErrors()
+
+    def read(self, source: Path | None) -> Iterator[Conversation]:
+        """Yield conversations from the folder or archive `source`."""
+        path = required(source, "swda", EXPECTED)
+        with opened(path) as files:
+            tables = [file for file in files if file.name.endswith(".csv")]
+            texts = [file for file in files if file.name.endswith(".txt")]
+            texts = [file for file in texts if NUMBERED.fullmatch(file.name)] or texts
+            read = [self._from_table(file) for file in tables] or [self._from_text(file) for file in texts]
+            found = False
+            for conversations in read:
+                for conversation in conversations:
+                    found = True
+                    yield conversation
+            self.lines.check()
+            if not found:
+                raise CorpusError(f"{path} holds no conversation: the corpus 'swda' is read from {EXPECTED}.")
+
+    def _from_text(self, file: SourceFile) -> Iterator[Conversation]:
+        """One conversation from `speaker|text|act` lines."""
+        utterances = []
+        with file.open() as stream:
+            for line in self.lines.read(file.path, stream):
+                fields = line.text.split("|")
+                if len(fields) != 3:
+                    self.lines.reject(line, f"{len(fields)} fields instead of 3")
+                    continue
+                utterances.append(Utterance(fields[0].strip(), fields[1]))
+        if utterances:
+            yield Conversation(file.name.removesuffix(".txt"), tuple(utterances))
+
+    def _from_table(self, file: SourceFile) -> Iterator[Conversation]:
+        """The conversation of a CSV file; a file of other columns (the release has one) gives none."""
+        with file.open() as stream:
+            lines = self.lines.read(file.path, stream)
+            header = next(csv.reader(line.text for line in lines), [])
+            self.lines.total -= 1
+            if not set(COLUMNS) <= set(header):
+                return
+            rows = list(self._rows(file, header, lines))
+        spoken: list[Utterance] = []
+        last: dict[str, int] = {}
+        for _, act, caller, text in rows:
+            said = clean(text)
+            if act == NON_VERBAL:
+                continue
+            if act == CONTINUATION and caller in last:
+                begun = spoken[last[caller]]
+                spoken[last[caller]] = Utterance(caller, f"{begun.text} {said}")
+                continue
+            last[caller] = len(spoken)
+            spoken.append(Utterance(caller, said))
+        if spoken:
+            yield Conversation(rows[0][0], tuple(spoken))
+
+    def _rows(self, file: SourceFile, header: list[str], lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
+        places = [header.index(column) for column in COLUMNS]
+        for number, row in enumerate(csv.reader(line.text for line in lines), start=2):
+            if len(row) != len(header):
+                reason = f"{len(row)} fields instead of {len(header)}"
+                self.lines.reject(Line(file.path, number, ",".join(row)), reason)
+                continue
+            yield tuple(row[place] for place in places)
+
+
+def clean(text: str) -> str:
+    """What was said, without the annotation of how it was said.
+
+    >>> clean("{F Uh, } [ I, + I ] was -- <laughter> {D you know, } there. /")
+    'Uh, I, I was you know, there.'
+    """
+    for marks in (NOTES, BRACES, REPAIRS):
+        text = marks.sub(" ", text)
+    text = SPACE_BEFORE.sub("", " ".join(text.split()))
+    return REPEATED_COMMA.sub(lambda match: "," if match[0].count(",") > 1 else "", text).strip()
