@@ -1,0 +1,196 @@
+"""Text to token ids and back, on Hugging Face `tokenizers`; saved as one `tokenizer.json`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal, get_args
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from bidibeam.data import words as wording
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.files import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+Kind = Literal["word", "bpe"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+PADDING, UNKNOWN, START, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+PAD_ID, UNKNOWN_ID, START_ID, END_ID = range(len(SPECIAL_TOKENS))
+BYTES = 256
+LONGEST_PIECE = 32  # in bytes; a subword longer than this is an accident of the corpus
+
+
+class Tokenizer:
+    """Turns text into ids of a fixed vocabulary, and tokens into text that reads naturally.
+
+    `word` knows the commonest words, lower-cased, and calls any other `<unk>`. `bpe` builds words from
+    byte-level pieces, keeps case and knows no unknown. Build one by `train` or `load`.
+
+    The special tokens have ids but cannot be written: "</s>" in a text is punctuation and a letter.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer, kind: Kind) -> None:
+        self._backend = backend
+        self._words = wording.normalizer(lowercase=True), wording.splitter()
+        self.kind: Kind = kind
+        self.pad_id, self.unknown_id, self.start_id, self.end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
+        self.vocabulary_size: int = backend.get_vocab_size()
+
+    @classmethod
+    def train(cls, texts: Iterable[str], *, kind: Kind, vocabulary_size: int) -> Tokenizer:
+        """Choose a vocabulary of at most `vocabulary_size` tokens, the four special ones included.
+
+        Words are chosen by frequency, and alphabetically where that is equal: the order of `texts` does not
+        matter.
+
+        Raises:
+            SettingsError: If the kind is unknown or the vocabulary too small for it.
+        """
+        check(kind, vocabulary_size)
+        known = vocabulary_size - len(SPECIAL_TOKENS)
+        specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+        backend = _backend(kind)
+        well_formed = (_well_formed(text) for text in texts)
+        if kind == "word":
+            trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
+            backend.train_from_iterator(well_formed, trainer)
+            vocabulary = specials | _after_specials(backend.get_vocab())
+            backend.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+        else:
+            pieces = trainers.BpeTrainer(
+                vocab_size=known,
+                show_progress=False,
+                special_tokens=[],
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                max_token_length=LONGEST_PIECE,
+            )
+            backend.train_from_iterator(well_formed, pieces)
+            merges = [tuple(merge) for merge in json.loads(backend.to_str())["model"]["merges"]]
+            backend.model = models.BPE(specials | _after_specials(backend.get_vocab()), merges)
+        return cls(backend, kind)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without start or end."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, on all cores."""
+        encodings = self._backend.encode_batch_fast(
+            [_well_formed(text) for text in texts], add_special_tokens=False
+        )
+        return [encoding.ids for encoding in encodings]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The tokens that ids stand for.
+
+        Raises:
+            IndexError: If an id is outside the vocabulary.
+        """
+        found: list[str] = []
+        for index in ids:
+            token = self._backend.id_to_token(int(index))
+            if token is None:
+                raise IndexError(
+                    f"The id {index} is outside the vocabulary of {self.vocabulary_size} tokens."
+                )
+            found.append(token)
+        return found
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token, if the vocabulary holds it."""
+        index: int | None = self._backend.token_to_id(token)
+        return index
+
+    def text(self, tokens: Sequence[str]) -> str:
+        """Tokens as a person would write them.
+
+        For the kind `word`, `words(text(tokens)) == tokens` holds for whatever `words` gives: where the
+        natural spelling would read as other words, they are spaced apart. It cannot hold for `<unk>`, for
+        runs of full stops (one ellipsis) and for runs of hyphens (a dash), none of which `words` gives.
+        """
+        if self.kind == "bpe":
+            decoded: str = self._backend.decoder.decode(list(tokens))
+            return " ".join(decoded.split())
+        natural = wording.join(tokens)
+        return natural if self.words(natural) == list(tokens) else wording.join_apart(tokens)
+
+    def words(self, text: str) -> list[str]:
+        """The words of any text, lower-cased, whether the vocabulary holds them or not; for either kind."""
+        normalizer, splitter = self._words
+        normalized = normalizer.normalize_str(_well_formed(text))
+        return [word for word, _ in splitter.pre_tokenize_str(normalized)]
+
+    def to_json(self) -> str:
+        """What `save` writes."""
+        written: str = self._backend.to_str(pretty=True)
+        return written
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer to a file, in one step."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read a tokenizer that `save` wrote.
+
+        Raises:
+            RunError: If the file is missing, damaged or not one of ours.
+        """
+        try:
+            written = path.read_text(encoding="utf-8")
+            model = json.loads(written)["model"]["type"]
+            backend = tokenizers.Tokenizer.from_str(written)
+        except FileNotFoundError:
+            raise RunError(f"{path} is missing: the directory is incomplete, so write it again.") from None
+        except Exception as error:  # the Rust side raises plain Exception
+            raise RunError(f"{path} is damaged ({error}): write the directory again.") from error
+        kinds: dict[str, Kind] = {"WordLevel": "word", "BPE": "bpe"}
+        specials = tuple(backend.id_to_token(index) for index in range(len(SPECIAL_TOKENS)))
+        if model not in kinds or specials != SPECIAL_TOKENS:
+            raise RunError(
+                f"{path} is not a tokenizer of bidibeam's: its model is {model} and its first tokens are "
+                f"{specials}, where {SPECIAL_TOKENS} are expected."
+            )
+        return cls(backend, kinds[model])
+
+
+def check(kind: str, vocabulary_size: int) -> None:
+    """Refuse a kind of tokenizer that does not exist, or a vocabulary that cannot hold one.
+
+    Raises:
+        SettingsError: If so.
+    """
+    if kind not in KINDS:
+        raise SettingsError(f"tokenizer is {kind!r}; choose one of: {', '.join(KINDS)}.")
+    least = len(SPECIAL_TOKENS) + (BYTES if kind == "bpe" else 1)
+    if vocabulary_size < least:
+        raise SettingsError(
+            f"vocabulary_size is {vocabulary_size}; the tokenizer {kind!r} needs at least {least}."
+        )
+
+
+def _backend(kind: str) -> tokenizers.Tokenizer:
+    if kind == "word":
+        backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+        backend.normalizer = wording.normalizer(lowercase=True)
+        backend.pre_tokenizer = wording.splitter()
+    else:
+        backend = tokenizers.Tokenizer(models.BPE())
+        backend.normalizer = wording.normalizer(lowercase=False)
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def _after_specials(vocabulary: dict[str, int]) -> dict[str, int]:
+    return {token: index + len(SPECIAL_TOKENS) for token, index in vocabulary.items()}
+
+
+def _well_formed(text: str) -> str:
+    """The text without lone surrogates, which are not text and which Rust refuses."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
