@@ -1,0 +1,292 @@
+"""A corpus to prepared data: read, pair, split, tokenise, filter, count, write."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import numpy as np
+from safetensors.numpy import save
+
+from bidibeam._version import __version__
+from bidibeam.data.conversations import PAIRINGS, Pair
+from bidibeam.data.corpora import CORPORA
+from bidibeam.data.encoding import EncodedPairs, encode_pairs
+from bidibeam.data.prepared import (
+    COLUMNS,
+    FILES,
+    FORMAT_VERSION,
+    HELD_OUT,
+    INFO,
+    PAIRS,
+    STATISTICS,
+    TOKENIZER,
+    PreparedData,
+)
+from bidibeam.data.splits import SPLITS, assign, in_order
+from bidibeam.data.statistics import describe
+from bidibeam.data.tokenization import Kind, Tokenizer, check
+from bidibeam.errors import CorpusError, SettingsError
+from bidibeam.files import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bidibeam.data.prepared import Array
+
+T = TypeVar("T")
+SPLIT_KEYS = ("conversation", "pair")
+REPORT_EVERY = 1000
+
+
+@dataclass(frozen=True)
+class PrepareSettings:
+    """How a corpus becomes pairs of token ids; everything but where it lies and where the result goes."""
+
+    corpus: str = "chitchat"
+    """The reader: a name in the registry of corpora."""
+    pairs: str = "turns"
+    """What a pair is made of: "turns" (all that a speaker says in a row) or "utterances"."""
+    split_by: str = "conversation"
+    """What goes to one split as a whole: a "conversation", or only a "pair"."""
+    seed: int = 0
+    """Chooses another split of the same corpus, and other conversations when there is a limit."""
+    max_source_length: int = 50
+    """The longest source kept, in tokens."""
+    max_response_length: int = 20
+    """The longest response kept, in tokens, the end token not counted."""
+    tokenizer: str = "word"
+    """"word" (lower-cased, the commonest words) or "bpe" (byte-level pieces)."""
+    vocabulary_size: int = 20_000
+    """The most tokens the vocabulary has, the four special ones counted."""
+    limit: int | None = None
+    """Prepare only so many conversations, chosen by hash; all of them when None."""
+
+    def __post_init__(self) -> None:
+        CORPORA.get(self.corpus)
+        for name, value, choices in (
+            ("pairs", self.pairs, tuple(PAIRINGS)),
+            ("split_by", self.split_by, SPLIT_KEYS),
+        ):
+            if value not in choices:
+                raise SettingsError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
+        for name, least in (("max_source_length", 1), ("max_response_length", 1), ("limit", 3), ("seed", 0)):
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise SettingsError(f"{name} is {number}; it must be at least {least}.")
+        check(self.tokenizer, self.vocabulary_size)
+
+
+class Progress(Protocol):
+    """Is told how far a stage has come; `total` is None while nobody knows."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Show it."""
+        ...
+
+
+def prepare(
+    settings: PrepareSettings,
+    source: Path | None,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PreparedData:
+    """Write a corpus to a directory as prepared data, and open it.
+
+    The result depends on the conversations and the settings, not on the order of the corpus. Prepared data
+    that is there already is replaced; other files in the directory are never touched.
+
+    Args:
+        settings: How.
+        source: Where the corpus lies; None for one that has a place of its own.
+        out: The directory to make.
+        overwrite: Write into a directory that holds other things, too.
+        progress: Called now and then.
+
+    Raises:
+        CorpusError: If the corpus is missing or malformed, or a split would have no pairs.
+        SettingsError: If `out` holds something else.
+    """
+    _refuse(out, overwrite=overwrite)
+    report = progress or _silent
+    pairs, lines = _read(settings, source, report)
+    splits = _assign(pairs, settings)
+    training = [pair for pair, split in zip(pairs, splits, strict=True) if split == "train"]
+    report("learning the vocabulary", 0, None)
+    tokenizer = Tokenizer.train(
+        _reported("learning the vocabulary", _texts(training), report),
+        kind=cast("Kind", settings.tokenizer),
+        vocabulary_size=settings.vocabulary_size,
+    )
+    encoded = encode_pairs(
+        pairs,
+        splits,
+        tokenizer,
+        max_source_length=settings.max_source_length,
+        max_response_length=settings.max_response_length,
+        progress=lambda done, total: report("encoding", done, total),
+    )
+    report("writing", 0, None)
+    statistics = {"lines": lines, **_describe(encoded, tokenizer)}
+    with _directory(out) as folder:
+        _write(folder, settings, tokenizer, encoded, statistics)
+        _write_held_out(folder, pairs, encoded)
+    report("writing", 1, 1)
+    return PreparedData.open(out)
+
+
+def _describe(encoded: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The statistics of pairs, if every split has some."""
+    for name in SPLITS:
+        if not np.any(encoded.within(name) & (encoded.reasons == 0)):
+            drops = ", ".join(f"{reason} {count:,}" for reason, count in encoded.drops(name).items() if count)
+            raise CorpusError(
+                f"No pair is left in the {name} split (dropped: {drops or 'none'}): raise the length limits, "
+                "take more conversations, or split by pair."
+            )
+    return describe(encoded, tokenizer)
+
+
+def _read(
+    settings: PrepareSettings, source: Path | None, report: Progress
+) -> tuple[list[Pair], dict[str, int]]:
+    reader = CORPORA.create(settings.corpus)
+    conversations = _reported("reading", reader.read(source), report)
+    pairing = PAIRINGS[settings.pairs]
+    pairs = [
+        pair for said in in_order(conversations, settings.seed, settings.limit) for pair in pairing(said)
+    ]
+    if not pairs:
+        raise CorpusError(
+            f"The corpus {settings.corpus!r} gave no pairs: no conversation has two {settings.pairs}. "
+            "Is this the right source?"
+        )
+    return pairs, {"total": reader.lines.total, "bad": reader.lines.bad}
+
+
+def _assign(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:
+    if settings.split_by == "conversation":
+        keys = [pair.conversation_id for pair in pairs]
+    else:
+        keys = [f"{pair.conversation_id}\0{pair.source}\0{pair.response}" for pair in pairs]
+    chosen = assign(keys, settings.seed)
+    return [chosen[key] for key in keys]
+
+
+def _texts(pairs: Iterable[Pair]) -> Iterator[str]:
+    """The texts of pairs, a turn that is both a response and the next source only once."""
+    previous: tuple[str, int] | None = None
+    for pair in pairs:
+        if previous != (pair.conversation_id, pair.index - 1):
+            yield pair.source
+        yield pair.response
+        previous = pair.conversation_id, pair.index
+
+
+def _write(
+    folder: Path,
+    settings: PrepareSettings,
+    tokenizer: Tokenizer,
+    encoded: EncodedPairs,
+    statistics: dict[str, Any],
+) -> None:
+    arrays = _arrays(encoded, tokenizer.vocabulary_size)
+    fingerprint = hashlib.blake2b(tokenizer.to_json().encode(), digest_size=16)
+    for name in sorted(arrays):
+        fingerprint.update(name.encode() + arrays[name].tobytes())
+    (folder / PAIRS).write_bytes(save(arrays))
+    tokenizer.save(folder / TOKENIZER)
+    write_json(folder / STATISTICS, statistics)
+    info = {
+        "format_version": FORMAT_VERSION,
+        "bidibeam_version": __version__,
+        "corpus": settings.corpus,
+        "settings": asdict(settings),
+        "fingerprint": fingerprint.hexdigest(),
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "pairs": statistics["pairs"],
+        "tokens": len(arrays["tokens"]),
+    }
+    write_json(folder / INFO, info)
+
+
+def _arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
+    """The pairs kept, and only the texts they need."""
+    kept = encoded.reasons == 0
+    needed = np.zeros(len(encoded.lengths), bool)
+    needed[encoded.sources[kept]] = needed[encoded.responses[kept]] = True
+    lengths = np.where(needed, encoded.lengths, 0)
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    dtype = np.uint16 if vocabulary_size <= 2**16 else np.int32
+    arrays: dict[str, Array] = {"tokens": encoded.tokens[np.repeat(needed, encoded.lengths)].astype(dtype)}
+    for name in SPLITS:
+        chosen = kept & encoded.within(name)
+        sources, responses = encoded.sources[chosen], encoded.responses[chosen]
+        columns = (starts[sources], lengths[sources], starts[responses], lengths[responses])
+        for column, values in zip(COLUMNS, columns, strict=True):
+            arrays[f"{name}.{column}"] = values.astype(np.int64)
+    return arrays
+
+
+def _write_held_out(folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs) -> None:
+    seen: Counter[str] = Counter()
+    files = {name: (folder / file).open("w", encoding="utf-8") for name, file in HELD_OUT.items()}
+    for pair, split, reason in zip(pairs, encoded.splits.tolist(), encoded.reasons.tolist(), strict=True):
+        number = seen[pair.conversation_id]
+        seen[pair.conversation_id] += 1
+        if reason == 0 and SPLITS[split] in files:
+            example = {
+                "id": f"{pair.conversation_id}:{number}",
+                "source": pair.source,
+                "reference": pair.response,
+            }
+            files[SPLITS[split]].write(json.dumps(example, ensure_ascii=False) + "\n")
+    for file in files.values():
+        file.close()
+
+
+def _refuse(out: Path, *, overwrite: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
+    if out.is_dir() and not overwrite and not (out / INFO).is_file() and any(out.iterdir()):
+        raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass --overwrite.")
+
+
+@contextmanager
+def _directory(out: Path) -> Iterator[Path]:
+    """A folder to write in, which becomes `out` when the block succeeds; until then `out` stays as it is."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    partial.mkdir()
+    try:
+        yield partial
+        if out.is_dir():
+            (out / INFO).unlink(missing_ok=True)
+            for name in FILES:
+                (partial / name).replace(out / name)
+        else:
+            partial.replace(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _reported(stage: str, items: Iterable[T], report: Progress) -> Iterator[T]:
+    done = 0
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done % REPORT_EVERY == 0:
+            report(stage, done, None)
+    report(stage, done, done)
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """Show nothing."""

@@ -1,0 +1,187 @@
+"""Prepared data on disk: token ids that are mapped into memory, a tokenizer, and what is known about them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bidibeam.data.splits import SPLITS
+from bidibeam.data.tokenization import Tokenizer
+from bidibeam.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORMAT_VERSION = 1
+PAIRS, TOKENIZER, INFO, STATISTICS = "pairs.safetensors", "tokenizer.json", "data.json", "stats.json"
+HELD_OUT = {"validation": "validation.jsonl", "test": "test.jsonl"}
+FILES = (PAIRS, TOKENIZER, STATISTICS, *HELD_OUT.values(), INFO)
+"""All files of prepared data; the last is written last, so a directory that has it has them all."""
+
+COLUMNS = ("source_start", "source_length", "response_start", "response_length")
+DTYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PairArrays:
+    """The pairs of a split, as places in one array of tokens.
+
+    Pair `i` has the source `tokens[source_start[i] : source_start[i] + source_length[i]]`, and so for its
+    response. Neither has start or end tokens. Texts that occur in several pairs are stored once.
+
+    Attributes:
+        tokens: (tokens,), token ids; uint16, or int32 where the vocabulary needs it.
+        source_start: (pairs,), int64, as the other three.
+        source_length: (pairs,), at least 1.
+        response_start: (pairs,).
+        response_length: (pairs,), at least 1.
+    """
+
+    tokens: Array
+    source_start: Array
+    source_length: Array
+    response_start: Array
+    response_length: Array
+
+    def __len__(self) -> int:
+        return len(self.source_start)
+
+
+class PreparedData:
+    """What `bidibeam prepare` wrote. Use `PreparedData.open`.
+
+    Attributes:
+        path: The directory.
+        info: Format version, bidibeam version, settings, fingerprint and counts, from `data.json`.
+        tokenizer: The tokenizer that made the ids.
+    """
+
+    def __init__(
+        self, path: Path, info: dict[str, Any], tokenizer: Tokenizer, arrays: dict[str, Array]
+    ) -> None:
+        self.path = path
+        self.info = info
+        self.tokenizer = tokenizer
+        self._arrays = arrays
+
+    @classmethod
+    def open(cls, path: Path) -> PreparedData:
+        """Open a directory of prepared data; token ids stay on disk until they are used.
+
+        Raises:
+            RunError: If the directory or a file in it is missing, damaged or of another version.
+        """
+        if not path.is_dir():
+            raise RunError(
+                f"There is no directory {path}: make it with `bidibeam prepare CORPUS --out {path}`."
+            )
+        for name in FILES:
+            if not (path / name).is_file():
+                raise RunError(
+                    f"{path} holds no {name}: it is not prepared data, or not all of it. {_again(path)}"
+                )
+        info = _json(path / INFO)
+        version = info.get("format_version")
+        if version != FORMAT_VERSION:
+            raise RunError(
+                f"{path} is in format {version}, written by bidibeam {info.get('bidibeam_version')}; this "
+                f"version reads format {FORMAT_VERSION}. {_again(path)}"
+            )
+        data = cls(path, info, Tokenizer.load(path / TOKENIZER), _mapped(path / PAIRS))
+        data._check()
+        return data
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tokens, the pairs and the tokenizer: equal exactly if training sees the same."""
+        return str(self.info["fingerprint"])
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What `stats.json` holds."""
+        return _json(self.path / STATISTICS)
+
+    def split(self, name: str) -> PairArrays:
+        """The pairs of "train", "validation" or "test".
+
+        Raises:
+            KeyError: If there is no such split.
+        """
+        return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
+
+    def examples(self, name: str) -> Iterator[dict[str, str]]:
+        """The texts of a held-out split as {"id", "source", "reference"}, in the order of its pairs."""
+        with (self.path / HELD_OUT[name]).open(encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    def _check(self) -> None:
+        """Refuse arrays that do not belong together, as after a copy that went wrong."""
+        names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
+        if set(self._arrays) != names or "fingerprint" not in self.info:
+            raise RunError(
+                f"{self.path} is damaged: {PAIRS} and {INFO} do not belong together. {_again(self.path)}"
+            )
+        for name in SPLITS:
+            pairs = self.split(name)
+            counted = self.info.get("pairs", {}).get(name)
+            ends = [pairs.source_start + pairs.source_length, pairs.response_start + pairs.response_length]
+            if len(pairs) != counted or max(end.max() for end in ends) > len(pairs.tokens):
+                raise RunError(
+                    f"{self.path / PAIRS} is damaged: its {name} split does not fit {INFO}. "
+                    f"{_again(self.path)}"
+                )
+
+
+def _again(path: Path) -> str:
+    return f"Prepare it again: `bidibeam prepare CORPUS --out {path}`."
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}). {_again(path.parent)}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged (not a JSON object). {_again(path.parent)}")
+    return value
+
+
+def _mapped(path: Path) -> dict[str, Array]:
+    """The tensors of a safetensors file as memory maps: nothing is read but the header."""
+    try:
+        return _map_tensors(path)
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise RunError(f"{path} is damaged ({error}). {_again(path.parent)}") from error
+
+
+def _map_tensors(path: Path) -> dict[str, Array]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        (header_length,) = struct.unpack("<Q", file.read(8))
+        if header_length > size:
+            raise ValueError("its header is cut off")
+        header = json.loads(file.read(header_length))
+    header.pop("__metadata__", None)
+    begin = 8 + header_length
+    expected = begin + max(tensor["data_offsets"][1] for tensor in header.values())
+    if size != expected:
+        raise ValueError(f"{size} bytes instead of {expected}")
+    return {
+        name: np.memmap(
+            path,
+            dtype=DTYPES[tensor["dtype"]],
+            mode="r",
+            offset=begin + tensor["data_offsets"][0],
+            shape=tuple(tensor["shape"]),
+        )
+        for name, tensor in header.items()
+    }
