@@ -1,0 +1,133 @@
+"""`bidibeam prepare`: a corpus to prepared data."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from bidibeam.data.prepare import Progress
+
+
+@click.command()
+@click.argument("corpus", default="chitchat")
+@click.option(
+    "--source", type=click.Path(path_type=Path), help="File, folder or archive to read the corpus from."
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory to write.")
+@click.option(
+    "--pairs",
+    type=click.Choice(["turns", "utterances"]),
+    default="turns",
+    show_default=True,
+    help="Pair turns (all that a speaker says in a row) or single utterances.",
+)
+@click.option(
+    "--split-by",
+    type=click.Choice(["conversation", "pair"]),
+    default="conversation",
+    show_default=True,
+    help="What goes to train (97 %), validation (1 %) or test (2 %) as a whole.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives another split.")
+@click.option(
+    "--max-source-length", type=int, default=50, show_default=True, help="In tokens; longer are dropped."
+)
+@click.option(
+    "--max-response-length", type=int, default=20, show_default=True, help="In tokens; longer are dropped."
+)
+@click.option(
+    "--tokenizer",
+    type=click.Choice(["word", "bpe"]),
+    default="word",
+    show_default=True,
+    help="Lower-cased words, or byte-level pieces that keep case.",
+)
+@click.option(
+    "--vocabulary-size", type=int, default=20_000, show_default=True, help="Four special tokens included."
+)
+@click.option("--limit", type=int, help="Take only so many conversations, always the same.")
+@click.option("--overwrite", is_flag=True, help="Write into a directory that holds other files, too.")
+def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **options: Any) -> None:
+    r"""Turn a corpus into pairs of token ids that training reads.
+
+    CORPUS is chitchat (the default, installed with bidibeam), cornell, convokit, swda, jsonl or tsv; all but
+    the first need --source. Your own dialogues are best written as JSON lines:
+
+    \b
+      {"messages": [{"role": "ann", "content": "Tea?"}, {"role": "bob", "content": "Please."}]}
+      {"source": "Tea?", "response": "Please."}
+
+    \b
+    Examples:
+      bidibeam prepare chitchat --out data/chitchat
+      bidibeam prepare cornell --source cornell_movie_dialogs_corpus.zip --out data/cornell
+      bidibeam prepare jsonl --source dialogues.jsonl.gz --out data/mine --tokenizer bpe
+
+    Pairs that are empty or too long are dropped and counted. The directory then holds pairs.safetensors,
+    tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl.
+    """
+    from bidibeam.cli.console import console
+    from bidibeam.data.prepare import PrepareSettings
+    from bidibeam.data.prepare import prepare as prepare_corpus
+
+    settings = PrepareSettings(corpus=corpus, **options)
+    with _shown() as progress:
+        data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
+    console.print(_summary(data.statistics))
+    console.print(f"Wrote {out}. Next: bidibeam train {out} --out RUN", markup=False)
+
+
+@contextmanager
+def _shown() -> Iterator[Progress]:
+    """A line on the terminal for each stage, with how far it is."""
+    from bidibeam.cli.console import progress
+
+    with progress() as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield show
+
+
+def _summary(statistics: dict[str, Any]) -> Table:
+    """Pairs, drops and coverage by split, then lengths and bad lines."""
+    from rich.table import Table
+
+    splits = list(statistics["pairs"])
+    table = Table(title="Prepared pairs", caption=_caption(statistics), caption_justify="left")
+    table.add_column("")
+    for split in splits:
+        table.add_column(split, justify="right")
+    table.add_row("pairs kept", *(f"{statistics['pairs'][split]:,}" for split in splits))
+    for reason in statistics["dropped"][splits[0]]:
+        counts = (f"{statistics['dropped'][split][reason]:,}" for split in splits)
+        table.add_row(f"dropped: {reason.replace('_', ' ')}", *counts)
+    for side in ("source", "response"):
+        shares = (f"{100 * statistics['coverage'][split][side]:.2f} %" for split in splits)
+        table.add_row(f"{side} words in vocabulary", *shares)
+    return table
+
+
+def _caption(statistics: dict[str, Any]) -> str:
+    lines = statistics["lines"]
+    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed."]
+    for moment in ("before_limits", "after_limits"):
+        for side in ("source", "response"):
+            lengths = statistics["lengths"][moment][side]
+            described.append(
+                f"{side.capitalize()} length {moment.replace('_', ' ')}: mean {lengths['mean']}, "
+                f"median {lengths['p50']}, 95 % {lengths['p95']}, longest {lengths['max']:,}."
+            )
+    return "\n".join(described)
