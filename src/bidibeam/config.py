@@ -86,7 +86,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         SettingsError: If it cannot be read, is not YAML, or is not a mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"The settings file {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

@@ -26,6 +26,7 @@ class Inner:
     rate: float = 0.5
     path: Path | None = None
     mode: Literal["fast", "slow"] = "fast"
+    level: Literal[1, 2] = 1
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ def test_a_flag_whose_value_is_not_yaml_is_refused() -> None:
         ),
         ({"inner": {"path": 3}}, "The setting inner.path is 3; it must be a path or null."),
         ({"inner": {"mode": "medium"}}, 'The setting inner.mode is "medium"; it must be one of fast, slow.'),
+        ({"inner": {"level": True}}, "The setting inner.level is true; it must be one of 1, 2."),
         ({"count": {"x": 1}}, 'The setting count is {"x": 1}; it must be a whole number.'),
     ],
 )
@@ -234,6 +236,10 @@ def test_empty_files_and_sections_change_nothing(tmp_path: Path, text: str) -> N
     demo = config.resolve(preset="demo")
 
     assert config.resolve(preset="demo", config=write(tmp_path, text)) == demo
+
+
+def test_an_empty_section_is_a_section_of_defaults() -> None:
+    assert config.build(Outer, {"inner": None}) == Outer()
 
 
 def test_a_section_written_twice_is_one_section(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into data to train on."),
+    "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into pairs of token ids that training reads."),
     "train": ("bidibeam.cli.train:train", "Train a regular and a reverse decoder on prepared data."),
     "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),

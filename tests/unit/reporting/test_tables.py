@@ -64,6 +64,8 @@ def test_every_metric_shows_its_value_and_its_whole_recipe() -> None:
         assert any(line.split()[0] == score.name for line in lines)
     assert "|tok:none|" in together
     assert str(scores[-1].signature) in together
+    for name, value in scores[0].signature.facts:
+        assert any(f"{name}:{value}" in line for line in lines)
 
 
 def test_samples_show_source_reference_and_reply() -> None:
