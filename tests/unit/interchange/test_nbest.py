@@ -112,6 +112,14 @@ def test_a_number_that_is_not_finite_is_never_written(field: str, value: float) 
         nbest.to_json(beams)
 
 
+def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
+    line = nbest.to_json(Beams("7", "\udc80"))
+
+    assert "\\udc80" in line
+    assert line.isascii()
+    assert nbest.from_json(line).source == "\udc80"
+
+
 def test_reading_streams() -> None:
     lines = iter([json.dumps(LINE), "broken"])
     beams = nbest.read(io.BytesIO("\n".join(lines).encode()))
