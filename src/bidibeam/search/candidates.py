@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bidibeam.search.keys import keys, places_of, values_of
+from bidibeam.search.keys import keys, log_probs_of, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ CPU_CHUNK = 1 << 18
 
 DEVICE_CHUNK = 1 << 28
 """Logits worked on at once elsewhere: a bound on the memory needed."""
+
+_LOWEST = torch.finfo(torch.float32).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ def best_candidates(logits: Tensor, log_probs: Tensor, count: int, forbidden: Fo
     chosen.masked_fill_(is_forbidden, -torch.inf)
 
     ranked = keys(chosen, flat).view(sources, -1)  # (sources, chosen * 64)
-    ranked = ranked.topk(min(count, beams * vocabulary)).values  # (sources, candidates)
-    return Candidates(values_of(ranked), places_of(ranked), log_sums.isnan().any(1))
+    ranked = ranked.topk(min(count, beams * vocabulary), largest=False).values  # (sources, candidates)
+    return Candidates(log_probs_of(ranked), places_of(ranked), log_sums.isnan().any(1))
 
 
 def log_sum_exps(logits: Tensor) -> Tensor:
-    """The log-sum-exp of each row of (rows, vocabulary): (rows,). 0 where every logit is -inf.
+    """The log-sum-exp of each row of (rows, vocabulary): (rows,). Finite even if all logits are -inf.
 
     A row's result does not depend on the other rows, to the last bit.
     """
@@ -127,33 +129,35 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
     blocks = _block_count(vocabulary)
     maxima = rows.new_empty(count, blocks)
-    log_sums = rows.new_empty(count)
+    sums = rows.new_empty(count, blocks)
+    tops = rows.new_empty(count, 1)
     chunk = max(1, (CPU_CHUNK if rows.device.type == "cpu" else DEVICE_CHUNK) // vocabulary)
     scratch = rows.new_zeros(min(chunk, count), blocks * BLOCK)  # the padding stays 0
     for first in range(0, count, chunk):
-        part = rows[first : first + chunk]  # (chunk, vocabulary)
-        best = maxima[first : first + chunk]  # (chunk, blocks)
-        torch.amax(part[:, : whole * BLOCK].view(part.shape[0], whole, BLOCK), -1, out=best[:, :whole])
+        here = slice(first, min(first + chunk, count))
+        part, best = rows[here], maxima[here]  # (chunk, vocabulary), (chunk, blocks)
+        whole_blocks = part[:, : whole * BLOCK].view(len(part), whole, BLOCK)
+        torch.amax(whole_blocks, -1, out=best[:, :whole])
         if whole < blocks:
             best[:, whole] = part[:, whole * BLOCK :].amax(-1)
-        top = best.amax(1, keepdim=True)  # (chunk, 1)
-        top.masked_fill_(top == -torch.inf, 0.0)  # a row of -inf must not become NaN
-        exponentials = scratch[: part.shape[0]]  # (chunk, padded vocabulary)
+        # The clamp keeps a row of -inf from becoming NaN.
+        top = torch.amax(best, 1, keepdim=True, out=tops[here]).clamp_(min=_LOWEST)  # (chunk, 1)
+        exponentials = scratch[: len(part)]  # (chunk, padded vocabulary)
         torch.sub(part, top, out=exponentials[:, :vocabulary]).exp_()
-        # Summed block by block: torch splits one long row among threads, but not many short ones, so the
-        # sum of a row would depend on how many rows there are. The largest term is 1, unless there is none.
-        sums = exponentials.view(-1, blocks, BLOCK).sum(-1).sum(-1).clamp_(min=1.0)  # (chunk,)
-        torch.add(top.squeeze(1), sums.log_(), out=log_sums[first : first + chunk])
+        torch.sum(exponentials.view(-1, blocks, BLOCK), -1, out=sums[here])
+    # Summed block by block: torch splits one long row among threads, but not many short ones, and then a
+    # row's sum would depend on how many rows there are. The largest term is 1, unless there is none.
+    total = sums.sum(1).clamp_(min=1.0)  # (rows,)
+    log_sums = tops.squeeze(1).add_(total.log_())  # (rows,)
     return maxima, log_sums
 
 
 def _best_blocks(maxima: Tensor, log_sums: Tensor, log_probs: Tensor, count: int) -> Tensor:
     """Those that hold the `count` best tokens of each source, as beam * blocks + block: (sources, chosen)."""
-    best = (
-        (maxima - log_sums.unsqueeze(-1)).add_(log_probs.unsqueeze(-1)).flatten(1)
-    )  # (sources, beams * blocks)
+    best = maxima - log_sums.unsqueeze(-1)  # (sources, beams, blocks)
+    best = best.add_(log_probs.unsqueeze(-1)).flatten(1)  # (sources, beams * blocks)
     places = torch.arange(best.shape[1], device=best.device)  # (beams * blocks,)
-    chosen = keys(best, places).topk(min(count, best.shape[1]), sorted=False).values
+    chosen = keys(best, places).topk(min(count, best.shape[1]), largest=False, sorted=False).values
     return places_of(chosen)  # (sources, chosen)
 
 
