@@ -26,8 +26,8 @@ def position(key: str, seed: int) -> float:
 def assign(keys: Iterable[str], seed: int) -> dict[str, str]:
     """Which split each key belongs to: 97 % train, 1 % validation, 2 % test.
 
-    Adding or reordering keys moves no other key, with one exception: where there are so few keys that
-    validation or test would be empty, the last keys of the training split fill them.
+    Adding or reordering keys moves no other key, with one exception: where there are so few keys that a
+    split would be empty, the first key is for training and the last ones for validation and test.
 
     Raises:
         CorpusError: If there are fewer than three keys, so that some split would be empty.
@@ -39,12 +39,10 @@ def assign(keys: Iterable[str], seed: int) -> dict[str, str]:
             "(or split by pair)."
         )
     splits = {key: _split_at(place) for key, place in positions.items()}
-    for needed in ("test", "validation"):
-        if needed not in splits.values():
-            donors = [key for key, split in splits.items() if split == "train"] or list(splits)
-            splits[max(donors, key=lambda key: (positions[key], key))] = needed
-    if "train" not in splits.values():
-        splits[min(splits, key=lambda key: (positions[key], key))] = "train"
+    ranked = sorted(splits, key=lambda key: (positions[key], key))
+    splits[ranked[0]], splits[ranked[-1]] = "train", "test"
+    if "validation" not in splits.values():
+        splits[ranked[-2]] = "validation"
     return splits
 
 

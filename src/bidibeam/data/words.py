@@ -45,7 +45,7 @@ INVISIBLE = "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe
 REPLACEMENTS = [
     ("[\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`]", "'"),
     ("''|[\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\u301d\u301e]", '"'),
-    (r"\u2026|\.(?:\s*\.)+", "..."),
+    (r"[.\u2026](?:\s*[.\u2026])+|\u2026", "..."),
     ("[\u2010\u2011\u2212]", "-"),
     ("[-\u2013\u2014\u2015]{2,}|[\u2013\u2014\u2015]|(?<=\\s)-(?=\\s)", "--"),
 ]
@@ -100,7 +100,7 @@ def join_apart(words: Sequence[str]) -> str:
     pieces: list[str] = []
     for index, word in enumerate(words):
         previous = words[index - 1] if index else ""
-        before_that = words[index - 2] if index > 1 else "-"
+        before_that = words[index - 2] if index > 1 else ""
         if word == "-":
             touches = not previous.startswith("-")
         else:  # a hyphen that could not touch what stands before it touches this

@@ -25,9 +25,9 @@ CONTINUATION, NON_VERBAL = "+", "x"
 
 NUMBERED = re.compile(r"\d+\.txt")
 NOTES = re.compile(r"<<?[^<>]*>>?|\*\[\[.*?\]\]|\*\w+")  # <laughter>, <<faint>>, *[[typo]], *typo
-BRACES = re.compile(r"\{[A-Z]\s?|\}")  # {F uh, } keeps "uh,"
+OPENED = re.compile(r"\{[A-Z]\s*")  # {F uh, } keeps "uh,"
 REPAIRS = re.compile(
-    r"[\[\]()+#@^]|(?<!\w)-*/|-+/|(?<!\S)-+(?!\S)|/(?=\s|$)"
+    r"[\[\]()}+#@^]|(?<!\w)-*/|-+/|(?<!\S)-+(?!\S)|/(?=\s|$)"
 )  # [ I, + I ] and the unit's end /
 SPACE_BEFORE = re.compile(r"\s+(?=[,.?!;:])")
 REPEATED_COMMA = re.compile(r",(?:\s*,)+|,\s*(?=[.?!])")
@@ -113,7 +113,6 @@ def clean(text: str) -> str:
     >>> clean("{F Uh, } [ I, + I ] was -- <laughter> {D you know, } there. /")
     'Uh, I, I was you know, there.'
     """
-    for marks in (NOTES, BRACES, REPAIRS):
-        text = marks.sub(" ", text)
+    text = REPAIRS.sub(" ", OPENED.sub("", NOTES.sub(" ", text)))
     text = SPACE_BEFORE.sub("", " ".join(text.split()))
     return REPEATED_COMMA.sub(lambda match: "," if match[0].count(",") > 1 else "", text).strip()
