@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=int, help="Take only so many conversations, always the same.")
 @click.option("--overwrite", is_flag=True, help="Write into a directory that holds other files, too.")
 def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **options: Any) -> None:
-    r"""Turn a corpus into pairs of token ids that training reads.
+    """Turn a corpus into pairs of token ids that training reads.
 
     CORPUS is chitchat (the default, installed with bidibeam), cornell, convokit, swda, jsonl or tsv; all but
     the first need --source. Your own dialogues are best written as JSON lines:
@@ -73,7 +73,7 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
 
     Pairs that are empty or too long are dropped and counted. The directory then holds pairs.safetensors,
     tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl.
-    """
+    """  # noqa: D301 (click reads the backspace as "do not rewrap")
     from bidibeam.cli.console import console
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus
