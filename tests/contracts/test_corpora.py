@@ -1,0 +1,131 @@
+"""What holds for every corpus reader; one that is registered is tested by being registered."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from bidibeam.data.conversations import Conversation, turn_pairs, utterance_pairs
+from bidibeam.data.corpora import CORPORA
+from bidibeam.errors import CorpusError
+
+SAID = ["Tea?", "Yes, please.", "Here."]
+BAD = {"name": "bad line", "text": "not|what\u00e9ver was +++$+++ expected"}
+
+
+def chitchat(folder: Path, bad: int) -> Path:
+    turns: list[object] = [[{"text": text}] for text in SAID]
+    return _write(folder / "dataset.json", json.dumps({"c": {"messages": turns + [BAD["text"]] * bad}}))
+
+
+def cornell(folder: Path, bad: int) -> Path:
+    lines = [f"L{i} +++$+++ u{i % 2} +++$+++ m0 +++$+++ A +++$+++ {text}" for i, text in enumerate(SAID)]
+    _write(folder / "movie_conversations.txt", "u0 +++$+++ u1 +++$+++ m0 +++$+++ ['L0', 'L1', 'L2']")
+    _write(folder / "movie_lines.txt", "\n".join(lines + [BAD["text"]] * bad))
+    return folder
+
+
+def convokit(folder: Path, bad: int) -> Path:
+    lines = [
+        json.dumps({"id": i, "root": 0, "speaker": i % 2, "reply-to": i - 1 if i else None, "text": text})
+        for i, text in enumerate(SAID)
+    ]
+    return _write(folder / "utterances.jsonl", "\n".join(lines + [BAD["text"]] * bad))
+
+
+def swda(folder: Path, bad: int) -> Path:
+    lines = [f"{'AB'[i % 2]}|{text}|sd" for i, text in enumerate(SAID)]
+    return _write(folder / "2005.txt", "\n".join(lines + [BAD["text"]] * bad))
+
+
+def jsonl(folder: Path, bad: int) -> Path:
+    line = json.dumps({"messages": [{"role": str(i % 2), "content": text} for i, text in enumerate(SAID)]})
+    return _write(folder / "c.jsonl", "\n".join([line] + [BAD["text"]] * bad))
+
+
+def tsv(folder: Path, bad: int) -> Path:
+    lines = ["Tea?\tYes, please.\tc", "Yes, please.\tHere.\tc"]
+    return _write(folder / "c.tsv", "\n".join(lines + [BAD["text"]] * bad))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+WRITERS: dict[str, Callable[[Path, int], Path]] = {
+    writer.__name__: writer for writer in (chitchat, cornell, convokit, swda, jsonl, tsv)
+}
+EVERY = pytest.mark.parametrize("name", CORPORA.names())
+
+
+@EVERY
+def test_a_small_dialogue_is_read(name: str, tmp_path: Path) -> None:
+    reader = CORPORA.create(name)
+
+    pairs = [pair for said in reader.read(WRITERS[name](tmp_path, 0)) for pair in turn_pairs(said)]
+
+    assert [(pair.source, pair.response) for pair in pairs] == list(pairwise(SAID))
+    assert len({pair.conversation_id for pair in pairs}) == 1
+    assert reader.lines.total > 0
+    assert reader.lines.bad == 0
+
+
+@EVERY
+def test_malformed_lines_are_counted_and_stop_it(name: str, tmp_path: Path) -> None:
+    reader = CORPORA.create(name)
+
+    with pytest.raises(
+        CorpusError, match=r"^2 of \d+ lines \([\d.]+ %\) are malformed; 1 % may be\. The first is"
+    ):
+        list(reader.read(WRITERS[name](tmp_path, 2)))
+
+    assert reader.lines.bad == 2
+
+
+@EVERY
+def test_a_source_that_is_not_there_says_what_was_looked_for(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=rf"^There is no .*nowhere: the corpus '{name}' is read from "):
+        list(CORPORA.create(name).read(tmp_path / "nowhere"))
+
+
+def real(name: str, path: str) -> list[Conversation]:
+    root = os.environ.get("BIDIBEAM_TEST_DATA")
+    if not root:
+        pytest.skip("BIDIBEAM_TEST_DATA does not name a folder that holds the real corpora")
+    if not (Path(root) / path).exists():
+        pytest.skip(f"BIDIBEAM_TEST_DATA holds no {path}")
+    return list(CORPORA.create(name).read(Path(root) / path))
+
+
+@pytest.mark.corpus
+def test_real_cornell() -> None:
+    conversations = real("cornell", "cornell")
+
+    pairs = [pair for said in conversations for pair in turn_pairs(said)]
+    assert len(conversations) == 90_049
+    assert len(pairs) == 213_077
+    assert sum(1 for pair in pairs if pair.source and pair.response) == 212_808
+
+
+@pytest.mark.corpus
+def test_real_swda() -> None:
+    conversations = real("swda", "swda/swda_text.tar.xz")
+
+    assert len(conversations) == 1_155
+    assert sum(1 for said in conversations for _ in turn_pairs(said)) == 98_914
+    assert sum(1 for said in conversations for _ in utterance_pairs(said)) == 199_740 - 1_155
+
+
+def test_installed_chitchat() -> None:
+    conversations = list(CORPORA.create("chitchat").read(None))
+
+    pairs = [pair for said in conversations for pair in turn_pairs(said)]
+    assert len(conversations) == 7_168
+    assert len(pairs) == 131_569
+    assert sum(1 for pair in pairs if pair.source and pair.response) == 131_548

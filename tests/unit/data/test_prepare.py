@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bidibeam.data.conversations import Pair
+from bidibeam.data.encoding import REASONS
+from bidibeam.data.prepare import PrepareSettings, _texts, prepare
+from bidibeam.data.prepared import FILES, PreparedData
+from bidibeam.errors import CorpusError, SettingsError, UnknownNameError
+
+WORDS = ["tea", "coffee", "please", "no", "yes", "why", "not", "here", "there", "now"]
+
+
+def corpus(
+    path: Path, *, count: int = 300, extra: list[list[str]] | None = None, shuffle: int | None = None
+) -> Path:
+    """Conversations of six turns, each a few words that follow from its number."""
+    conversations = []
+    for number in range(count):
+        chosen = random.Random(number)
+        conversations.append(
+            [" ".join(chosen.choices(WORDS, k=chosen.randint(1, 6))).capitalize() + "." for _ in range(6)]
+        )
+    lines = [
+        json.dumps({"messages": [{"role": "ab"[i % 2], "content": text} for i, text in enumerate(turns)]})
+        for turns in [*conversations, *(extra or [])]
+    ]
+    if shuffle is not None:
+        random.Random(shuffle).shuffle(lines)
+    path.write_text("\n".join(lines))
+    return path
+
+
+def settings(**changes: Any) -> PrepareSettings:
+    return PrepareSettings(**{"corpus": "jsonl", **changes})
+
+
+def pair_texts(data: PreparedData, split: str) -> list[tuple[str, str]]:
+    pairs = data.split(split)
+    read = []
+    for i in range(len(pairs)):
+        source = pairs.tokens[pairs.source_start[i] : pairs.source_start[i] + pairs.source_length[i]]
+        response = pairs.tokens[pairs.response_start[i] : pairs.response_start[i] + pairs.response_length[i]]
+        read.append(
+            tuple(data.tokenizer.text(data.tokenizer.tokens(ids.tolist())) for ids in (source, response))
+        )
+    return read  # type: ignore[return-value]
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(FILES)
+    assert sum(len(data.split(name)) for name in ("train", "validation", "test")) == 300 * 5
+    for name in ("validation", "test"):
+        examples = list(data.examples(name))
+        texts = [(example["source"].lower(), example["reference"].lower()) for example in examples]
+        assert pair_texts(data, name) == texts
+        assert len({example["id"] for example in examples}) == len(examples)
+    assert data.info["pairs"] == {name: len(data.split(name)) for name in ("train", "validation", "test")}
+    assert data.info["settings"]["max_response_length"] == 20
+    assert list((tmp_path).glob(".*")) == []
+
+
+def test_pieces_work_too(tmp_path: Path) -> None:
+    data = prepare(
+        settings(tokenizer="bpe", vocabulary_size=300), corpus(tmp_path / "c.jsonl"), tmp_path / "out"
+    )
+
+    texts = [(example["source"], example["reference"]) for example in data.examples("test")]
+    assert pair_texts(data, "test") == texts
+
+
+def test_no_conversation_straddles_two_splits(tmp_path: Path) -> None:
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+
+    validation, test = (
+        {example["id"].split(":")[0] for example in data.examples(n)}
+        for n in data.info["pairs"]
+        if n != "train"
+    )
+    assert validation.isdisjoint(test)
+    assert len(data.split("test")) == 5 * len(test)
+
+
+def test_split_by_pair(tmp_path: Path) -> None:
+    data = prepare(settings(split_by="pair"), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+
+    conversations = {example["id"].split(":")[0] for example in data.examples("test")}
+    assert len(conversations) > len(data.split("test")) / 2
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "bpe"])
+def test_the_order_of_the_corpus_changes_nothing(tokenizer: str, tmp_path: Path) -> None:
+    chosen = settings(tokenizer=tokenizer, vocabulary_size=300)
+    one = prepare(chosen, corpus(tmp_path / "a.jsonl"), tmp_path / "one")
+    other = prepare(chosen, corpus(tmp_path / "b.jsonl", shuffle=1), tmp_path / "other")
+
+    assert one.fingerprint == other.fingerprint
+    for name in FILES:
+        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+
+
+def test_another_seed_is_another_split(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+
+    one, other = (prepare(settings(seed=seed), source, tmp_path / str(seed)) for seed in (0, 1))
+
+    assert one.fingerprint != other.fingerprint
+
+
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
+    long = "tea " * 60
+    extra = [
+        ["", "Yes."],
+        ["Yes.", " \u200b "],
+        [long, "Yes."],
+        ["Yes.", "no " * 21],
+        [long, long],
+        ["Yes.", "no " * 20],
+    ]
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
+
+    dropped = data.statistics["dropped"]
+    total = {reason: sum(dropped[split][reason] for split in dropped) for reason in REASONS}
+    assert total == {"empty_source": 1, "empty_response": 1, "source_too_long": 2, "response_too_long": 1}
+    assert sum(data.statistics["pairs"].values()) == 300 * 5 + 1
+    assert data.statistics["lengths"]["before_limits"]["response"]["max"] == 60
+    assert data.statistics["lengths"]["after_limits"]["response"]["max"] == 20
+
+
+def test_a_turn_of_17843_tokens_is_dropped_and_counted(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl", extra=[["Hi.", "word " * 17_843], ["x" * 1_000_000, "Yes."]])
+
+    data = prepare(settings(), source, tmp_path / "out")
+
+    assert data.statistics["lengths"]["before_limits"]["response"]["max"] == 17_843
+    assert sum(data.statistics["dropped"][split]["response_too_long"] for split in data.info["pairs"]) == 1
+
+
+def test_the_vocabulary_is_that_of_the_training_split(tmp_path: Path) -> None:
+    extra = [[f"Unique{number}.", "Yes."] for number in range(200)]
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
+
+    held_out = [
+        e["source"] for name in ("validation", "test") for e in data.examples(name) if "Unique" in e["source"]
+    ]
+    assert held_out
+    for text in held_out:
+        assert data.tokenizer.encode(text)[0] == data.tokenizer.unknown_id
+    assert data.statistics["coverage"]["train"]["source"] == 1.0
+    assert data.statistics["coverage"]["test"]["source"] < 1.0
+
+
+def test_the_vocabulary_counts_a_turn_once_however_many_pairs_it_is_in() -> None:
+    said = [Pair("c", 0, "one", "two"), Pair("c", 1, "two", "three"), Pair("c", 3, "four", "five")]
+
+    assert list(_texts([*said, Pair("d", 4, "five", "six")])) == [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "five",
+        "six",
+    ]
+
+
+def test_positions_are_counted_from_both_ends(tmp_path: Path) -> None:
+    turns = [["x", "a b ."], ["x", "a ."]]
+    lines = [json.dumps({"source": s, "response": r, "id": f"{i}"}) for i in range(200) for s, r in turns]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+
+    data = prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
+
+    positions = data.statistics["positions"]
+    pairs = len(data.split("train"))
+    assert positions["words"] == [".", "a", "b"]
+    assert positions["counts"] == [pairs, pairs, pairs // 2]
+    assert positions["responses_at_least_this_long"][:4] == [pairs, pairs, pairs // 2, 0]
+    assert positions["from_left"][:3] == [[0, pairs, 0], [pairs // 2, 0, pairs // 2], [pairs // 2, 0, 0]]
+    assert positions["from_right"][:3] == [[pairs, 0, 0], [0, pairs // 2, pairs // 2], [0, pairs // 2, 0]]
+
+
+def test_a_text_is_stored_once_and_only_if_needed(tmp_path: Path) -> None:
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=[["Hi.", "no " * 21]]), tmp_path / "out")
+
+    pairs = [data.split(name) for name in ("train", "validation", "test")]
+    spans = {
+        (s, n) for p in pairs for s, n in zip(p.source_start.tolist(), p.source_length.tolist(), strict=True)
+    }
+    spans |= {
+        (s, n)
+        for p in pairs
+        for s, n in zip(p.response_start.tolist(), p.response_length.tolist(), strict=True)
+    }
+    assert len(pairs[0].tokens) == sum(length for _, length in spans)
+    assert pairs[0].tokens.dtype == np.uint16
+
+
+def test_a_large_vocabulary_takes_wider_tokens(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(70_000)]
+    extra = [[" ".join(words[i : i + 40]), "Yes."] for i in range(0, len(words), 40)]
+
+    data = prepare(
+        settings(vocabulary_size=70_000), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out"
+    )
+
+    assert data.tokenizer.vocabulary_size > 2**16
+    assert data.split("train").tokens.dtype == np.int32
+
+
+def test_a_limit_takes_so_many_conversations(tmp_path: Path) -> None:
+    data = prepare(settings(limit=100), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+
+    assert sum(data.info["pairs"].values()) == 500
+
+
+def test_stages_are_reported_in_order_and_to_the_end(tmp_path: Path) -> None:
+    told: dict[str, tuple[int, int | None]] = {}
+
+    def note(stage: str, done: int, total: int | None) -> None:
+        told[stage] = done, total
+
+    prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out", progress=note)
+
+    assert list(told) == ["reading", "learning the vocabulary", "encoding", "writing"]
+    assert all(done == total for done, total in told.values())
+
+
+def test_prepared_data_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    first = prepare(settings(), source, tmp_path / "out")
+    tokens = first.split("train").tokens[:10].tolist()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+
+    second = prepare(settings(limit=100), source, tmp_path / "out")
+
+    assert second.fingerprint != first.fingerprint
+    assert first.split("train").tokens[:10].tolist() == tokens  # what was open stays whole
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+
+    with pytest.raises(
+        SettingsError, match=r"holds other things; name an empty or new directory, or pass --overw"
+    ):
+        prepare(settings(), source, tmp_path)
+    assert prepare(settings(), source, tmp_path, overwrite=True).path == tmp_path
+    with pytest.raises(SettingsError, match=r"c\.jsonl is a file; name a directory for the prepared data\.$"):
+        prepare(settings(), source, source)
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bidibeam.data import prepare as module
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    source = corpus(tmp_path / "c.jsonl")
+    before = prepare(settings(limit=50), source, tmp_path / "out").fingerprint
+    monkeypatch.setattr(module, "_write_held_out", fail)
+
+    for out in ("out", "new"):
+        with pytest.raises(KeyboardInterrupt):
+            prepare(settings(), source, tmp_path / out)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl", "out"]
+    assert PreparedData.open(tmp_path / "out").fingerprint == before
+
+
+def test_a_corpus_without_pairs_or_with_too_few(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"messages": [{"role": "a", "content": "alone"}]}')
+    with pytest.raises(
+        CorpusError, match=r"^The corpus 'jsonl' gave no pairs: no conversation has two turns\. Is"
+    ):
+        prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
+
+    source = corpus(tmp_path / "c.jsonl", count=2)
+    with pytest.raises(CorpusError, match=r"^2 conversations cannot be split into"):
+        prepare(settings(), source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_split_that_loses_every_pair_is_an_error(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl", count=0, extra=[["a b c", f"no way{i}"] for i in range(3)])
+
+    with pytest.raises(
+        CorpusError, match=r"^No pair is left in the train split \(dropped: source_too_long 1\): raise"
+    ):
+        prepare(settings(max_source_length=2), source, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": "words"}, r"^pairs is 'words'; choose one of: turns, utterances\.$"),
+        ({"split_by": "line"}, r"^split_by is 'line'; choose one of: conversation, pair\.$"),
+        ({"max_source_length": 0}, r"^max_source_length is 0; it must be at least 1\.$"),
+        ({"max_response_length": -1}, r"^max_response_length is -1; it must be at least 1\.$"),
+        ({"limit": 2}, r"^limit is 2; it must be at least 3\.$"),
+        ({"seed": -1}, r"^seed is -1; it must be at least 0\.$"),
+        ({"tokenizer": "char"}, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
+        ({"vocabulary_size": 3}, r"^vocabulary_size is 3; the tokenizer 'word' needs at least 5\.$"),
+    ],
+)
+def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        settings(**changes)
+
+
+def test_an_unknown_corpus_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"^Unknown corpus 'cornel'\. Did you mean 'cornell'\?"):
+        settings(corpus="cornel")

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bidibeam.data.tokenization import SPECIAL_TOKENS, Kind, Tokenizer
+from bidibeam.errors import RunError, SettingsError
+
+TEXTS = ["Don't you know it's Bob's tea?", "I can't say. I don't know!", "you know"]
+WORDS = Tokenizer.train(TEXTS, kind="word", vocabulary_size=100)
+PIECES = Tokenizer.train(TEXTS, kind="bpe", vocabulary_size=300)
+BOTH = pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["word", "bpe"])
+
+ORDINARY = ["the", "do", "n't", "'s", "'re", "i", "tea", ",", ".", "?", "!", '"', "'", "(", ")", "-", "--"]
+ORDINARY += [
+    "...",
+    "$",
+    "5",
+    "10,000",
+    "u.s.",
+    "o'clock",
+    "goin'",
+    "'em",
+    ":)",
+    "/",
+    "é",
+    "你",
+    "。",
+    "%",
+    "''"[:1],
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Don't! I can't, won't.", "do n't ! i ca n't , wo n't ."),
+        ("it's they're I'd we'll I've I'm", "it 's they 're i 'd we 'll i 've i 'm"),
+        ("y'all're at O'Neill's o'clock", "y'all 're at o'neill 's o'clock"),
+        ("get 'em goin' 'round", "get 'em goin' ' round"),
+        ("well-known -- or — not - ever", "well - known -- or -- not -- ever"),
+        ("wait... . . . what…", "wait ... what ..."),
+        ("$10,000.50 at 7:30, 50%", "$ 10,000.50 at 7:30 , 50 %"),
+        ("the U.S. at 5 a.m.", "the u.s. at 5 a.m."),
+        ("\u201cquoted\u201d \u2018it\u2019 ``so''", '" quoted " \' it \' " so "'),
+        ("nice :) ;-) ok:(", "nice :) ;-) ok : ("),
+        ("</s> <pad>", "< / s > < pad >"),
+        ("a\u00a0b\u200bc\x00d\te\u00adf", "a bc d ef"),
+        ("Ça va, ÉTÉ? E\u0301", "ça va , été ? é"),
+        ("Привет, мир! नमस्ते", "привет , мир ! नमस्ते"),
+        ("你好\uff0c世界\u3002", "你 好 \uff0c 世 界 \u3002"),
+        ("", ""),
+    ],
+)
+def test_words(text: str, words: str) -> None:
+    assert WORDS.words(text) == words.split()
+    assert PIECES.words(text) == words.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "don't you know it's bob's tea?",
+        'he said "no", then "yes".',
+        "it's 'fine' (really) -- well-known, and/or $5 at 50%...",
+        "the boys' tea",
+        "goin' home, y'all! :)",
+        "你好\uff0c世界\u3002",
+        "привет, мир!",
+    ],
+)
+def test_text_reads_naturally(text: str) -> None:
+    assert WORDS.text(WORDS.words(text)) == text
+
+
+@given(st.text())
+@example("a- -b")
+@example(".\u2026")
+@example("- :)")
+@example("-- - --")
+@example(".  .")
+@example("'goin'")
+@example("=\u0338 u.s. .")
+@example("\u2018\u2018 a \u2019\u2019 \u1fef")
+def test_words_of_any_text_survive_writing_and_reading(text: str) -> None:
+    words = WORDS.words(text)
+
+    assert WORDS.words(WORDS.text(words)) == words
+
+
+@given(st.lists(st.sampled_from(ORDINARY), max_size=12))
+def test_ordinary_words_survive_in_any_order(words: list[str]) -> None:
+    runs = list(pairwise(words))
+    if any({one, other} <= {".", "...", "u.s."} or {one, other} <= {"-", "--"} for one, other in runs):
+        return  # runs of full stops read as one ellipsis, runs of hyphens as a dash
+
+    assert WORDS.words(WORDS.text(words)) == words
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z", "M"])))
+def test_pieces_give_back_what_they_were_made_from(text: str) -> None:
+    normal = PIECES.text(PIECES.tokens(PIECES.encode(text)))
+
+    assert PIECES.text(PIECES.tokens(PIECES.encode(normal))) == normal
+    if text.isascii() and not any(mark in text for mark in ("`", "''", "--", "..")):
+        assert normal == text
+
+
+@BOTH
+def test_special_ids(tokenizer: Tokenizer) -> None:
+    specials = [tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id]
+
+    assert specials == [0, 1, 2, 3]
+    assert tokenizer.tokens(specials) == list(SPECIAL_TOKENS)
+    assert tokenizer.vocabulary_size == len(
+        {tokenizer.tokens([i])[0] for i in range(tokenizer.vocabulary_size)}
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("literal", SPECIAL_TOKENS)
+def test_special_tokens_cannot_be_written(tokenizer: Tokenizer, literal: str) -> None:
+    trained = Tokenizer.train([literal * 3] * 50, kind=tokenizer.kind, vocabulary_size=400)
+
+    assert {0, 2, 3}.isdisjoint(tokenizer.encode(f"a {literal}{literal} b"))
+    assert {0, 1, 2, 3}.isdisjoint(trained.encode(f"{literal}{literal}"))
+
+
+def test_the_commonest_words_are_kept_and_ties_go_by_the_alphabet() -> None:
+    tokenizer = Tokenizer.train(["b a c b", "d a"], kind="word", vocabulary_size=7)
+
+    assert tokenizer.tokens(range(7)) == [*SPECIAL_TOKENS, "a", "b", "c"]
+    assert tokenizer.encode("A b d") == [4, 5, 1]
+    assert tokenizer.id_of("c") == 6
+    assert tokenizer.id_of("d") is None
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_the_order_of_texts_does_not_matter(kind: Kind) -> None:
+    one, other = (
+        Tokenizer.train(texts, kind=kind, vocabulary_size=280) for texts in (TEXTS * 3, TEXTS[::-1] * 3)
+    )
+
+    assert one.to_json() == other.to_json()
+
+
+@BOTH
+def test_a_batch_is_its_members(tokenizer: Tokenizer) -> None:
+    texts = [*TEXTS, "", "never seen ☃ before"]
+
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode("") == []
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "know " * 17_843, "half \ud83d pair", "n'" * 100_000])
+def test_odd_texts_do_no_harm(tokenizer: Tokenizer, text: str) -> None:
+    started = time.perf_counter()
+
+    assert tokenizer.encode(text)
+    assert time.perf_counter() - started < 10
+
+
+def test_a_long_turn_is_counted_in_full() -> None:
+    assert len(WORDS.encode("know " * 17_843)) == 17_843
+    assert len(WORDS.encode("a" * 1_000_000)) == 1
+
+
+@BOTH
+def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+
+    assert loaded.kind == tokenizer.kind
+    assert loaded.to_json() == tokenizer.to_json()
+    assert loaded.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
+
+
+def test_an_id_outside_the_vocabulary_is_refused() -> None:
+    with pytest.raises(IndexError, match=r"^The id 1000 is outside the vocabulary of \d+ tokens\.$"):
+        WORDS.tokens([4, 1000])
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"tokenizer\.json is missing: the directory is incomplete"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "WordLevel"}}', "\xff"])
+def test_a_damaged_file_says_so(text: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(text, encoding="latin-1")
+
+    with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\): write the directory again\.$"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
+    written = json.loads(WORDS.to_json())
+    written["model"]["vocab"] = {"[PAD]": 0, "<unk>": 1, "a": 2, "b": 3}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(written))
+
+    with pytest.raises(
+        RunError, match=r"is not a tokenizer of bidibeam's: its model is WordLevel and its first"
+    ):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(SettingsError, match=r"^tokenizer is 'char'; choose one of: word, bpe\.$"):
+        Tokenizer.train([], kind="char", vocabulary_size=10)  # type: ignore[arg-type]
+    with pytest.raises(
+        SettingsError, match=r"^vocabulary_size is 4; the tokenizer 'word' needs at least 5\.$"
+    ):
+        Tokenizer.train([], kind="word", vocabulary_size=4)
+    with pytest.raises(
+        SettingsError, match=r"^vocabulary_size is 259; the tokenizer 'bpe' needs at least 260\.$"
+    ):
+        Tokenizer.train([], kind="bpe", vocabulary_size=259)
