@@ -65,13 +65,12 @@ class Reports:
         Raises:
             ScorerError: If a source is reported broken.
         """
-        if self._delay:
-            on_host = widths.to("cpu", non_blocking=True)  # into pinned memory
+        has_arrived = None
+        if widths.is_cuda:
+            widths = widths.to("cpu", non_blocking=True)  # into pinned memory
             has_arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             has_arrived.record()
-            self._queue.append(_Report(step, sources, on_host, has_arrived))
-        else:
-            self._queue.append(_Report(step, sources, widths, None))
+        self._queue.append(_Report(step, sources, widths, has_arrived))
         return self._queue.popleft().read() if len(self._queue) > self._delay else None
 
     def drain(self) -> None:

@@ -1,0 +1,102 @@
+"""A beam search for one source that is slow and obvious."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from bidibeam.search.candidates import log_sum_exps
+from bidibeam.search.found import FoundSequence
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
+
+PrefixRow = Callable[[tuple[int, ...]], Sequence[float]]
+
+
+def log_probs_of(logits: Sequence[float]) -> list[np.float32]:
+    """Normalised in float32, with the log-sum-exp under test elsewhere, so that ties are the same ties."""
+    row = np.array(logits, dtype=np.float32)
+    normaliser = np.float32(log_sum_exps(torch.from_numpy(row)[None]).item())
+    return list(row - normaliser)
+
+
+def normalised(log_prob: np.float32, length: int, settings: SearchSettings) -> np.float32:
+    return np.float32(log_prob * np.float32(((5 + length) / 6) ** -settings.length_penalty))
+
+
+def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles) -> list[FoundSequence]:
+    size = settings.beam_size
+    name, _, argument = settings.stopping.partition("=")
+    live: list[tuple[tuple[int, ...], np.float32]] = [((), np.float32(0))]
+    finished: list[FoundSequence] = []
+    is_over = False
+    for step in range(1, settings.max_length + 1):
+        width = size - len(finished) if name == "shrinking" else size
+        candidates = []
+        for beam, (prefix, log_prob) in enumerate(live):
+            for token, more in enumerate(log_probs_of(row(prefix))):
+                total = np.float32(more + log_prob)
+                is_early = token == roles.end and step <= settings.min_length
+                if token not in roles.forbidden and not is_early and total > -math.inf:
+                    candidates.append((-total, beam, token))
+        candidates.sort()
+        length = step if settings.count_end else step - 1
+        for cost, beam, token in candidates[:width]:
+            if token == roles.end:
+                score = normalised(-cost, length, settings)
+                finished.append(FoundSequence(live[beam][0], float(-cost), length, float(score), True))
+        width = size - len(finished) if name == "shrinking" else size
+        going_on = [candidate for candidate in candidates if candidate[2] != roles.end][:width]
+        live = [((*live[beam][0], token), -cost) for cost, beam, token in going_on]
+        if name in {"shrinking", "constant"}:
+            is_over = len(finished) >= size
+        elif name == "patience":
+            is_over = len(finished) >= float(argument or 2) * size
+        elif name == "optimal":
+            is_over = not can_still_win(live, finished, step, settings)
+        if is_over or not live:
+            break
+    finished.sort(key=lambda found: -found.score)
+    unfinished = [
+        FoundSequence(
+            prefix, float(log_prob), len(prefix), float(normalised(log_prob, len(prefix), settings)), False
+        )
+        for prefix, log_prob in live
+        if not is_over and settings.unfinished == "keep"
+    ]
+    return (finished + unfinished)[:size]
+
+
+def can_still_win(
+    live: list[tuple[tuple[int, ...], np.float32]],
+    finished: list[FoundSequence],
+    step: int,
+    settings: SearchSettings,
+) -> bool:
+    """Whether the best case of a live hypothesis, no further loss at any length, is among the best."""
+    if len(finished) < settings.beam_size:
+        return bool(live)
+    worst = sorted((found.score for found in finished), reverse=True)[settings.beam_size - 1]
+    first = max(step, settings.min_length) + 1
+    ends = range(min(first, settings.max_length), settings.max_length + 1)
+    lengths = [end if settings.count_end else end - 1 for end in ends]
+    return any(normalised(log_prob, length, settings) > worst for _, log_prob in live for length in lengths)
+
+
+def enumerate_all(
+    row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles
+) -> list[tuple[tuple[int, ...], float]]:
+    """Every sequence that could finish, with its log-probability in float64."""
+    found = []
+    words = [token for token in range(len(row(()))) if token not in roles.forbidden and token != roles.end]
+    for count in range(settings.min_length, settings.max_length):
+        for tokens in itertools.product(words, repeat=count):
+            total = 0.0
+            for place, token in enumerate((*tokens, roles.end)):
+                logits = np.array(row(tokens[:place]), dtype=np.float64)
+                total += logits[token] - np.logaddexp.reduce(logits)
+            found.append((tokens, total))
+    return found

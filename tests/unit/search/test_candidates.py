@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from bidibeam.search import candidates as module
+from bidibeam.search.candidates import Forbidden, best_candidates, log_sum_exps
+from bidibeam.search.keys import PLACES, keys, log_probs_of, places_of
+
+CPU = torch.device("cpu")
+FEW_VALUES = torch.tensor([-1.0, 0.0, 0.5, 2.0, -torch.inf])
+
+
+def slow_candidates(
+    logits: Tensor, log_probs: Tensor, count: int, forbidden: set[int]
+) -> tuple[Tensor, Tensor]:
+    """The whole log-softmax and a stable sort."""
+    sources, beams, vocabulary = logits.shape
+    sums = log_sum_exps(logits.view(-1, vocabulary)).view(sources, beams, 1)
+    scores = (logits - sums) + log_probs.unsqueeze(-1)  # (sources, beams, vocabulary)
+    scores[..., list(forbidden)] = -torch.inf
+    ranked = scores.flatten(1).sort(dim=1, descending=True, stable=True)
+    return ranked.values[:, :count], ranked.indices[:, :count]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    sources=st.integers(1, 3),
+    beams=st.integers(1, 4),
+    vocabulary=st.one_of(st.integers(1, 8), st.integers(60, 70), st.integers(120, 300)),
+    count=st.integers(1, 12),
+    has_ties=st.booleans(),
+    chunk=st.sampled_from([1, 100, 1 << 18]),
+    seed=st.integers(0, 10**6),
+    data=st.data(),
+)
+def test_they_are_the_best_of_the_whole_log_softmax(
+    sources: int,
+    beams: int,
+    vocabulary: int,
+    count: int,
+    has_ties: bool,
+    chunk: int,
+    seed: int,
+    data: st.DataObject,
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (sources, beams, vocabulary)
+    logits = torch.randn(shape, generator=generator) * 3
+    if has_ties:
+        logits = FEW_VALUES[torch.randint(len(FEW_VALUES), shape, generator=generator)]
+    log_probs = FEW_VALUES[torch.randint(len(FEW_VALUES), shape[:2], generator=generator)] - 2
+    forbidden = data.draw(st.sets(st.integers(0, vocabulary - 1), max_size=5))
+    untouched = logits.clone()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CPU_CHUNK", chunk)
+        banned = Forbidden(forbidden, vocabulary=vocabulary, device=CPU)
+        found = best_candidates(logits, log_probs, count, banned)
+
+    scores, flat = slow_candidates(logits, log_probs, count, forbidden)
+    assert torch.equal(logits, untouched)
+    assert torch.equal(found.log_probs, scores)
+    is_possible = scores > -torch.inf
+    assert torch.equal(found.flat[is_possible], flat[is_possible])
+    assert ((found.flat >= 0) & (found.flat < beams * vocabulary)).all()
+    assert not found.is_broken.any()
+
+
+@pytest.mark.parametrize("vocabulary", [1, 63, 64, 65, 1000, 40_000])
+def test_log_sum_exps_are_torchs(vocabulary: int) -> None:
+    logits = torch.randn(5, vocabulary) * 10
+
+    expected = torch.logsumexp(logits.double(), 1).float()
+
+    torch.testing.assert_close(log_sum_exps(logits), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_rows_log_sum_exp_does_not_depend_on_the_other_rows() -> None:
+    logits = torch.randn(
+        40, 50_257, generator=torch.Generator().manual_seed(1)
+    )  # torch.sum would split a row
+
+    alone = torch.cat([log_sum_exps(row[None]) for row in logits])
+
+    assert torch.equal(log_sum_exps(logits), alone)
+
+
+def test_large_logits_do_not_overflow() -> None:
+    assert log_sum_exps(torch.tensor([[1000.0, 1000.0], [-1000.0, -1000.0]])).tolist() == pytest.approx(
+        [1000.6931, -999.3069], abs=1e-3
+    )
+
+
+def test_a_row_without_any_possible_token_has_no_candidates() -> None:
+    logits = torch.tensor([[[-torch.inf] * 5, [0.0, -torch.inf, 1.0, -torch.inf, -torch.inf]]])
+
+    found = best_candidates(logits, torch.zeros(1, 2), 4, Forbidden((), vocabulary=5, device=CPU))
+
+    assert found.flat[0, :2].tolist() == [5 + 2, 5 + 0]
+    assert found.log_probs[0, 2:].tolist() == [-torch.inf] * 2
+    assert not found.is_broken.any()
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_logits_that_are_not_numbers_are_told(value: float) -> None:
+    logits = torch.zeros(3, 2, 70)
+    logits[1, 1, 66] = value
+
+    found = best_candidates(logits, torch.zeros(3, 2), 4, Forbidden({66}, vocabulary=70, device=CPU))
+
+    assert found.is_broken.tolist() == [False, True, False]
+
+
+def test_keys_rank_by_value_then_place() -> None:
+    values = torch.tensor([-1.0, 0.0, -torch.inf, -0.0, -1.0, -1e-45])
+    places = torch.tensor([5, 4, 3, 2, 1, 0])
+
+    order = keys(values, places).argsort()
+
+    assert places[order].tolist() == [2, 4, 0, 1, 5, 3]
+
+
+def test_keys_give_back_what_went_in() -> None:
+    values = torch.tensor([-1.5, 0.0, -torch.inf, -3e-39])
+    places = torch.tensor([0, (1 << 31) + 7, PLACES - 1, 9])  # beyond what 31 bits hold
+
+    ranked = keys(values, places)
+
+    assert torch.equal(log_probs_of(ranked), values)
+    assert torch.equal(places_of(ranked), places)
+    assert (ranked[0] < keys(values[:1], places[1:2])).all()

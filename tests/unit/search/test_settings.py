@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+import torch
+
+from bidibeam import registry
+from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.protocols import SearchProgress
+from bidibeam.search.length import GNMTPenalty
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from bidibeam.search.stopping import STOPPING, stopping_rule
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "--beam-size must be at least 1, not 0."),
+        ({"beam_size": 2.5}, "--beam-size must be a whole number, not 2.5."),
+        ({"beam_size": True}, "--beam-size must be a whole number, not True."),
+        ({"max_length": 0}, "--max-length must be at least 1, not 0."),
+        ({"max_length": "9"}, "--max-length must be a whole number, not '9'."),
+        ({"min_length": -1}, "--min-length must be at least 0, not -1."),
+        (
+            {"min_length": 5, "max_length": 5},
+            (
+                "--min-length must be below --max-length, because the end token takes a step too; "
+                "received 5 and 5."
+            ),
+        ),
+        ({"length_penalty": float("nan")}, "--length-penalty must be a finite number, not nan."),
+        ({"length_penalty": "long"}, "--length-penalty must be a number, not 'long'."),
+        ({"unfinished": "hide"}, "--unfinished must be one of keep, drop, not 'hide'."),
+        ({"stopping": 3}, "--stopping must be a name, not 3."),
+        (
+            {"stopping": "constant=2"},
+            "--stopping constant=2: the rule 'constant' takes no argument; write 'constant'.",
+        ),
+        ({"stopping": "patience=long"}, "--stopping patience=long: 'long' is not a number."),
+        ({"stopping": "patience="}, "--stopping patience=: '' is not a number."),
+        ({"stopping": "patience=0"}, "--stopping patience needs a factor above 0, not 0."),
+        ({"stopping": "patience=inf"}, "--stopping patience needs a factor above 0, not inf."),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        SearchSettings(**options)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_rule_is_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownNameError, match=r"Unknown stopping rule 'patient'. Did you mean 'patience'\?"):
+        SearchSettings(stopping="patient=2")
+
+
+def test_the_defaults_are_our_reading_of_the_paper() -> None:
+    assert SearchSettings() == SearchSettings(
+        beam_size=10,
+        max_length=20,
+        min_length=1,
+        length_penalty=0.6,
+        count_end=True,
+        stopping="shrinking",
+        unfinished="keep",
+        allow_unknown=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"start": -1, "end": 2}, "Token ids start at 0; received -1."),
+        ({"start": 1, "end": 2, "forbidden": frozenset({-3})}, "Token ids start at 0; received -3."),
+        (
+            {"start": 1, "end": 2, "forbidden": frozenset({2})},
+            "The end token (2) is forbidden, so no hypothesis could finish.",
+        ),
+    ],
+)
+def test_roles_that_cannot_be_are_refused(roles: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        VocabularyRoles(**roles)
+    assert str(caught.value) == message
+
+
+def test_a_rule_may_carry_its_argument() -> None:
+    assert stopping_rule("patience=1.5") == STOPPING.create("patience", 1.5)
+    assert stopping_rule("patience") == STOPPING.create("patience", 2.0)
+
+
+def test_another_package_may_add_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry_points(*, group: str) -> Iterable[EntryPoint]:
+        assert group == "bidibeam.stopping"
+        return [EntryPoint("thrifty", "bidibeam.search.stopping.constant:Constant", group)]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+
+    assert stopping_rule("thrifty") == stopping_rule("constant")
+
+
+def progress(
+    finished: list[int], *, kept: list[float], live: list[float], exponent: float = 1.0
+) -> SearchProgress:
+    return SearchProgress(
+        beam_size=2,
+        shortest=4,
+        longest=7,
+        finished=torch.tensor(finished),
+        kept_scores=torch.tensor([kept] * len(finished)),
+        live_log_probs=torch.tensor([live] * len(finished)),
+        penalty=GNMTPenalty(exponent),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "live_beams", "is_done"),
+    [
+        ("shrinking", [2, 1, 0], [False, False, True]),
+        ("constant", [2, 2, 2], [False, False, True]),
+        ("patience=0.6", [2, 2, 2], [False, False, True]),  # 1.2 finished is 2 finished
+        ("patience=0.5", [2, 2, 2], [False, True, True]),
+        ("patience", [2, 2, 2], [False, False, False]),
+        ("exhaust", [2, 2, 2], [False, False, False]),
+    ],
+)
+def test_rules_that_count(rule: str, live_beams: list[int], is_done: list[bool]) -> None:
+    counts = progress([0, 1, 2], kept=[-1.0, -2.0], live=[-3.0, -4.0])
+
+    assert stopping_rule(rule).live_beams(2, counts.finished).tolist() == live_beams
+    assert stopping_rule(rule).is_done(counts).tolist() == is_done
+
+
+@pytest.mark.parametrize(
+    ("kept", "live", "exponent", "is_done"),
+    [
+        ([-1.0, -2.0], [-3.9, -5.0], 1.0, False),  # |Y| = 7 halves: -1.95 would enter
+        ([-1.0, -2.0], [-4.0, -5.0], 1.0, True),  # a tie does not
+        ([-1.0, -torch.inf], [-9.0, -10.0], 1.0, False),  # there is room
+        ([-1.0, -torch.inf], [-torch.inf, -torch.inf], 1.0, True),  # nothing is left
+        ([-1.0, -2.0], [-1.3, -5.0], -1.0, False),  # |Y| = 4 makes -1.3 a -1.95
+        ([-1.0, -2.0], [-1.4, -5.0], -1.0, True),  # and -1.4 a -2.1
+    ],
+)
+def test_optimal_knows_what_is_out_of_reach(
+    kept: list[float], live: list[float], exponent: float, is_done: bool
+) -> None:
+    reached = progress([2], kept=kept, live=live, exponent=exponent)
+
+    assert stopping_rule("optimal").is_done(reached).tolist() == [is_done]
+    assert stopping_rule("optimal").live_beams(2, reached.finished).tolist() == [2]
+
+
+@pytest.mark.parametrize(("length", "score"), [(1, -6.0), (7, -3.0), (13, -2.0)])
+def test_the_penalty_is_five_more_over_six(length: int, score: float) -> None:
+    assert GNMTPenalty(1.0).score(torch.tensor([-6.0]), length).tolist() == pytest.approx([score])
+
+
+def test_the_penalty_is_a_power() -> None:
+    assert GNMTPenalty(0.6).score(torch.tensor(-1.0), 10).item() == pytest.approx(-(6**0.6) / 15**0.6)
+    assert GNMTPenalty(0.0).score(torch.tensor(-1.0), 10).item() == -1.0
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 0.0, 0.6, 2.0])
+def test_no_score_within_reach_is_above_the_bound(exponent: float) -> None:
+    penalty, log_prob = GNMTPenalty(exponent), torch.tensor([-3.0])
+
+    bound = penalty.bound(log_prob, 3, 9)
+
+    scores = [penalty.score(log_prob - loss, length) for length in range(3, 10) for loss in (0.0, 0.5)]
+    assert max(scores) == bound
