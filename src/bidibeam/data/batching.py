@@ -1,0 +1,162 @@
+"""Prepared pairs to batches of ids: the one door through which targets are turned around for a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bidibeam.data.prepared import PairArrays
+from bidibeam.data.tokenization import END_ID, PAD_ID, START_ID
+from bidibeam.hypotheses import Direction
+
+SOURCE_EDGES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+RESPONSE_EDGES = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
+"""Lengths are grouped up to these: little padding in a batch, and few shapes in all."""
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one training step reads.
+
+    Attributes:
+        sources: (batch, source), each ended and then padded.
+        source_lengths: (batch,), the end token counted.
+        inputs: (directions, response, batch), the token each step reads: the start token, then the target
+            of the step before.
+        targets: (directions, response, batch), in each direction's writing order, ended and then padded.
+    """
+
+    sources: Tensor
+    source_lengths: Tensor
+    inputs: Tensor
+    targets: Tensor
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four tensors, in order."""
+        return self.sources, self.source_lengths, self.inputs, self.targets
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Which pairs make a batch, and the shape it is padded to, end tokens counted."""
+
+    indices: Integers
+    source_width: int
+    response_width: int
+
+
+def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
+    """Token ids of several sources, each ended, as one padded tensor: (sources, length)."""
+    width = max((len(source) for source in sources), default=0) + 1
+    padded = torch.full((len(sources), width), PAD_ID)
+    for line, source in zip(padded, sources, strict=True):
+        line[: len(source) + 1] = torch.tensor([*source, END_ID])
+    return padded
+
+
+class PairBatches:
+    """All pairs of a split, ready to be cut into batches on a device.
+
+    Args:
+        pairs: The split.
+        directions: The writing orders to make targets for.
+        batch_size: Pairs a batch.
+        device: Where batches are built.
+    """
+
+    def __init__(
+        self,
+        pairs: PairArrays,
+        directions: Sequence[Direction],
+        *,
+        batch_size: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.directions = list(directions)
+        self.batch_size = batch_size
+        self.shapes = np.stack(
+            (_grouped(pairs.source_length, SOURCE_EDGES), _grouped(pairs.response_length, RESPONSE_EDGES)),
+            axis=1,
+        )  # (pairs, 2)
+
+        def moved(values: np.ndarray[Any, Any]) -> Tensor:
+            return torch.from_numpy(np.array(values, dtype=np.int64)).to(device)
+
+        self._tokens = moved(pairs.tokens)
+        self._source_start, self._source_length = moved(pairs.source_start), moved(pairs.source_length)
+        self._response_start = moved(pairs.response_start)
+        self._response_length = moved(pairs.response_length)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
+        """Cut the split into batches of similar lengths.
+
+        Args:
+            seed: Shuffles pairs and batches, the same way for the same seed; None keeps a fixed order.
+        """
+        generator = np.random.Generator(np.random.PCG64(seed))
+        order = np.arange(len(self)) if seed is None else generator.permutation(len(self))
+        order = order[np.lexsort(self.shapes[order].T)]  # stable, so a shape's pairs stay shuffled
+        shapes = self.shapes[order]
+        cuts = np.flatnonzero(np.any(shapes[1:] != shapes[:-1], axis=1)) + 1
+        plans = [
+            BatchPlan(chunk, int(self.shapes[chunk[0], 0]) + 1, int(self.shapes[chunk[0], 1]) + 1)
+            for group in np.split(order, cuts)
+            for chunk in np.split(group, range(self.batch_size, len(group), self.batch_size))
+            if len(chunk)
+        ]
+        return plans if seed is None else [plans[index] for index in generator.permutation(len(plans))]
+
+    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Batch:
+        """Build one batch.
+
+        Args:
+            plan: Which pairs, and the shape.
+            rows: Lines to fill up to, with empty sources and no targets.
+        """
+        device = self._tokens.device
+        indices = torch.from_numpy(plan.indices).to(device)
+        fill = (0, (rows or len(indices)) - len(indices))
+        source_lengths = torch.nn.functional.pad(self._source_length[indices], fill)  # (lines,)
+        response_lengths = torch.nn.functional.pad(self._response_length[indices], fill, value=-1)
+        source_start = torch.nn.functional.pad(self._source_start[indices], fill)
+        response_start = torch.nn.functional.pad(self._response_start[indices], fill)
+        sources = self._gather(source_start, source_lengths, plan.source_width, Direction.REGULAR)
+        targets = torch.stack(
+            [
+                self._gather(response_start, response_lengths, plan.response_width, direction).t()
+                for direction in self.directions
+            ]
+        )  # (directions, response, batch)
+        first = torch.full_like(targets[:, :1], START_ID)
+        inputs = torch.cat((first, targets[:, :-1]), dim=1)
+        return Batch(sources, source_lengths + 1, inputs, targets)
+
+    def _gather(self, starts: Tensor, lengths: Tensor, width: int, direction: Direction) -> Tensor:
+        """Tokens in a direction's order, ended, then padded: (lines, width)."""
+        positions = torch.arange(width, device=starts.device).unsqueeze(0)  # (1, width)
+        lengths = lengths.unsqueeze(1)  # (lines, 1)
+        offsets = positions if direction is Direction.REGULAR else lengths - 1 - positions
+        is_token = positions < lengths  # (lines, width)
+        tokens = self._tokens[(starts.unsqueeze(1) + offsets) * is_token]
+        return torch.where(is_token, tokens, torch.where(positions == lengths, END_ID, PAD_ID))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Every pair once, in a fixed order."""
+        return (self.batch(plan) for plan in self.plan(seed=None))
+
+
+def _grouped(lengths: Integers, edges: Sequence[int]) -> Integers:
+    """Lengths rounded up to the next edge; the longest there is stands for the last ones."""
+    longest = int(np.max(lengths, initial=1))
+    used = np.array([*(edge for edge in edges if edge <= 0.8 * longest), longest])
+    return used[np.searchsorted(used, np.asarray(lengths))]

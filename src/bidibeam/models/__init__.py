@@ -1,0 +1,1 @@
+"""Networks, and the scorers that make them usable by a search."""

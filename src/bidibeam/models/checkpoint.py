@@ -1,0 +1,169 @@
+"""A model on disk: config.json and model.safetensors, and what to say when they are not right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bidibeam._version import __version__
+from bidibeam.errors import BidibeamError, RunError
+from bidibeam.files import replacing, write_json
+from bidibeam.models.settings import ModelSettings
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What config.json says: the network's shape, and whatever facts were kept beside it."""
+
+    model: ModelSettings
+    vocabulary_size: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def write_config(
+    folder: Path, settings: ModelSettings, vocabulary_size: int, facts: Mapping[str, Any]
+) -> None:
+    """Write config.json in one step."""
+    write_json(
+        folder / CONFIG_FILE,
+        {
+            "format_version": FORMAT_VERSION,
+            "bidibeam_version": __version__,
+            "architecture": "gru",
+            "vocabulary_size": vocabulary_size,
+            "model": settings_mapping(settings),
+            **facts,
+        },
+    )
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Read config.json.
+
+    Raises:
+        RunError: If it is missing, damaged or of another version.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise RunError(
+            f"{folder} is not a run directory: it has no {CONFIG_FILE}. "
+            "Give the directory that `bidibeam train --out` wrote."
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version = content["format_version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
+    if version != FORMAT_VERSION:
+        raise RunError(
+            f"{path} has format version {version!r}; bidibeam {__version__} reads version {FORMAT_VERSION}. "
+            f"Use the bidibeam that wrote it ({content.get('bidibeam_version', 'unknown')}), or train again."
+        )
+    try:
+        model = {**content["model"], "directions": tuple(content["model"]["directions"])}
+        size = int(content["vocabulary_size"])
+        settings = ModelSettings(**model)
+    except (KeyError, TypeError, ValueError, BidibeamError) as error:
+        raise RunError(
+            f"{path} does not describe a model ({error}). Restore it from a copy, or train again."
+        ) from error
+    known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
+    return ModelConfig(settings, size, {key: value for key, value in content.items() if key not in known})
+
+
+def settings_mapping(settings: ModelSettings) -> dict[str, Any]:
+    """A network's shape as plain values."""
+    return {**asdict(settings), "directions": list(settings.directions)}
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file in one step."""
+    with replacing(path) as partial:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file.
+
+    Raises:
+        RunError: If it is missing or damaged.
+    """
+    if not path.is_file():
+        raise RunError(
+            f"{path.parent} has no {path.name}: training has not reached its first evaluation there. "
+            "Continue it with `bidibeam train ... --resume`, or choose another run."
+        )
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
+    return weights
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes in a safetensors file, without reading the tensors; empty if there is no such file.
+
+    Raises:
+        RunError: If it is damaged.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
+
+
+def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor], origin: Path) -> None:
+    """Compare names and shapes.
+
+    Raises:
+        RunError: Naming the first tensor that is missing, left over or of another shape.
+    """
+    for name in sorted(set(expected) - set(weights)):
+        raise RunError(
+            f"{origin} lacks the tensor {name!r}. Its weights and {CONFIG_FILE} do not belong together."
+        )
+    for name in sorted(set(weights) - set(expected)):
+        raise RunError(
+            f"{origin} holds a tensor {name!r} that the network lacks. "
+            f"Its weights and {CONFIG_FILE} do not belong together."
+        )
+    for name, tensor in expected.items():
+        if weights[name].shape != tensor.shape:
+            raise RunError(
+                f"{origin} has {name!r} of shape {tuple(weights[name].shape)}, but {CONFIG_FILE} "
+                f"asks for {tuple(tensor.shape)}. They do not belong together."
+            )
+
+
+def check_vocabulary(folder: Path, model_size: int, tokenizer_size: int) -> None:
+    """Make sure that a network and a tokenizer speak of the same tokens.
+
+    Raises:
+        RunError: If they know different numbers of them.
+    """
+    if model_size != tokenizer_size:
+        raise RunError(
+            f"{folder} has a {TOKENIZER_FILE} of {tokenizer_size} tokens, but its model knows {model_size}. "
+            "They do not belong together: restore the tokenizer that the run was trained with."
+        )
+
+
+def default_device() -> torch.device:
+    """The first GPU where there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

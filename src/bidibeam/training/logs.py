@@ -1,0 +1,106 @@
+"""What training tells: metrics.jsonl, TensorBoard, and whoever watches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+from bidibeam.files import write_text
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class TrainingObserver(Protocol):
+    """Somebody who watches training: the command line's progress bar, a notebook, a test."""
+
+    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+        """Training begins, or goes on, at `step`."""
+        ...
+
+    def stepped(self, *, step: int) -> None:
+        """A step is done."""
+        ...
+
+    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+        """Losses and speed since the last report are known."""
+        ...
+
+    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+        """An evaluation is done."""
+        ...
+
+
+class Silence:
+    """An observer that says nothing."""
+
+    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def stepped(self, *, step: int) -> None:
+        """Nothing."""
+
+    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+class MetricsLog:
+    """metrics.jsonl, one object a line, and the same numbers for TensorBoard.
+
+    Args:
+        run: The run directory.
+        step: The step training goes on from; what was logged beyond it is dropped, since it will come again.
+        tensorboard: Whether to write TensorBoard's files too.
+    """
+
+    def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
+        self._path = run / METRICS_FILE
+        write_text(self._path, "".join(_lines_until(self._path, step)))
+        self._board = None
+        if tensorboard:
+            from tensorboardX import SummaryWriter
+
+            self._board = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1 if step else None)
+
+    def write(self, kind: str, step: int, record: dict[str, Any]) -> None:
+        """Append one record."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, **record}) + "\n")
+        if self._board is not None:
+            for name, value in record.items():
+                if isinstance(value, int | float):
+                    self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        """Flush what is buffered."""
+        if self._board is not None:
+            self._board.close()
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """Every complete record of a run's metrics.jsonl, in order."""
+    path = run / METRICS_FILE
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in _complete_lines(path)]
+
+
+def _complete_lines(path: Path) -> list[str]:
+    """The lines that are whole objects: a kill may have cut the last one."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            json.loads(line)
+        except ValueError:
+            break
+        lines.append(line)
+    return lines
+
+
+def _lines_until(path: Path, step: int) -> list[str]:
+    if not path.is_file():
+        return []
+    return [line for line in _complete_lines(path) if json.loads(line)["step"] <= step]

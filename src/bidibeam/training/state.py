@@ -1,0 +1,163 @@
+"""A training run on disk, so that a kill at any moment costs at most the steps since the last checkpoint.
+
+A checkpoint is a folder, training/step-00000123, that appears under its name only when it is complete. The
+newest one is what `--resume` continues from; older ones are removed once a newer one stands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from bidibeam.errors import RunError
+from bidibeam.files import write_json
+
+STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Position:
+    """Where training stands.
+
+    Attributes:
+        step: Optimizer steps taken.
+        epoch: The epoch in progress, from 0.
+        batch: Batches of this epoch already used.
+        best_loss: The lowest validation loss so far; None before the first evaluation.
+        stale_evaluations: Evaluations since then.
+        stopped_by: What ended training of itself: "epochs", "max_steps" or "early_stopping".
+        learning_rate: The learning rate in force; None before the first step.
+        scheduler: The learning-rate schedule's own state.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    best_loss: float | None = None
+    stale_evaluations: int = 0
+    stopped_by: str | None = None
+    learning_rate: float | None = None
+    scheduler: dict[str, Any] = field(default_factory=dict)
+
+
+def newest(run: Path) -> Path | None:
+    """The newest complete checkpoint of a run, if it has one."""
+    folders = sorted((run / "training").glob("step-*"))
+    return folders[-1] if folders else None
+
+
+class CheckpointWriter:
+    """Writes checkpoints in one step each.
+
+    Args:
+        run: The run directory.
+        rank: This process among those that train together; the first writes what they share.
+    """
+
+    def __init__(self, run: Path, *, rank: int = 0) -> None:
+        self._folder = run / "training"
+        self._rank = rank
+
+    def begin(self, position: Position) -> Path:
+        """Where the files of the next checkpoint go until it is complete."""
+        partial = self._folder / f".step-{position.step:08d}.partial"
+        if self._rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        return partial
+
+    def write_random_state(self, partial: Path, device: torch.device) -> None:
+        """Every process keeps its own random state."""
+        tensors = {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            tensors["cuda"] = torch.cuda.get_rng_state(device)
+        save_file(tensors, partial / random_file(self._rank))
+
+    def write_shared(self, partial: Path, model: nn.Module, optimizer: Optimizer, position: Position) -> None:
+        """Weights, optimizer and position; the first process alone calls this."""
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        save_file(weights, partial / MODEL_FILE)
+        save_file(_optimizer_tensors(model, optimizer), partial / OPTIMIZER_FILE)
+        write_json(partial / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
+
+    def commit(self, partial: Path, position: Position) -> None:
+        """Give the checkpoint its name, and remove those before it.
+
+        A step that has one already only gets the newer position: its weights are the same.
+        """
+        target = self._folder / f"step-{position.step:08d}"
+        if target.exists():
+            (partial / STATE_FILE).replace(target / STATE_FILE)
+            shutil.rmtree(partial)
+            return
+        for file in partial.iterdir():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        partial.rename(target)
+        for old in self._folder.iterdir():
+            if old != target and "step-" in old.name:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def load(
+    folder: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, device: torch.device
+) -> Position:
+    """Put a checkpoint back into `model`, `optimizer` and the random generators.
+
+    Raises:
+        RunError: If a file of it is missing, damaged or of another version.
+    """
+    try:
+        content = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+        version = content.pop("format_version", None)
+        position = Position(**content) if version == FORMAT_VERSION else None
+        model.load_state_dict(load_file(folder / MODEL_FILE))
+        _load_optimizer(model, optimizer, load_file(folder / OPTIMIZER_FILE))
+        random_state = load_file(folder / random_file(rank))
+        torch.set_rng_state(random_state["cpu"])
+        if device.type == "cuda" and "cuda" in random_state:
+            torch.cuda.set_rng_state(random_state["cuda"], device)
+    except Exception as error:
+        raise RunError(
+            f"The checkpoint {folder} cannot be read ({error}). Restore it from a copy, or remove that "
+            "folder to train from the start."
+        ) from error
+    if position is None:
+        raise RunError(
+            f"{folder} has format version {version!r}, but this bidibeam reads version {FORMAT_VERSION}. "
+            "Resume with the version that wrote it, or train again."
+        )
+    return position
+
+
+def random_file(rank: int) -> str:
+    """Name of a process' random state."""
+    return f"random-{rank}.safetensors"
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{name}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    by_index: dict[int, dict[str, Tensor]] = {}
+    for index, (name, _) in enumerate(model.named_parameters()):
+        prefix = f"{name}/"
+        values = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        if values:
+            by_index[index] = values
+    optimizer.load_state_dict({"state": by_index, "param_groups": optimizer.state_dict()["param_groups"]})
