@@ -105,3 +105,9 @@ class Beams:
     def of(self, direction: Direction) -> NBest:
         """The hypotheses that one direction wrote."""
         return self.regular if direction is Direction.REGULAR else self.reverse
+
+    def having(self, direction: Direction, hypotheses: NBest) -> Beams:
+        """The same source with one direction's hypotheses filled in."""
+        if direction is Direction.REGULAR:
+            return replace(self, regular=hypotheses)
+        return replace(self, reverse=hypotheses)

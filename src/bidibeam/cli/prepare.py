@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from bidibeam.data.prepare import Progress
+    from bidibeam.data.prepare import PrepareSettings, Progress
+    from bidibeam.data.prepared import PreparedData
 
 
 @click.command()
@@ -76,13 +77,28 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
     from bidibeam.cli.console import console
     from bidibeam.data.prepare import PrepareSettings
+
+    prepare_shown(PrepareSettings(corpus=corpus, **options), source, out, overwrite=overwrite)
+    console.print(f"Wrote {out}. Next: bidibeam train {out} --out RUN", markup=False)
+
+
+def prepare_shown(
+    settings: PrepareSettings, source: Path | None, out: Path, *, overwrite: bool = False
+) -> PreparedData:
+    """Prepare with progress and a summary shown; the demo does the same."""
     from bidibeam.data.prepare import prepare as prepare_corpus
 
-    settings = PrepareSettings(corpus=corpus, **options)
     with _shown() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
+    show_summary(data)
+    return data
+
+
+def show_summary(data: PreparedData) -> None:
+    """Print what became of a corpus."""
+    from bidibeam.cli.console import console
+
     console.print(_summary(data.statistics))
-    console.print(f"Wrote {out}. Next: bidibeam train {out} --out RUN", markup=False)
 
 
 @contextmanager

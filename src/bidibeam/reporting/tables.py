@@ -14,6 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from bidibeam.hypotheses import Hypothesis
     from bidibeam.scores import Score
 
 HEADING = "bold cyan"
@@ -94,6 +95,20 @@ def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
     return Panel(
         table, title=Text(title, style=HEADING), title_align="left", box=box.ROUNDED, border_style=QUIET
     )
+
+
+def hypotheses_table(title: str, hypotheses: Iterable[Hypothesis]) -> Table:
+    """A beam, best first: rank, score, log-probability and text; what was cut off ends in dots."""
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
+    for header in ("rank", "score", "log P"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("reply", overflow="fold")
+    for rank, hypothesis in enumerate(hypotheses, start=1):
+        text = hypothesis.text if hypothesis.finished else f"{hypothesis.text} ..."
+        table.add_row(
+            str(rank), f"{hypothesis.score:.2f}", f"{hypothesis.log_prob:.2f}", Text(text or "(nothing)")
+        )
+    return table
 
 
 def _folded(signature: str) -> str:
