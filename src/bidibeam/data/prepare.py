@@ -34,7 +34,7 @@ from bidibeam.data.splits import SPLITS, assign, in_order
 from bidibeam.data.statistics import describe
 from bidibeam.data.tokenization import Kind, Tokenizer, check
 from bidibeam.errors import CorpusError, SettingsError
-from bidibeam.files import write_json
+from bidibeam.files import replacing, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -203,7 +203,8 @@ def _write(
     fingerprint = hashlib.blake2b(tokenizer.to_json().encode(), digest_size=16)
     for name in sorted(arrays):
         fingerprint.update(name.encode() + arrays[name].tobytes())
-    (folder / PAIRS).write_bytes(save(arrays))
+    with replacing(folder / PAIRS) as partial:
+        partial.write_bytes(save(arrays))
     tokenizer.save(folder / TOKENIZER)
     write_json(folder / STATISTICS, statistics)
     info = {
@@ -257,16 +258,19 @@ def _write_held_out(folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs) 
 def _refuse(out: Path, *, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
-    if out.is_dir() and not overwrite and not (out / INFO).is_file() and any(out.iterdir()):
+    if not out.is_dir() or overwrite or (out / INFO).is_file():
+        return
+    if not {path.name for path in out.iterdir()} <= set(FILES):
         raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass --overwrite.")
 
 
 @contextmanager
 def _directory(out: Path) -> Iterator[Path]:
     """A folder to write in, which becomes `out` when the block succeeds; until then `out` stays as it is."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+    out = out.resolve()
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    partial.mkdir()
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
     try:
         yield partial
         if out.is_dir():

@@ -259,6 +259,24 @@ def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> N
         prepare(settings(), source, source)
 
 
+def test_what_an_interrupted_replacement_left_is_ours(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    first = prepare(settings(), source, tmp_path / "out")
+    (tmp_path / "out" / "data.json").unlink()
+
+    assert prepare(settings(), source, tmp_path / "out").fingerprint == first.fingerprint
+
+
+def test_the_current_directory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    prepare(settings(), source, Path())
+
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(FILES)
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bidibeam.data import prepare as module
 

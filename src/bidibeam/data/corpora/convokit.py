@@ -54,7 +54,7 @@ class ConvokitReader:
                 for line in self.lines.read(file.path, stream):
                     try:
                         conversation, reply = _parse(line.text)
-                    except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                         self.lines.reject(line, _reason(error))
                         continue
                     replies[conversation].append(reply)

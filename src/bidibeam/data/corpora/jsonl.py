@@ -42,7 +42,7 @@ class JsonlReader:
                     for line in self.lines.read(file.path, stream):
                         try:
                             conversation = _parse(line.text)
-                        except (ValueError, TypeError) as error:
+                        except (ValueError, TypeError, RecursionError) as error:
                             self.lines.reject(line, str(error))
                             continue
                         yield conversation

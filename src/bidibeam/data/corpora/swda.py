@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import count
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
@@ -78,9 +79,9 @@ class SwdaReader:
         with file.open() as stream:
             lines = self.lines.read(file.path, stream)
             header = next(csv.reader(line.text for line in lines), [])
-            self.lines.total -= 1
             if not set(COLUMNS) <= set(header):
                 return
+            self.lines.total -= 1  # the header is not a line of the corpus
             rows = list(self._rows(file, header, lines))
         spoken: list[Utterance] = []
         last: dict[str, int] = {}
@@ -99,7 +100,15 @@ class SwdaReader:
 
     def _rows(self, file: SourceFile, header: list[str], lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
         places = [header.index(column) for column in COLUMNS]
-        for number, row in enumerate(csv.reader(line.text for line in lines), start=2):
+        reader = csv.reader(line.text for line in lines)
+        for number in count(2):
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                self.lines.reject(Line(file.path, number, ""), str(error))
+                continue
+            if row is None:
+                return
             if len(row) != len(header):
                 reason = f"{len(row)} fields instead of {len(header)}"
                 self.lines.reject(Line(file.path, number, ",".join(row)), reason)

@@ -55,6 +55,7 @@ def test_a_folder_gives_all_its_files(tmp_path: Path) -> None:
     [
         ("{", "Expecting property name"),
         ("[]", "not a JSON object"),
+        ("[" * 100_000, "maximum recursion depth"),
         ("{}", 'not one of lines of {"messages"'),
         ('{"messages": 5}', "messages is not a list"),
         ('{"messages": [{"role": "a"}]}', "a message without role and content"),

@@ -110,6 +110,25 @@ def test_a_csv_row_of_other_fields_is_counted(tmp_path: Path) -> None:
         list(SwdaReader().read(tmp_path))
 
 
+def test_a_field_beyond_all_measure_is_counted(tmp_path: Path) -> None:
+    rows = [("sd", "A", "x" * 200_000), ("sd", "B", "Yes. /")]
+    (tmp_path / "sw.utt.csv").write_bytes(table(rows))
+    reader = SwdaReader()
+
+    with pytest.raises(CorpusError, match=r"^1 of 2 lines .* line 2 of sw\.utt\.csv \(field larger than"):
+        list(reader.read(tmp_path))
+
+
+def test_an_empty_file_is_no_conversation(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"")
+    (tmp_path / "sw.utt.csv").write_bytes(table())
+    (tmp_path / "silent.utt.csv").write_bytes(table([("x", "A", "<laughter>")]))
+    reader = SwdaReader()
+
+    assert [conversation.id for conversation in reader.read(tmp_path)] == ["4325"]
+    assert reader.lines.total == len(ROWS) + 1
+
+
 def test_nothing_found_says_what_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
 
