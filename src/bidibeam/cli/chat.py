@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class Conversation:
         """Answer every line."""
         from bidibeam.cli.console import console
 
-        is_interactive = click.get_text_stream("stdin").isatty()
+        is_interactive = sys.stdin.isatty()
         while True:
             try:
                 line = input("you> " if is_interactive else "").strip()

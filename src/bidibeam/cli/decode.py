@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -111,7 +112,7 @@ def decode(
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(**search)
-    source = Path(input_file) if input_file != "-" else click.get_binary_stream("stdin")
+    source = Path(input_file) if input_file != "-" else sys.stdin.buffer
     loaded = load_run(run, device=device)
     decoder = load_decoder(
         loaded,

@@ -27,6 +27,7 @@ from bidibeam.training.settings import TrainingSettings
 from bidibeam.training.steps import make_step
 
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
+SCHEDULE_PROGRESS = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
 
 
 def train(
@@ -86,7 +87,7 @@ class Trainer:
             self.network.parameters(),
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
-            fused=device.type == "cuda",
+            fused=True,
         )
         self.scheduler = ReduceLROnPlateau(
             self.optimizer, factor=settings.plateau_factor, patience=settings.plateau_patience
@@ -98,6 +99,7 @@ class Trainer:
         self.plans = self._epoch_plans(0)
         self.writer = state.CheckpointWriter(run, rank=self.accelerator.process_index)
         self.log: MetricsLog | None = None
+        self._steps_since_evaluation = 0
 
     def _batches(self, split: str) -> PairBatches:
         pairs = self.data.split(split)
@@ -130,7 +132,7 @@ class Trainer:
                 rank=self.accelerator.process_index,
                 device=self.accelerator.device,
             )
-            self.scheduler.load_state_dict(self.position.scheduler)
+            self.scheduler.load_state_dict({**self.scheduler.state_dict(), **self.position.scheduler})
             self.optimizer.param_groups[0]["lr"] = self.position.learning_rate
             self.plans = self._epoch_plans(self.position.epoch)
         elif initialise is not None:
@@ -172,6 +174,7 @@ class Trainer:
         model.train()
         while (plan := self._next_plan()) is not None:
             self.window.add(*take_step(self.batches, plan))
+            self._steps_since_evaluation += 1
             position.step += 1
             position.batch += 1
             self.observer.stepped(step=position.step)
@@ -184,10 +187,11 @@ class Trainer:
                 self._save()
             elif position.step % settings.log_every == 0:
                 self._report()
-        if self.window.steps or position.best_loss is None:
-            self._report()
-            self._evaluate()
+        is_between_evaluations = self._steps_since_evaluation > 0
+        self._report()
         self._save()
+        if is_between_evaluations:  # after saving, so that a longer run continues as if this had not been
+            self._evaluate()
         return position
 
     def close(self) -> None:
@@ -248,6 +252,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Measure the validation loss; keep the weights if it is the lowest so far."""
+        self._steps_since_evaluation = 0
         self.network.eval()
         sums = torch.zeros(len(self.network.directions), device=self.accelerator.device)
         tokens = torch.zeros((), device=self.accelerator.device)
@@ -284,7 +289,8 @@ class Trainer:
         weights = {"weights": float(sum(p.detach().double().sum() for p in self.network.parameters()))}
         self._require_finite("sum of the weights", weights)
         self.position.learning_rate = self.optimizer.param_groups[0]["lr"]
-        self.position.scheduler = dict(self.scheduler.state_dict())
+        schedule = self.scheduler.state_dict()
+        self.position.scheduler = {name: schedule[name] for name in SCHEDULE_PROGRESS}
         partial = self.writer.begin(self.position)
         self.accelerator.wait_for_everyone()
         self.writer.write_random_state(partial, self.accelerator.device)

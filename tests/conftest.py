@@ -1,0 +1,52 @@
+"""What several suites need: a toy corpus with a rule that a network learns in seconds, and a trained run."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from bidibeam.data.prepare import PrepareSettings, prepare
+from bidibeam.data.prepared import PreparedData
+from bidibeam.models.settings import ModelSettings
+from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
+
+WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
+
+TINY_MODEL = ModelSettings(
+    embedding_size=16, encoder_size=16, encoder_layers=2, decoder_size=32, attention_size=16, readout_size=24
+)
+
+
+def write_toy_corpus(path: Path, pairs: int) -> None:
+    """Pairs in which the response repeats the source: 'red cat' is answered with 'red cat !'."""
+    chooser = random.Random(0)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(pairs):
+            words = [chooser.choice(WORDS) for _ in range(chooser.randint(1, 5))]
+            file.write(f"{' '.join(words)}\t{' '.join(words)} !\tc{number}\n")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def toy_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    folder = tmp_path_factory.mktemp("toy")
+    write_toy_corpus(folder / "pairs.tsv", 1200)
+    settings = PrepareSettings(corpus="tsv", vocabulary_size=100, max_source_length=8, max_response_length=8)
+    return prepare(settings, folder / "pairs.tsv", folder / "data")
+
+
+@pytest.fixture(scope="session")
+def toy_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt to repeat, in both directions."""
+    run = tmp_path_factory.mktemp("toy-run") / "run"
+    settings = TrainingSettings(epochs=10, batch_size=32, learning_rate=0.01, early_stopping=0, log_every=10)
+    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    return run

@@ -1,0 +1,154 @@
+"""The network as a search sees it: the same numbers as in training, whatever the batch and its padding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from bidibeam.data.batching import pad_sources
+from bidibeam.errors import RunError
+from bidibeam.hypotheses import Direction
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.settings import ModelSettings
+from bidibeam.search.beam import beam_search
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from tests.conftest import TINY_MODEL
+
+VOCABULARY = 70
+ROLES = VocabularyRoles(start=2, end=3, forbidden=frozenset({0, 1, 2}))
+SHAPES = {
+    "shared": TINY_MODEL,
+    "apart": replace(TINY_MODEL, shared_encoder=False),
+    "tied": replace(TINY_MODEL, tied_output=True),
+    "alone": replace(TINY_MODEL, directions=("reverse",)),
+    "deep": replace(TINY_MODEL, encoder_layers=3),
+}
+
+
+def network(settings: ModelSettings = TINY_MODEL) -> BidirectionalModel:
+    """A network with random weights, large enough that it prefers some words to others."""
+    torch.manual_seed(11)
+    model = BidirectionalModel(settings, VOCABULARY)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)
+    return model.eval()
+
+
+def random_sources(count: int, seed: int = 0) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, 9, (count,), generator=generator).tolist()
+    return [torch.randint(4, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
+
+
+def teacher_forced(
+    model: BidirectionalModel, source: list[int], written: list[int], direction: Direction
+) -> float:
+    """The log-probability that training's own forward pass gives; every direction reads the same tokens."""
+    targets = torch.tensor([written] * len(model.directions)).unsqueeze(2)  # (D, T, 1)
+    inputs = torch.cat((torch.full_like(targets[:, :1], 2), targets[:, :-1]), dim=1)
+    sources = pad_sources([source])
+    with torch.no_grad():
+        losses = model(sources, torch.tensor([sources.shape[1]]), inputs, targets)
+    return -float(losses.sums[model.directions.index(direction)])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_searched_log_probability_is_the_teacher_forced_one(name: str) -> None:
+    model = network(SHAPES[name])
+    sources = random_sources(6)
+    for direction in model.directions:
+        found = beam_search(
+            GRUScorer(model, direction), pad_sources(sources), SearchSettings(beam_size=5), ROLES
+        )
+
+        for source, sequences in zip(sources, found, strict=True):
+            assert len(sequences) == 5
+            for sequence in sequences:
+                written = [*sequence.tokens, *([3] if sequence.finished else [])]
+                forced = teacher_forced(model, source, written, direction)
+                assert sequence.log_prob == pytest.approx(forced, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_scoring_sequences_equals_teacher_forcing_them_one_by_one(name: str) -> None:
+    model = network(SHAPES[name])
+    sources = random_sources(4, seed=3)
+    sequences = [[[5, 6, 7, 3], [8, 3]], [[3]], [], [[9, 10], [11, 3], [12, 13, 14, 15, 3]]]
+    for direction in model.directions:
+        scored = GRUScorer(model, direction).log_probs(pad_sources(sources), sequences)
+
+        expected = [
+            [teacher_forced(model, source, sequence, direction) for sequence in line]
+            for source, line in zip(sources, sequences, strict=True)
+        ]
+        assert [len(line) for line in scored] == [2, 1, 0, 3]
+        for line, expected_line in zip(scored, expected, strict=True):
+            assert line == pytest.approx(expected_line, abs=1e-4)
+
+
+def test_nothing_to_score_is_no_error() -> None:
+    scorer = GRUScorer(network(), Direction.REGULAR)
+
+    assert scorer.log_probs(pad_sources([[5]]), [[]]) == [[]]
+    assert scorer.log_probs(pad_sources([[5]]), [[[]]]) == [[0.0]]
+
+
+@pytest.mark.parametrize("stopping", ["shrinking", "constant", "patience", "optimal", "exhaust"])
+def test_a_batch_is_searched_as_its_members_one_by_one(stopping: str) -> None:
+    model = network()
+    sources = random_sources(7, seed=1)
+    settings = SearchSettings(beam_size=6, max_length=9, stopping=stopping)
+    for direction in model.directions:
+        scorer = GRUScorer(model, direction)
+        together = beam_search(scorer, pad_sources(sources), settings, ROLES)
+        wider = torch.nn.functional.pad(pad_sources(sources), (0, 5))
+        padded = beam_search(scorer, wider, settings, ROLES)
+        alone = [beam_search(scorer, pad_sources([source]), settings, ROLES)[0] for source in sources]
+
+        for one, two, three in zip(together, padded, alone, strict=True):
+            assert [found.tokens for found in one] == [found.tokens for found in two]
+            assert [found.tokens for found in one] == [found.tokens for found in three]
+            assert [found.score for found in one] == pytest.approx([found.score for found in three], abs=1e-5)
+
+
+def test_states_are_held_once_a_source_and_follow_their_rows() -> None:
+    scorer = GRUScorer(network(), Direction.REVERSE)
+    sources = pad_sources([[5, 6, 7], [8], [9, 10]])
+    state = scorer.start(sources)
+    _, state = scorer.step(torch.tensor([2, 2, 2]), state)
+    widened = scorer.select(state, torch.tensor([[0, 0], [1, 1], [2, 2]]))
+    logits, widened = scorer.step(torch.tensor([20, 21, 22, 23, 24, 25]), widened)
+    logits = logits.clone()
+
+    assert widened.keys is state.keys
+    assert widened.memory is state.memory
+    fewer = scorer.select(widened, torch.tensor([[1], [5]]))  # the second source leaves
+    assert fewer.keys.shape[1] == fewer.memory.shape[1] == fewer.mask.shape[0] == 2
+    torch.testing.assert_close(fewer.hidden[0, :, 0], widened.hidden[0].flatten(0, 1)[[1, 5]])
+    lone = scorer.start(pad_sources([[9, 10]]))
+    _, lone = scorer.step(torch.tensor([2]), lone)
+    expected, _ = scorer.step(torch.tensor([25]), lone)
+    torch.testing.assert_close(expected[0], logits[5], rtol=1e-4, atol=1e-5)
+
+
+def test_padding_reaches_no_encoder_state() -> None:
+    model = network()
+
+    def memory(width: int) -> Tensor:
+        sources = torch.nn.functional.pad(torch.tensor([[5, 6, 7, 3]]), (0, width - 4))
+        states, _ = model.encode(sources, torch.tensor([4]))
+        return states[:, :, :4]
+
+    torch.testing.assert_close(memory(4), memory(30))
+
+
+def test_a_direction_that_the_run_lacks_is_named() -> None:
+    model = network(replace(TINY_MODEL, directions=("regular",)))
+
+    with pytest.raises(RunError, match=r"This run has no reverse decoder, only: regular\. Train one with both"):
+        GRUScorer(model, Direction.REVERSE)

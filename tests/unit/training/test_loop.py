@@ -1,0 +1,272 @@
+"""Training learns, stops when it should, says what is wrong; a resumed run equals one that never stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import RunError, SettingsError, TrainingError
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.training import state
+from bidibeam.training.logs import Silence, read_metrics
+from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
+from tests.conftest import TINY_MODEL
+
+QUICK = TrainingSettings(
+    epochs=2, batch_size=64, learning_rate=0.01, save_every=4, log_every=3, tensorboard=False
+)
+
+
+def weights_of(run: Path) -> dict[str, torch.Tensor]:
+    folder = state.newest(run)
+    assert folder is not None
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    first, second = weights_of(one), weights_of(other)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+
+
+def test_the_toy_run_has_learnt_its_rule(toy_run: Path) -> None:
+    losses = [record["loss"] for record in read_metrics(toy_run) if record["kind"] == "validation"]
+
+    assert losses[-1] < 0.1 < 1 < losses[0]
+
+
+def test_a_run_directory_holds_what_it_promises(toy_run: Path) -> None:
+    names = {path.name for path in toy_run.iterdir()}
+
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "training",
+        "metrics.jsonl",
+        "tensorboard",
+    }
+    newest = state.newest(toy_run)
+    assert newest is not None
+    assert {path.name for path in newest.iterdir()} == {
+        "model.safetensors",
+        "optimizer.safetensors",
+        "random-0.safetensors",
+        "state.json",
+    }
+    json.loads((newest / "state.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 7, 18, 19])
+def test_a_resumed_run_equals_one_that_never_stopped(
+    toy_data: PreparedData, tmp_path: Path, stop_at: int
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(toy_data, whole, model_settings=TINY_MODEL, settings=QUICK)
+
+    train(toy_data, parts, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=stop_at))
+    torch.manual_seed(12345)  # whatever happens in between
+    train(toy_data, parts, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+    assert_same_weights(whole, parts)
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
+
+
+class KilledError(Exception):
+    """Stands for a kill: nothing after it runs."""
+
+
+class Killer(Silence):
+    """Kills training at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, *, step: int) -> None:
+        if step == self.step:
+            raise KilledError
+
+
+@pytest.mark.parametrize("kill_at", [1, 5, 11, 20])
+def test_a_run_killed_between_checkpoints_is_resumed_bit_for_bit(
+    toy_data: PreparedData, tmp_path: Path, kill_at: int
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    train(toy_data, whole, model_settings=TINY_MODEL, settings=QUICK)
+
+    with pytest.raises(KilledError):
+        train(toy_data, killed, model_settings=TINY_MODEL, settings=QUICK, observer=Killer(kill_at))
+    train(toy_data, killed, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+    assert_same_weights(whole, killed)
+    assert (whole / "model.safetensors").read_bytes() == (killed / "model.safetensors").read_bytes()
+    without_speed = [
+        [
+            {key: value for key, value in record.items() if key != "tokens_per_s"}
+            for record in read_metrics(run)
+        ]
+        for run in (whole, killed)
+    ]
+    assert without_speed[0] == without_speed[1]
+
+
+def test_a_run_is_never_overwritten_unasked(toy_data: PreparedData, toy_run: Path) -> None:
+    with pytest.raises(RunError, match=re.escape("already holds a run. Add --resume")):
+        train(toy_data, toy_run, model_settings=TINY_MODEL, settings=QUICK)
+
+
+def test_resuming_with_other_settings_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
+
+    with pytest.raises(SettingsError, match=r"began with batch_size=64, not 32\. Resume with the same"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, batch_size=32), resume=True)
+    with pytest.raises(SettingsError, match="began with decoder_size=32, not 8"):
+        train(toy_data, run, model_settings=replace(TINY_MODEL, decoder_size=8), settings=QUICK, resume=True)
+
+
+def test_resuming_on_other_data_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
+    config = json.loads((run / "config.json").read_text())
+    config["data"]["fingerprint"] = "other"
+    (run / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(RunError, match="was trained on other data"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+
+    class Poison(Silence):
+        def stepped(self, *, step: int) -> None:
+            if step == 6:
+                broken.b_output.data.fill_(torch.nan)
+
+    broken: Any = None
+
+    def grab(model: BidirectionalModel) -> None:
+        nonlocal broken
+        broken = model
+
+    with pytest.raises(TrainingError, match=r"not finite by step 8 .*last good checkpoint is step-00000004"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, initialise=grab, observer=Poison())
+
+    assert all(tensor.isfinite().all() for tensor in weights_of(run).values())
+
+
+def test_weights_that_are_not_finite_are_never_saved(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    with pytest.raises(TrainingError, match=r"not finite .*lower training\.learning_rate"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, learning_rate=1e30))
+
+    newest = state.newest(run)
+    assert newest is None or all(tensor.isfinite().all() for tensor in weights_of(run).values())
+
+
+class Worsening(Silence):
+    """Spoils the weights more after every evaluation, so that the first stays the best."""
+
+    def __init__(self) -> None:
+        self.model: BidirectionalModel | None = None
+
+    def evaluated(self, **_: Any) -> None:
+        assert self.model is not None
+        self.model.b_output.data[:, 5] += 3
+
+
+def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_path: Path) -> None:
+    run, spoiler = tmp_path / "run", Worsening()
+
+    def grab(model: BidirectionalModel) -> None:
+        spoiler.model = model
+
+    settings = replace(QUICK, epochs=50, early_stopping=3, learning_rate=1e-6)
+    position = train(
+        toy_data, run, model_settings=TINY_MODEL, settings=settings, initialise=grab, observer=spoiler
+    )
+
+    assert position.stopped_by == "early_stopping"
+    assert position.stale_evaluations == 3
+    assert position.learning_rate == pytest.approx(1e-6 / 2**3)
+    best, last = load_file(run / "model.safetensors"), weights_of(run)
+    assert not torch.equal(best["b_output"], last["b_output"])
+    losses = [record["loss"] for record in read_metrics(run) if record["kind"] == "validation"]
+    assert position.best_loss == min(losses) == losses[0]
+
+
+def test_one_direction_alone_and_two_networks_train_too(toy_data: PreparedData, tmp_path: Path) -> None:
+    for name, model in {
+        "alone": replace(TINY_MODEL, directions=("reverse",)),
+        "apart": replace(TINY_MODEL, shared_encoder=False),
+        "tied": replace(TINY_MODEL, tied_output=True),
+    }.items():
+        settings = replace(QUICK, epochs=3)
+        train(toy_data, tmp_path / name, model_settings=model, settings=settings)
+
+        losses = [
+            record["loss_reverse"]
+            for record in read_metrics(tmp_path / name)
+            if record["kind"] == "validation"
+        ]
+        assert losses[-1] < losses[0] - 0.1, name
+
+
+def test_the_loss_weighs_the_directions(toy_data: PreparedData, tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=4, regular_weight=1.0)
+
+    train(toy_data, tmp_path / "run", model_settings=TINY_MODEL, settings=settings)
+
+    last = [record for record in read_metrics(tmp_path / "run") if record["kind"] == "validation"][-1]
+    assert last["loss_regular"] < last["loss_reverse"] - 0.5
+
+
+def test_a_damaged_checkpoint_is_named(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
+    newest = state.newest(run)
+    assert newest is not None
+    (newest / "optimizer.safetensors").write_bytes(b"nonsense")
+
+    with pytest.raises(RunError, match=r"step-00000002 cannot be read .*remove that folder"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+
+def test_a_checkpoint_of_another_version_is_named(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
+    newest = state.newest(run)
+    assert newest is not None
+    content = json.loads((newest / "state.json").read_text())
+    (newest / "state.json").write_text(json.dumps({**content, "format_version": 99}))
+
+    with pytest.raises(RunError, match="format version 99, but this bidibeam reads version 1"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+
+def test_a_line_cut_off_in_the_metrics_is_dropped_on_resume(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=4))
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "step": 5, "loss')
+
+    train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+    steps = [record["step"] for record in read_metrics(run)]
+    assert steps == sorted(steps)
+    assert steps[-1] > 30
