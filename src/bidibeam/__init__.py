@@ -1,7 +1,70 @@
-"""Decode from both ends."""
+"""Decode from both ends.
+
+Everything public is listed here, and imported when it is first used: `import bidibeam` costs nothing.
+
+    from bidibeam import SearchSettings, load_decoder
+
+    decoder = load_decoder("runs/demo/run", settings=SearchSettings(beam_size=25))
+    for hypothesis in decoder.decode(["how are you?"])[0]:
+        print(hypothesis.score, hypothesis.text)
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from bidibeam._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.data.tokenization import Tokenizer
+    from bidibeam.decoding.decoder import Decoder
+    from bidibeam.errors import BidibeamError
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+    from bidibeam.models.gru import BidirectionalModel
+    from bidibeam.search.beam import beam_search
+    from bidibeam.search.settings import SearchSettings
+
+_HOMES = {
+    "Beams": "hypotheses",
+    "BidibeamError": "errors",
+    "BidirectionalModel": "models.gru",
+    "Decoder": "decoding.decoder",
+    "Direction": "hypotheses",
+    "Hypothesis": "hypotheses",
+    "NBest": "hypotheses",
+    "SearchSettings": "search.settings",
+    "Tokenizer": "data.tokenization",
+    "beam_search": "search.beam",
+    "load_decoder": "assembly",
+    "load_run": "assembly",
+}
+
+__all__ = [
+    "Beams",
+    "BidibeamError",
+    "BidirectionalModel",
+    "Decoder",
+    "Direction",
+    "Hypothesis",
+    "NBest",
+    "SearchSettings",
+    "Tokenizer",
+    "__version__",
+    "beam_search",
+    "load_decoder",
+    "load_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bidibeam' has no attribute {name!r}")
+    value = getattr(import_module(f"bidibeam.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

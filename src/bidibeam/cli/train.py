@@ -90,10 +90,8 @@ def train_run(
             resume=resume,
             observer=watcher,
         )
-    console.print(
-        f"Stopped by {position.stopped_by} after step {position.step:,}; "
-        f"best validation loss {position.best_loss:.4f}. The run is in {run}."
-    )
+    best = f"; best validation loss {position.best_loss:.4f}" if position.best_loss is not None else ""
+    console.print(f"Stopped by {position.stopped_by} after step {position.step:,}{best}. The run is in {run}.")
 
 
 def _settings_of(run: Path) -> RunSettings:

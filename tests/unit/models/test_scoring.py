@@ -150,5 +150,7 @@ def test_padding_reaches_no_encoder_state() -> None:
 def test_a_direction_that_the_run_lacks_is_named() -> None:
     model = network(replace(TINY_MODEL, directions=("regular",)))
 
-    with pytest.raises(RunError, match=r"This run has no reverse decoder, only: regular\. Train one with both"):
+    with pytest.raises(
+        RunError, match=r"This run has no reverse decoder, only: regular\. Train one with both"
+    ):
         GRUScorer(model, Direction.REVERSE)

@@ -80,8 +80,7 @@ def can_still_win(
     if len(finished) < settings.beam_size:
         return bool(live)
     worst = sorted((found.score for found in finished), reverse=True)[settings.beam_size - 1]
-    first = max(step, settings.min_length) + 1
-    ends = range(min(first, settings.max_length), settings.max_length + 1)
+    ends = range(min(step + 1, settings.max_length), settings.max_length + 1)
     lengths = [end if settings.count_end else end - 1 for end in ends]
     return any(normalised(log_prob, length, settings) > worst for _, log_prob in live for length in lengths)
 

@@ -5,14 +5,14 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
-from tests.unit.search.test_oracles import LateReports
 from torch import Tensor
 
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.search.beam import beam_search
 from bidibeam.search.reports import Reports, ScorerError
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
+from tests.unit.search.test_oracles import LateReports
 
 
 def broken_at(step: int, value: float) -> TableScorer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.unit.search.tables import ROLES, TableScorer, rows_of, search, source_batch, texts, uniform_rows
 
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
+from tests.unit.search.tables import ROLES, TableScorer, rows_of, search, source_batch, texts, uniform_rows
 
 # With exponent 1 a log-probability is multiplied by 6/7 if the end came at step 2, and by 3/4, 2/3, 3/5 and
 # 6/11 at steps 3 to 6. B = 2. What a constant beam sees, best first, log-probabilities of whole prefixes:
@@ -72,6 +72,23 @@ def test_a_shrinking_beam_costs_fewer_rows() -> None:
     )
 
     assert scorer.rows_seen == [1, 2, 1, 1, 1]
+
+
+def test_optimal_waits_for_a_short_end_where_length_costs() -> None:
+    # With exponent -1 scores are -2 * 7/6 for a. and -5.2 * 8/6 = -6.9 for bb.: two have finished at step 3.
+    # aaa has -2.2: by step 20 it would be worth -9.2, but ending at once it is -2.3 * 9/6 = -3.45.
+    table = {
+        "": {"a": -1.0, "b": -5.0},
+        "a": {".": -1.0, "a": -1.1},
+        "b": {"b": -0.1},
+        "aa": {"a": -0.1},
+        "bb": {".": -0.1},
+        "aaa": {".": -0.1},
+    }
+
+    (found,) = search(rows_of(table), SearchSettings(beam_size=2, length_penalty=-1.0, stopping="optimal"))
+
+    assert texts(found) == ["a.", "aaa."]
 
 
 def test_a_sequence_carries_its_numbers() -> None:

@@ -7,13 +7,13 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.search.oracle import enumerate_all, oracle_search
-from tests.unit.search.tables import TableScorer, random_rows, search, source_batch
 
 from bidibeam.search.beam import beam_search
 from bidibeam.search.found import FoundSequence
 from bidibeam.search.reports import Reports
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from tests.unit.search.oracle import enumerate_all, oracle_search
+from tests.unit.search.tables import TableScorer, random_rows, search, source_batch
 
 VALUES = [0.0, 0.0, 1.0, 1.0, 2.0, -3.0, float("-inf")]
 RULES = ["shrinking", "constant", "patience", "patience=0.5", "patience=1.5", "optimal", "exhaust"]

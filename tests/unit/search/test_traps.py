@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.unit.search.tables import ROLES, TableScorer, rows_of, search, source_batch, texts, uniform_rows
 
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from tests.unit.search.tables import ROLES, TableScorer, rows_of, search, source_batch, texts, uniform_rows
 
 
 def test_trap_1_the_first_to_finish_is_not_the_best() -> None:

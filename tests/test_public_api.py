@@ -1,0 +1,46 @@
+"""The public names are a promise: adding one is a decision, and removing one breaks somebody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import bidibeam
+
+PUBLIC = [
+    "Beams",
+    "BidibeamError",
+    "BidirectionalModel",
+    "Decoder",
+    "Direction",
+    "Hypothesis",
+    "NBest",
+    "SearchSettings",
+    "Tokenizer",
+    "__version__",
+    "beam_search",
+    "load_decoder",
+    "load_run",
+]
+
+
+def test_the_public_names_are_these_and_all_of_them_import() -> None:
+    assert bidibeam.__all__ == PUBLIC
+    assert dir(bidibeam) == sorted(PUBLIC)
+    for name in PUBLIC:
+        assert getattr(bidibeam, name) is not None
+
+
+def test_another_name_is_refused_as_python_does() -> None:
+    with pytest.raises(AttributeError, match="module 'bidibeam' has no attribute 'beamsearch'"):
+        _ = bidibeam.beamsearch
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, bidibeam; print([m for m in ('torch', 'numpy', 'tokenizers') if m in sys.modules])"
+
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert printed.stdout.strip() == "[]"

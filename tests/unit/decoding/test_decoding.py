@@ -1,0 +1,181 @@
+"""From sources to replies: reading order whichever way a reply was written, and one hypothesis a text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bidibeam.assembly import Run, load_decoder, load_run
+from bidibeam.data.batching import pad_sources
+from bidibeam.data.prepared import PreparedData
+from bidibeam.data.tokenization import Tokenizer
+from bidibeam.decoding.beams import SearchGenerator
+from bidibeam.decoding.decoder import Decoder
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.models.scoring import GRUScorer
+from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.likelihood import LikelihoodSelection
+from tests.unit.search.tables import TableScorer
+
+
+@pytest.fixture(scope="module")
+def run(toy_run: Path) -> Run:
+    return load_run(toy_run)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_both_directions_answer_in_reading_order(run: Run, direction: Direction) -> None:
+    decoder = load_decoder(run, direction=direction)
+
+    replies = [nbest.best for nbest in decoder.decode(["red cat", "blue dog fish", "white"])]
+
+    assert [reply.text for reply in replies] == ["red cat!", "blue dog fish!", "white!"]
+    assert replies[1].tokens == ("blue", "dog", "fish", "!")
+    assert replies[1].length == 5  # the end token counted
+    assert all(reply.finished for reply in replies)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_the_other_directions_opinion_is_its_own_log_probability(run: Run, direction: Direction) -> None:
+    decoder = load_decoder(run, direction=direction, score_other=True)
+    other = GRUScorer(run.model, direction.other)
+
+    for source in ("red cat", "black horse bird"):
+        ids = run.tokenizer.encode(source)
+        for hypothesis in decoder.decode([source])[0]:
+            written = direction.other.arrange([run.tokenizer.id_of(token) for token in hypothesis.tokens])
+            expected = other.log_probs(pad_sources([ids]), [[[*written, run.tokenizer.end_id]]])  # type: ignore[list-item]
+            assert hypothesis.other_log_prob == pytest.approx(expected[0][0], abs=1e-4)
+
+
+def test_without_being_asked_the_other_direction_is_silent(run: Run) -> None:
+    assert load_decoder(run).decode(["red"])[0].best.other_log_prob is None
+
+
+def test_replies_do_not_depend_on_the_batch(run: Run, toy_data: PreparedData) -> None:
+    sources = [example["source"] for example in toy_data.examples("test")]
+
+    by_batch_size = {}
+    for size in (1, 4, 100):
+        decoder = load_decoder(run, batch_size=size, settings=SearchSettings(beam_size=5))
+        by_batch_size[size] = decoder.decode(sources)
+
+    for alone, some, all_at_once in zip(*by_batch_size.values(), strict=True):
+        assert [h.text for h in alone] == [h.text for h in some] == [h.text for h in all_at_once]
+        assert [h.score for h in alone] == pytest.approx([h.score for h in all_at_once], abs=1e-4)
+
+
+def test_an_empty_source_gets_a_reply_and_no_sources_get_none(run: Run) -> None:
+    decoder = load_decoder(run)
+
+    assert len(decoder.decode([""])) == 1
+    assert decoder.decode([]) == []
+    assert decoder.generator.generate([]) == []
+
+
+def test_a_source_beyond_what_training_saw_keeps_its_last_tokens(run: Run) -> None:
+    assert run.max_source_length == 8
+    decoder = load_decoder(run)
+
+    cut, short = decoder.decode([" ".join(["red"] * 5000 + ["cat"] * 8), " ".join(["cat"] * 8)])
+
+    assert cut.best.text == short.best.text
+    assert cut.best.log_prob == pytest.approx(short.best.log_prob, abs=1e-5)
+
+
+def rows(vocabulary: int, table: dict[tuple[int, ...], dict[int, float]]) -> TableScorer:
+    """A model by its probabilities; what is not listed is all but impossible, and ends."""
+
+    def row(_: int, prefix: tuple[int, ...]) -> list[float]:
+        likely = table.get(prefix, {3: 1.0})
+        return [math.log(likely.get(token, 1e-30)) for token in range(vocabulary)]
+
+    return TableScorer(row)
+
+
+def test_the_unknown_token_is_written_only_if_allowed() -> None:
+    tokenizer = Tokenizer.train(["aa bb"], kind="word", vocabulary_size=10)
+    unknown, end, word = tokenizer.unknown_id, tokenizer.end_id, 4
+    likes_unknown = rows(
+        tokenizer.vocabulary_size,
+        {(): {unknown: 0.9, word: 0.1}, (unknown,): {end: 1.0}, (word,): {end: 1.0}, (5,): {end: 1.0}},
+    )
+
+    def best(*, allow_unknown: bool) -> str:
+        settings = SearchSettings(beam_size=2, max_length=2, allow_unknown=allow_unknown)
+        generator = SearchGenerator(tokenizer, likes_unknown, Direction.REGULAR, settings)
+        return generator.generate([Beams("1", "aa")])[0].regular.best.text
+
+    assert best(allow_unknown=False) == "aa"
+    assert best(allow_unknown=True) == "<unk>"
+
+
+def test_trap_6_pieces_that_spell_the_same_text_are_one_hypothesis() -> None:
+    tokenizer = Tokenizer.train(["ab ab ab ab"], kind="bpe", vocabulary_size=270)
+    whole, first, second = (tokenizer.id_of(piece) for piece in ("ab", "a", "b"))
+    assert whole is not None
+    assert first is not None
+    assert second is not None
+    end = tokenizer.end_id
+    spells_twice = rows(
+        tokenizer.vocabulary_size,
+        {
+            (): {whole: 0.5, first: 0.5},
+            (whole,): {end: 1.0},
+            (first,): {second: 0.6, end: 0.4},
+            (first, second): {end: 1.0},
+        },
+    )
+    settings = SearchSettings(beam_size=3, max_length=3, length_penalty=0.0)
+
+    found = SearchGenerator(tokenizer, spells_twice, Direction.REGULAR, settings).generate([Beams("1", "ab")])
+
+    texts = [(hypothesis.text, hypothesis.multiplicity) for hypothesis in found[0].regular]
+    assert texts == [("ab", 2), ("a", 1)]
+    assert found[0].regular.best.tokens == ("ab",)
+    assert found[0].regular.best.log_prob == pytest.approx(math.log(0.5), abs=1e-5)
+
+
+def hypothesis(text: str, score: float) -> Hypothesis:
+    return Hypothesis(text, tuple(text.split()), score, 3, score, True)
+
+
+@dataclass
+class Listed:
+    """A generator that takes every source's hypotheses from a list, and notes the batches it was given."""
+
+    hypotheses: NBest
+    batches: list[int] = field(default_factory=list)
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        self.batches.append(len(beams))
+        return [line.having(Direction.REGULAR, self.hypotheses) for line in beams]
+
+
+def test_a_decoder_streams_batch_by_batch() -> None:
+    listed = Listed(NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0))))
+    decoder = Decoder(listed, LikelihoodSelection(), batch_size=2)
+    read = []
+
+    def sources() -> Iterator[Beams]:
+        for number in range(5):
+            read.append(number)
+            yield Beams(str(number), "x")
+
+    answers = decoder.answers(sources())
+    first = next(answers)
+
+    assert first.text == "better"
+    assert read == [0, 1]  # no more than the first batch needs
+    assert [answer.beams.id for answer in answers] == ["1", "2", "3", "4"]
+    assert listed.batches == [2, 2, 1]
+
+
+def test_a_source_for_which_nothing_was_found_is_answered_with_nothing() -> None:
+    decoder = Decoder(Listed(NBest()), LikelihoodSelection())
+
+    assert [answer.text for answer in decoder.answers([Beams("1", "x")])] == [""]

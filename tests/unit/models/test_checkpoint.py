@@ -1,0 +1,146 @@
+"""Saving, loading, and what is said about a directory that is not right."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bidibeam.assembly import load_run
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.settings import ModelSettings
+from tests.conftest import TINY_MODEL
+
+
+def test_a_saved_model_comes_back_the_same(tmp_path: Path) -> None:
+    model = BidirectionalModel(TINY_MODEL, 30)
+
+    model.save_pretrained(tmp_path / "saved", note="kept")
+    loaded = BidirectionalModel.from_pretrained(tmp_path / "saved")
+
+    assert loaded.settings == TINY_MODEL
+    assert not loaded.training
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, loaded.state_dict()[name])
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["note"] == "kept"
+
+
+def test_weights_in_half_precision_load_too(tmp_path: Path) -> None:
+    model = BidirectionalModel(TINY_MODEL, 30)
+    model.save_pretrained(tmp_path)
+    weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
+    save_file(weights, tmp_path / "model.safetensors")
+
+    loaded = BidirectionalModel.from_pretrained(tmp_path)
+
+    assert loaded.b_output.dtype == torch.float32
+    torch.testing.assert_close(loaded.w_output, model.w_output, rtol=1e-3, atol=1e-3)
+
+
+def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    def edit(run: Path) -> None:
+        config = json.loads((run / "config.json").read_text())
+        change(config)
+        (run / "config.json").write_text(json.dumps(config))
+
+    return edit
+
+
+def without_tensor(run: Path) -> None:
+    weights = load_file(run / "model.safetensors")
+    weights.pop("b_output")
+    save_file(weights, run / "model.safetensors")
+
+
+def with_extra_tensor(run: Path) -> None:
+    save_file({**load_file(run / "model.safetensors"), "extra": torch.ones(1)}, run / "model.safetensors")
+
+
+def truncated(run: Path) -> None:
+    content = (run / "model.safetensors").read_bytes()
+    (run / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no config": (
+        lambda run: (run / "config.json").unlink(),
+        r"is not a run directory: it has no config\.json",
+    ),
+    "config cut off": (lambda run: (run / "config.json").write_text('{"mod'), r"config\.json is damaged"),
+    "config a list": (lambda run: (run / "config.json").write_text("[]"), r"config\.json is damaged"),
+    "other version": (
+        edited(lambda config: config.update(format_version=7, bidibeam_version="9.1")),
+        r"format version 7; bidibeam .* reads version 1\. Use the bidibeam that wrote it \(9\.1\)",
+    ),
+    "strange model": (
+        edited(lambda config: config["model"].update(depth=3)),
+        r"does not describe a model .*depth",
+    ),
+    "bad size": (
+        edited(lambda config: config["model"].update(decoder_size=0)),
+        r"does not describe a model \(model\.decoder_size is 0; it must be at least 1",
+    ),
+    "no weights": (
+        lambda run: (run / "model.safetensors").unlink(),
+        r"has no model\.safetensors: training has not reached its first evaluation there\. Continue it",
+    ),
+    "weights cut off": (truncated, r"model\.safetensors is damaged"),
+    "tensor missing": (without_tensor, r"lacks the tensor 'b_output'"),
+    "tensor left over": (with_extra_tensor, r"holds a tensor 'extra' that the network lacks"),
+    "other shape": (
+        edited(lambda config: config["model"].update(readout_size=5)),
+        r"of shape \(.*\), but config\.json asks for \(.*\)\. They do not belong together",
+    ),
+    "no tokenizer": (lambda run: (run / "tokenizer.json").unlink(), r"tokenizer\.json"),
+    "tokenizer cut off": (lambda run: (run / "tokenizer.json").write_text("{"), r"tokenizer\.json"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_named_with_a_way_out(toy_run: Path, tmp_path: Path, kind: str) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(toy_run, run)
+    damage, message = DAMAGE[kind]
+    damage(run)
+
+    with pytest.raises(RunError, match=message) as caught:
+        load_run(run)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_of_another_run_is_refused(toy_run: Path, tmp_path: Path) -> None:
+    from bidibeam.data.tokenization import Tokenizer
+
+    run = tmp_path / "run"
+    shutil.copytree(toy_run, run)
+    Tokenizer.train(["only these words"], kind="word", vocabulary_size=20).save(run / "tokenizer.json")
+
+    with pytest.raises(RunError, match=r"tokenizer\.json of 7 tokens, but its model knows 15"):
+        load_run(run)
+
+
+def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
+    with pytest.raises(SettingsError, match=r"There is no device 'toaster' here .*Use cpu"):
+        load_run(toy_run, device="toaster")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoder_layers": 0}, "model.encoder_layers is 0; it must be at least 1"),
+        ({"dropout": 1.0}, "model.dropout is 1.0; it must lie in"),
+        ({"directions": ()}, "name each direction once"),
+        ({"directions": ("regular", "regular")}, "name each direction once"),
+        ({"directions": ("forward",)}, "names 'forward'; choose from: regular, reverse"),
+    ],
+)
+def test_shapes_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        ModelSettings(**settings)
