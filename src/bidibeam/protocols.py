@@ -78,7 +78,7 @@ class SearchProgress:
 
     Attributes:
         beam_size: B.
-        shortest: |Y| of a live hypothesis that ends as soon as it may.
+        shortest: |Y| of a live hypothesis that ends at the next step.
         longest: |Y| of a live hypothesis that ends at T, the last step.
         finished: (sources,), how many hypotheses have ended so far.
         kept_scores: (sources, B), the best finished scores, best first, -inf where there is none yet.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -60,20 +60,22 @@ def beam_search(
         beams = live.log_probs.shape[1]
         logits, state = scorer.step(live.tokens.flatten(), state)  # (rows, vocabulary)
         candidates = rules.candidates(logits, live, number, width)
-        live, ended = rules.advance(live, candidates, number, width)
-        steps.append(Step(live.sources, live.pointers, candidates.flat, ended))
+        live, step = rules.advance(live, candidates, number, width)
+        steps.append(step)
         widths = reports.exchange(number, live.sources, live.widths.masked_fill(candidates.is_broken, BROKEN))
         if number == settings.max_length:
             break
-        lines = list(range(len(live.sources)))  # those of the batch that go on
+        lines = torch.arange(len(live.sources), device=sources.device)  # (sources,), those that go on
         if widths is not None:
-            lines = [line for line in lines if widths[live.sources[line]]]
-            if not lines:
+            left = [line for line, source in enumerate(live.sources) if widths[source]]
+            if not left:
                 break
             width = min(width, max(widths.values()))
-            live = live.narrowed(lines, width)
-        first_rows = torch.tensor(lines, device=sources.device).mul_(beams)  # (sources,)
-        state = scorer.select(state, live.parents + first_rows.unsqueeze(1))
+            live = live.narrowed(width)
+            if len(left) < len(lines):
+                lines = torch.tensor(left, device=sources.device)  # (sources left,)
+                live = live.without_others(left, lines)
+        state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1))
     reports.drain()
     return read_back(steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty)
 
@@ -87,7 +89,6 @@ class _Live:
         log_probs: (sources, beams).
         parents: (sources, beams), the slots they came from.
         tokens: (sources, beams), what they wrote last.
-        pointers: (sources, beams), parent * vocabulary + token.
         widths: (sources,), how many slots each source has, empty ones included; 0 where it is done.
         finished: (sources,), how many hypotheses have ended.
         kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
@@ -97,21 +98,29 @@ class _Live:
     log_probs: Tensor
     parents: Tensor
     tokens: Tensor
-    pointers: Tensor
     widths: Tensor
     finished: Tensor
     kept_scores: Tensor
 
-    def narrowed(self, lines: Sequence[int], width: int) -> _Live:
-        """The same for some of the sources and the first slots only."""
-        if len(lines) == len(self.sources) and width >= self.log_probs.shape[1]:
-            return self
-        index = torch.tensor(lines, device=self.log_probs.device)  # (sources left,)
-        tensors = (self.log_probs, self.parents, self.tokens, self.pointers)
+    def narrowed(self, width: int) -> _Live:
+        """The same for the first slots only."""
+        return replace(
+            self,
+            log_probs=self.log_probs[:, :width],
+            parents=self.parents[:, :width],
+            tokens=self.tokens[:, :width],
+        )
+
+    def without_others(self, left: Sequence[int], lines: Tensor) -> _Live:
+        """The same for some of the sources, named by their lines here: as a list, and as a tensor."""
         return _Live(
-            [self.sources[line] for line in lines],
-            *(tensor[:, :width].index_select(0, index) for tensor in tensors),
-            *(tensor.index_select(0, index) for tensor in (self.widths, self.finished, self.kept_scores)),
+            sources=[self.sources[line] for line in left],
+            log_probs=self.log_probs[lines],
+            parents=self.parents[lines],
+            tokens=self.tokens[lines],
+            widths=self.widths[lines],
+            finished=self.finished[lines],
+            kept_scores=self.kept_scores[lines],
         )
 
 
@@ -133,7 +142,6 @@ class _Rules:
             log_probs=zeros.float(),
             parents=zeros,
             tokens=zeros + self._roles.start,
-            pointers=zeros,
             widths=zeros[:, 0] + 1,
             finished=zeros[:, 0],
             kept_scores=torch.full((count, self._settings.beam_size), -torch.inf, device=device),
@@ -148,14 +156,11 @@ class _Rules:
         by_beam = logits.float().contiguous().view(sources, beams, -1)  # (sources, beams, vocabulary)
         return best_candidates(by_beam, live.log_probs, width + beams, forbidden)
 
-    def advance(self, live: _Live, candidates: Candidates, number: int, width: int) -> tuple[_Live, Tensor]:
+    def advance(self, live: _Live, candidates: Candidates, number: int, width: int) -> tuple[_Live, Step]:
         """End some hypotheses, go on with others.
 
         An end token counts only if its candidate ranks within the live beam: with a constant beam there are
         more candidates than that, and those after it are there only to take the place of ended ones.
-
-        Returns:
-            What goes on, and (sources, candidates), log-probabilities of those that ended, -inf elsewhere.
         """
         settings, beam_size = self._settings, self._settings.beam_size
         log_probs, flat = candidates.log_probs, candidates.flat  # (sources, candidates)
@@ -171,21 +176,20 @@ class _Rules:
 
         order = is_end.sort(dim=1, stable=True).indices[:, :width]  # (sources, beams), those that did not end
         widths = self._stopping.live_beams(beam_size, finished)  # (sources,)
-        is_empty = (ranks[: order.shape[1]] >= widths.unsqueeze(1)) | is_end.gather(
-            1, order
-        )  # (sources, beams)
+        is_past = ranks[: order.shape[1]] >= widths.unsqueeze(1)  # (sources, beams)
+        is_empty = is_past | is_end.gather(1, order)  # (sources, beams)
         going_on = log_probs.gather(1, order).masked_fill(is_empty, -torch.inf)  # (sources, beams)
         is_done = self._is_done(number, finished, kept_scores, going_on)  # (sources,)
+        step = Step(live.sources, flat.gather(1, order), flat, ended)
         return _Live(
             sources=live.sources,
             log_probs=going_on.masked_fill(is_done.unsqueeze(1), -torch.inf),
             parents=all_parents.gather(1, order),
             tokens=all_tokens.gather(1, order),
-            pointers=flat.gather(1, order),
             widths=widths.masked_fill(is_done, 0),
             finished=finished,
             kept_scores=kept_scores,
-        ), ended
+        ), step
 
     def _is_done(self, number: int, finished: Tensor, kept_scores: Tensor, log_probs: Tensor) -> Tensor:
         """Where the rule says so, or nothing is left to go on with: (sources,)."""
@@ -193,7 +197,7 @@ class _Rules:
         longest = settings.counted(settings.max_length)
         progress = SearchProgress(
             beam_size=settings.beam_size,
-            shortest=min(settings.counted(max(number, settings.min_length) + 1), longest),
+            shortest=min(settings.counted(number + 1), longest),
             longest=longest,
             finished=finished,
             kept_scores=kept_scores,
