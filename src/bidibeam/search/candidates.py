@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BLOCK = 64
 """Tokens in a block. The vocabulary is read once, for a maximum a block; then only the best blocks count."""
 
-CPU_CHUNK = 1 << 18
+CPU_CHUNK = 1 << 19
 """Logits worked on at once on a CPU: they stay in cache. Measured; half or twice as many cost as much."""
 
 DEVICE_CHUNK = 1 << 28

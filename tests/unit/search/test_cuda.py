@@ -58,6 +58,7 @@ class Constant:
         pass
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")  # it says that it is a prototype
 def test_no_step_makes_the_host_wait() -> None:
     class Watched(Constant):
         steps = 0
