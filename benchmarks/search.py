@@ -27,81 +27,31 @@ from rich.table import Table
 from torch import Tensor
 
 from bidibeam import __version__
+from bidibeam.data.tokenization import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from bidibeam.hypotheses import Direction
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.settings import ModelSettings
 from bidibeam.protocols import StepScorer
 from bidibeam.search import beam
 from bidibeam.search.candidates import best_candidates
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
-EMBEDDING, HIDDEN, ATTENTION, MEMORY, READOUT = 300, 512, 512, 512, 512
+SHAPE = ModelSettings(directions=("regular",))
+"""The paper's network; only its regular decoder is searched."""
+EMBEDDING, HIDDEN, ATTENTION = SHAPE.embedding_size, SHAPE.decoder_size, SHAPE.attention_size
+MEMORY, READOUT = SHAPE.memory_size, SHAPE.readout_size
 SOURCE_LENGTH = 15
-ROLES = VocabularyRoles(start=1, end=2, forbidden=frozenset({0, 1, 3}))
+ROLES = VocabularyRoles(start=START_ID, end=END_ID, forbidden=frozenset({PAD_ID, UNKNOWN_ID, START_ID}))
 PRODUCTS_A_TURN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """A row a hypothesis; memory and keys a source."""
-
-    hidden: Tensor  # (sources, beams, hidden)
-    memory: Tensor  # (sources, positions, memory)
-    keys: Tensor  # (sources, positions, attention)
-
-
-class RandomNetwork:
-    """A decoder of the paper's shape: GRU, additive attention, tanh readout, projection. Random weights."""
-
-    def __init__(self, vocabulary: int, *, device: torch.device) -> None:
-        def weight(inputs: int, outputs: int) -> Tensor:
-            return torch.randn(inputs, outputs).mul_(inputs**-0.5).to(device)
-
-        self.embeddings = weight(vocabulary, EMBEDDING)
-        self.w_key = weight(MEMORY, ATTENTION)
-        self.w_state = weight(HIDDEN, ATTENTION + 3 * HIDDEN)
-        self.w_word = weight(EMBEDDING, 3 * HIDDEN)
-        self.w_context = weight(MEMORY, 3 * HIDDEN)
-        self.w_readout = weight(HIDDEN + MEMORY + EMBEDDING, READOUT)
-        self.w_output = weight(READOUT, vocabulary) * 4
-        self.b_output = weight(1, vocabulary)
-        self.v = weight(ATTENTION, 1)
-        self._logits = torch.empty(0, device=device)
-
-    def start(self, sources: Tensor) -> State:
-        """Random encoder states: what they hold makes no difference to the time."""
-        memory = torch.randn(*sources.shape, MEMORY, device=sources.device)
-        return State(memory[:, :1], memory, memory @ self.w_key)
-
-    def step(self, last_tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """One step, attention computed as (sources, beams, positions)."""
-        hidden = state.hidden.flatten(0, 1)  # (rows, hidden)
-        words = self.embeddings[last_tokens]  # (rows, embedding)
-        from_state = hidden @ self.w_state  # (rows, attention + 3 hidden)
-        query = from_state[:, :ATTENTION].view(*state.hidden.shape[:2], 1, ATTENTION)
-        energies = (state.keys.unsqueeze(1) + query).tanh_() @ self.v  # (sources, beams, positions, 1)
-        context = (energies.squeeze(-1).softmax(-1) @ state.memory).flatten(0, 1)  # (rows, memory)
-        gates = torch.addmm(words @ self.w_word, context, self.w_context)  # (rows, 3 hidden)
-        reset, update, fresh = gates.chunk(3, dim=1)  # (rows, hidden) each
-        old_reset, old_update, old_fresh = from_state[:, ATTENTION:].chunk(3, dim=1)
-        candidate = (fresh + (reset + old_reset).sigmoid_() * old_fresh).tanh_()  # (rows, hidden)
-        hidden = torch.lerp(candidate, hidden, (update + old_update).sigmoid_())  # (rows, hidden)
-        readout = (torch.cat((hidden, context, words), dim=1) @ self.w_readout).tanh_()  # (rows, readout)
-        if self._logits.shape[:1] != readout.shape[:1]:
-            self._logits = readout.new_empty(readout.shape[0], self.w_output.shape[1])
-        logits = torch.addmm(self.b_output, readout, self.w_output, out=self._logits)  # (rows, vocabulary)
-        return logits, State(hidden.view_as(state.hidden), state.memory, state.keys)
-
-    def select(self, state: State, rows: Tensor) -> State:
-        """Hidden states by row; memory and keys only move when a source leaves."""
-        sources, beams = state.hidden.shape[:2]
-        hidden = state.hidden.flatten(0, 1)[rows]  # (sources, beams, hidden)
-        if rows.shape[0] == sources:
-            return State(hidden, state.memory, state.keys)
-        left = rows[:, 0] // beams  # (sources,)
-        return State(hidden, state.memory[left], state.keys[left])
-
-
 def make_scorer(vocabulary: int, device: torch.device) -> StepScorer[Any]:
-    """The scorer to measure with."""
-    return RandomNetwork(vocabulary, device=device)
+    """The scorer to measure with; larger output weights make some words likelier than others."""
+    model = BidirectionalModel(SHAPE, vocabulary).to(device).eval()
+    with torch.no_grad():
+        model.w_output.mul_(8)
+    return GRUScorer(model, Direction.REGULAR)
 
 
 def products(batch: int, beam_size: int, vocabulary: int, device: torch.device) -> Callable[[], None]:
@@ -309,7 +259,7 @@ def main(
         settings = SearchSettings(
             beam_size=beam_size, max_length=steps, min_length=steps - 1, stopping=stopping
         )
-        sources = torch.zeros(batch, SOURCE_LENGTH, dtype=torch.long, device=where)
+        sources = torch.randint(END_ID + 1, vocabulary, (batch, SOURCE_LENGTH), device=where)
         rows.append(measure(scorer, sources, settings, vocabulary=vocabulary, turns=turns))
     signature = {
         "bidibeam": __version__,

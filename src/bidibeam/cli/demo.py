@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
     from bidibeam.scores import Score
 
-CONVERSATIONS = 4000
+CONVERSATIONS = 2000
 """The fixed slice of the default corpus: chosen by hash, so always the same."""
 SOURCES = 400
 SAMPLES = 10
@@ -50,7 +50,7 @@ def _prepared(folder: Path) -> PreparedData:
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepared import INFO, PreparedData
 
-    settings = PrepareSettings(limit=CONVERSATIONS, vocabulary_size=8000)
+    settings = PrepareSettings(limit=CONVERSATIONS, vocabulary_size=5000)
     if (folder / INFO).is_file():
         data = PreparedData.open(folder)
         show_summary(data)

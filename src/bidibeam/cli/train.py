@@ -91,7 +91,9 @@ def train_run(
             observer=watcher,
         )
     best = f"; best validation loss {position.best_loss:.4f}" if position.best_loss is not None else ""
-    console.print(f"Stopped by {position.stopped_by} after step {position.step:,}{best}. The run is in {run}.")
+    console.print(
+        f"Stopped by {position.stopped_by} after step {position.step:,}{best}. The run is in {run}."
+    )
 
 
 def _settings_of(run: Path) -> RunSettings:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from bidibeam.models.recurrence import attend, attentive_gru, gru_gates, mix
+from bidibeam.models.recurrence import attention_weights, attentive_gru, gru_gates, mix
 from bidibeam.models.settings import ModelSettings
 
 
@@ -100,7 +100,7 @@ class Decoders(nn.Module):
         flat_words = words.flatten(1, 2)  # (D, B * K, E)
         from_state = torch.baddbmm(self.b_state, state.flatten(1, 2), self.w_state)  # (D, B * K, A + 3H)
         query = from_state[..., : self.attention_size].view(*state.shape[:3], -1)  # (D, B, K, A)
-        weights, _ = attend(query, keys, self.v, mask)  # (D, B, K, S)
+        weights = attention_weights(query, keys, self.v, mask)  # (D, B, K, S)
         context = mix(weights, memory).flatten(1, 2)  # (D, B * K, M)
         gates = torch.baddbmm(self.b_word, flat_words, self.w_word)
         gates = torch.baddbmm(gates, context, self.w_context)  # (D, B * K, 3H)

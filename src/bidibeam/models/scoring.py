@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from bidibeam.data.tokenization import PAD_ID, START_ID
 from bidibeam.errors import RunError
@@ -56,6 +57,7 @@ class GRUScorer:
         self._decoder = _only(model.decoders, model, index)
         self._weight = model.output_weight(index).detach()
         self._bias = model.b_output[index].detach()
+        self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
         self._logits = self._weight.new_empty(0)
 
     @torch.inference_mode()
@@ -127,11 +129,17 @@ class GRUScorer:
         return readout[0], hidden
 
     def _project(self, readout: Tensor) -> Tensor:
-        """Logits, written where the last step's were: fresh memory costs more than the products."""
+        """Logits, written where the last step's were: fresh memory costs as much as the products.
+
+        The bias is one more column of the weights, since adding it would be another pass over the logits. A
+        GPU adds it on the way out, and there an odd width would cost more.
+        """
         needed = readout.shape[0] * self._weight.shape[0]
         if self._logits.numel() < needed:
             self._logits = self._weight.new_empty(needed)
         logits = self._logits[:needed].view(readout.shape[0], -1)
+        if readout.device.type == "cpu":
+            return torch.mm(F.pad(readout, (0, 1), value=1.0), self._extended.t(), out=logits)
         return torch.addmm(self._bias, readout, self._weight.t(), out=logits)
 
 

@@ -29,7 +29,8 @@ QUICK = TrainingSettings(
 def weights_of(run: Path) -> dict[str, torch.Tensor]:
     folder = state.newest(run)
     assert folder is not None
-    return load_file(folder / "model.safetensors")
+    weights: dict[str, torch.Tensor] = load_file(folder / "model.safetensors")
+    return weights
 
 
 def assert_same_weights(one: Path, other: Path) -> None:
