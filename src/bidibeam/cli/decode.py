@@ -122,15 +122,17 @@ def decode(
         score_other=nbest_file is not None,
     )
     answers = decoder.answers(read_sources(source))
-    _write(watched(answers, None), nbest_file)
+    _write(watched(answers), nbest_file)
 
 
-def watched(answers: Iterable[Answer], total: int | None) -> Iterator[Answer]:
+def watched(
+    answers: Iterable[Answer], total: int | None = None, description: str = "decoding"
+) -> Iterator[Answer]:
     """The same answers, counted on a progress bar that goes away when they end."""
     from bidibeam.cli.console import progress
 
     with progress(transient=True) as bar:
-        task = bar.add_task("decoding", total=total)
+        task = bar.add_task(description, total=total)
         for answer in answers:
             yield answer
             bar.advance(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,45 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
     from bidibeam.scores import Score
 
+SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "regular": ("regular", {}),
+    "reverse": ("reverse", {}),
+    "regular, 6+ tokens": ("regular", {"min_length": 6}),
+}
+"""Which decoder answers, and how it is searched where that is not the paper's way."""
+
+WHY = (
+    "Likelihood prefers short, safe replies, so the paper's settings mostly answer with one word; a minimum "
+    "length makes the model say more. The signatures of all scores are in results.json.\n"
+)
+NEXT = """\
+The numbers are in {results}. What to try next:
+  bidibeam chat {run}                              talk to it (/help, /beams, /reverse)
+  echo 'how are you?' | bidibeam decode {run} --min-length 6 --n-best beams.jsonl
+  bidibeam decode {run} {test} --direction reverse --beam-size 50
+  bidibeam prepare tsv --source your-pairs.tsv --out data   then train on your own pairs
+"""
+
 CONVERSATIONS = 2000
 """The fixed slice of the default corpus: chosen by hash, so always the same."""
 SOURCES = 400
 SAMPLES = 10
+
+
+@dataclass(frozen=True)
+class System:
+    """One way of decoding: what it answered, how good that was, and what was set."""
+
+    answers: list[Answer]
+    scores: list[Score]
+    search: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """The scores with their signatures."""
+        scores = {
+            score.name: {"value": score.value, "signature": str(score.signature)} for score in self.scores
+        }
+        return {"search": self.search, "scores": scores}
 
 
 @click.command()
@@ -40,8 +76,7 @@ def demo(out: Path) -> None:
     console.rule("2. Train: a regular and a reverse decoder, one encoder", align="left")
     train_run(data, out / "run", resolve(preset="demo"), resume=True)
     console.rule("3. Decode held-out sources with vanilla beam search", align="left")
-    answers, scores = _decoded(out / "run", data)
-    _show(out, answers, scores)
+    _show(out, _decoded(out / "run", data))
 
 
 def _prepared(folder: Path) -> PreparedData:
@@ -58,49 +93,55 @@ def _prepared(folder: Path) -> PreparedData:
     return prepare_shown(settings, None, folder)
 
 
-def _decoded(run: Path, data: PreparedData) -> tuple[list[Answer], list[Score]]:
+def _decoded(run: Path, data: PreparedData) -> dict[str, System]:
+    """Every system's replies to the same held-out sources, and their scores."""
     from itertools import islice
 
     from bidibeam.assembly import load_decoder, load_run
     from bidibeam.cli.decode import watched
     from bidibeam.evaluation.evaluate import evaluate
     from bidibeam.hypotheses import Beams
+    from bidibeam.search.settings import SearchSettings
 
     examples = [
         Beams(example["id"], example["source"], example["reference"])
         for example in islice(data.examples("test"), SOURCES)
     ]
-    decoder = load_decoder(load_run(run, device="cpu"))
-    answers = list(watched(decoder.answers(examples), len(examples)))
-    replies = [answer.text for answer in answers]
-    return answers, evaluate(replies, [line.reference for line in examples], data.tokenizer)
+    loaded = load_run(run)
+    systems = {}
+    for name, (direction, search) in SYSTEMS.items():
+        decoder = load_decoder(loaded, direction=direction, settings=SearchSettings(**search))
+        answers = list(watched(decoder.answers(examples), len(examples), name))
+        replies = [answer.text for answer in answers]
+        scores = evaluate(replies, [line.reference for line in examples], data.tokenizer)
+        systems[name] = System(answers, scores, search)
+    return systems
 
 
-def _show(out: Path, answers: list[Answer], scores: list[Score]) -> None:
+def _show(out: Path, systems: dict[str, System]) -> None:
     from bidibeam.cli.console import console
     from bidibeam.cli.info import progress_of
     from bidibeam.files import write_json
-    from bidibeam.reporting.tables import Sample, facts_table, samples_panel, scores_table
+    from bidibeam.reporting.tables import Sample, facts_table, samples_panel, values_table
 
     progress = progress_of(out / "run")
     console.print(facts_table("Training, at its best evaluation", progress))
-    console.print(scores_table(f"Vanilla beam search on {len(answers)} held-out sources", scores))
-    chosen = answers[:: max(1, len(answers) // SAMPLES)][:SAMPLES]
-    samples = [Sample(answer.beams.source, answer.text, answer.beams.reference) for answer in chosen]
-    console.print(samples_panel("Sample replies", samples))
-    results: dict[str, Any] = {
-        "training": progress,
-        "sources": len(answers),
-        "scores": {score.name: {"value": score.value, "signature": str(score.signature)} for score in scores},
-    }
-    write_json(out / "results.json", results)
-    console.print(
-        f"The numbers are in {out / 'results.json'}. What to try next:\n"
-        f"  bidibeam chat {out / 'run'}                                   talk to it\n"
-        f"  echo 'how are you?' | bidibeam decode {out / 'run'} --beam-size 50 --n-best beams.jsonl\n"
-        f"  bidibeam decode {out / 'run'} {out / 'data/test.jsonl'} --direction reverse\n"
-        "  bidibeam prepare tsv --source your-pairs.tsv --out data      use your own pairs\n"
-        "  bidibeam prepare --help                                      and other corpora",
-        highlight=False,
-        soft_wrap=True,
-    )
+    first = next(iter(systems.values()))
+    headers = [score.name for score in first.scores]
+    rows = [(name, [score.value for score in system.scores]) for name, system in systems.items()]
+    count = len(first.answers)
+    console.print(values_table(f"Vanilla beam search on {count} held-out sources", headers, rows))
+    console.print(WHY)
+    samples = [
+        Sample(
+            first.answers[index].beams.source,
+            {name: system.answers[index].text for name, system in systems.items()},
+            first.answers[index].beams.reference,
+        )
+        for index in range(0, count, max(1, count // SAMPLES))
+    ]
+    console.print(samples_panel("Sample replies", samples[:SAMPLES]))
+    results = {name: system.as_json() for name, system in systems.items()}
+    write_json(out / "results.json", {"training": progress, "sources": count, "systems": results})
+    run, test = out / "run", out / "data" / "test.jsonl"
+    console.print(NEXT.format(results=out / "results.json", run=run, test=test), soft_wrap=True, markup=False)

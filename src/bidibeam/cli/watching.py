@@ -40,15 +40,18 @@ class TrainingProgress:
 
     def reported(self, *, step: int, record: dict[str, Any]) -> None:
         """Show losses and speed beside it."""
-        note = f"{_losses(record)}  {record['tokens_per_s']:,.0f} tokens/s"
+        note = f"loss {_joined(record, '.2f')}, {record['tokens_per_s']:,.0f} tokens/s"
         self._progress.update(self._task, completed=step, note=note)
 
     def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
         """Print the validation losses."""
+        names = " / ".join(_of_directions(record))
+        console.print(f"Step {step:,}, epoch {record['epoch'] + 1}, {names}:", end=" ")
+        perplexities = {f"loss_{name}": math.exp(loss) for name, loss in _of_directions(record).items()}
         is_best = record["loss"] == record["best_loss"]
         console.print(
-            f"  epoch {record['epoch'] + 1}, step {step:,}: validation loss {_losses(record)}, "
-            f"perplexity {_perplexities(record)}" + ("  (best so far)" if is_best else "")
+            f"validation loss {_joined(record, '.3f')}, perplexity {_joined(perplexities, '.1f')}"
+            + (", the best so far" if is_best else "")
         )
 
 
@@ -56,9 +59,5 @@ def _of_directions(record: dict[str, Any]) -> dict[str, float]:
     return {name.removeprefix("loss_"): value for name, value in record.items() if name.startswith("loss_")}
 
 
-def _losses(record: dict[str, Any]) -> str:
-    return " ".join(f"{name} {value:.3f}" for name, value in _of_directions(record).items())
-
-
-def _perplexities(record: dict[str, Any]) -> str:
-    return " / ".join(f"{math.exp(value):.1f}" for value in _of_directions(record).values())
+def _joined(record: dict[str, Any], style: str) -> str:
+    return " / ".join(f"{value:{style}}" for value in _of_directions(record).values())

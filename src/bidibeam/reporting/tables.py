@@ -24,10 +24,10 @@ RECIPE_WIDTH = 54  # what 80 columns leave, and a space at each bar
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One exchange to show: what was said, what a person answered, and what the system did."""
+    """One exchange to show: what was said, what each system answered, and what a person did."""
 
     source: str
-    reply: str
+    replies: Mapping[str, str]
     reference: str | None = None
 
 
@@ -81,7 +81,7 @@ def scores_table(title: str, scores: Iterable[Score]) -> Table:
 
 
 def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
-    """Exchanges under each other: the source, what a person answered, and the reply."""
+    """Exchanges under each other: the source, what a person answered, and each system's reply."""
     table = Table.grid(padding=(0, 1))
     table.add_column(style=QUIET, justify="right", no_wrap=True)
     table.add_column(overflow="fold")
@@ -91,7 +91,8 @@ def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
         table.add_row("source", Text(sample.source))
         if sample.reference is not None:
             table.add_row("reference", Text(sample.reference, style=QUIET))
-        table.add_row("reply", Text(sample.reply or "(nothing)", style="bold green"))
+        for name, reply in sample.replies.items():
+            table.add_row(Text(name), Text(reply or "(nothing)", style="bold green"))
     return Panel(
         table, title=Text(title, style=HEADING), title_align="left", box=box.ROUNDED, border_style=QUIET
     )

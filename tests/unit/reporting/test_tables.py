@@ -69,7 +69,9 @@ def test_every_metric_shows_its_value_and_its_whole_recipe() -> None:
 
 
 def test_samples_show_source_reference_and_reply() -> None:
-    lines = printed(samples_panel("Replies", [Sample("hi", "hello", "hey"), Sample("ho", "")]))
+    lines = printed(
+        samples_panel("Replies", [Sample("hi", {"reply": "hello"}, "hey"), Sample("ho", {"reply": ""})])
+    )
 
     body = [line.strip("│ ").split(None, 1) for line in lines[1:-1]]
     assert [entry for entry in body if entry] == [
@@ -87,6 +89,6 @@ def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
     for renderable in (
         facts_table(text, {text: text}),
         values_table(text, [text], [(text, [1.0])]),
-        samples_panel(text, [Sample(text, text, text)]),
+        samples_panel(text, [Sample(text, {text: text}, text)]),
     ):
         assert text in "\n".join(printed(renderable))
