@@ -52,6 +52,9 @@ class Stopwatch:
         self.losses.append({"step": step, **record})
         self._restart()
 
+    def finished(self, **_: Any) -> None:
+        """Nothing more to note."""
+
     def _restart(self) -> None:
         if torch.cuda.is_available():
             torch.cuda.synchronize()

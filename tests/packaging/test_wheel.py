@@ -95,3 +95,31 @@ def test_presets_are_found_outside_the_checkout(environment: Path) -> None:
     code = "from bidibeam import config; print(*config.preset_names()); config.resolve(preset='demo')"
 
     assert run(environment / "bin/python", "-c", code, cwd=environment).split() == ["demo", "paper"]
+
+
+def test_a_corpus_becomes_replies_outside_the_checkout(environment: Path, tmp_path: Path) -> None:
+    """Prepare, train, decode and look, all from the wheel; the default corpus comes with it."""
+    command = environment / "bin/bidibeam"
+    sizes = ["embedding_size=8", "encoder_size=8", "decoder_size=8", "attention_size=8", "readout_size=8"]
+    flags = [word for size in sizes for word in ("--set", f"model.{size}")]
+    (tmp_path / "sources.txt").write_text("how are you?\nwhat do you like?\n", encoding="utf-8")
+
+    run(
+        command,
+        "prepare",
+        "chitchat",
+        "--limit",
+        "30",
+        "--vocabulary-size",
+        "200",
+        "--out",
+        "data",
+        cwd=tmp_path,
+    )
+    run(command, "train", "data", "--out", "run", "--set", "training.max_steps=3", *flags, cwd=tmp_path)
+    replies = run(command, "decode", "run", "sources.txt", "--n-best", "beams.jsonl", cwd=tmp_path)
+    facts = run(command, "info", "run", "--json", cwd=tmp_path)
+
+    assert len(replies.splitlines()) == 2
+    assert len((tmp_path / "beams.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert '"corpus": "chitchat"' in facts

@@ -73,7 +73,6 @@ def train_run(
     data: PreparedData, run: Path, settings: RunSettings, *, vectors: Path | None = None, resume: bool = False
 ) -> None:
     """Train with progress shown; the demo does the same."""
-    from bidibeam.cli.console import console
     from bidibeam.cli.watching import TrainingProgress
     from bidibeam.training.loop import train as fit
 
@@ -81,7 +80,7 @@ def train_run(
     if vectors is not None:
         initialise = _start_from(vectors, data)
     with TrainingProgress() as watcher:
-        position = fit(
+        fit(
             data,
             run,
             model_settings=settings.model,
@@ -90,10 +89,6 @@ def train_run(
             resume=resume,
             observer=watcher,
         )
-    best = f"; best validation loss {position.best_loss:.4f}" if position.best_loss is not None else ""
-    console.print(
-        f"Stopped by {position.stopped_by} after step {position.step:,}{best}. The run is in {run}."
-    )
 
 
 def _settings_of(run: Path) -> RunSettings:

@@ -54,6 +54,11 @@ class TrainingProgress:
             + (", the best so far" if is_best else "")
         )
 
+    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
+        """Say why training ended."""
+        best = f"; best validation loss {best_loss:.4f}" if best_loss is not None else ""
+        console.print(f"Stopped by {stopped_by} after step {step:,}{best}.")
+
 
 def _of_directions(record: dict[str, Any]) -> dict[str, float]:
     return {name.removeprefix("loss_"): value for name, value in record.items() if name.startswith("loss_")}

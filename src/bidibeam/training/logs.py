@@ -30,6 +30,10 @@ class TrainingObserver(Protocol):
         """An evaluation is done."""
         ...
 
+    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
+        """Training has ended of itself."""
+        ...
+
 
 class Silence:
     """An observer that says nothing."""
@@ -44,6 +48,9 @@ class Silence:
         """Nothing."""
 
     def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
         """Nothing."""
 
 

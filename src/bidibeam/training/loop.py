@@ -75,10 +75,11 @@ class Trainer:
         settings: TrainingSettings,
         observer: TrainingObserver,
     ) -> None:
-        self.data, self.run, self.settings, self.observer = data, run, settings, observer
+        self.data, self.run, self.settings = data, run, settings
         AcceleratorState._reset_state()  # or a second run in this process could not have another precision
         self.accelerator = Accelerator(mixed_precision=_precision(settings.precision))
         self.is_main = self.accelerator.is_main_process
+        self.observer = observer if self.is_main else Silence()
         device = self.accelerator.device
         torch.manual_seed(settings.seed)
         self.network = BidirectionalModel(model_settings, data.tokenizer.vocabulary_size).to(device)
@@ -192,6 +193,9 @@ class Trainer:
         self._save()
         if is_between_evaluations:  # after saving, so that a longer run continues as if this had not been
             self._evaluate()
+        self.observer.finished(
+            step=position.step, stopped_by=position.stopped_by or "", best_loss=position.best_loss
+        )
         return position
 
     def close(self) -> None:
@@ -243,6 +247,7 @@ class Trainer:
         if not self.window.steps:
             return
         record = self.window.record()
+        record["tokens_per_s"] *= self.accelerator.num_processes
         record["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         losses = {name: value for name, value in record.items() if name.startswith("loss_")}
         self._require_finite("training loss", losses)

@@ -1,0 +1,68 @@
+"""The README: its commands exist with those options, and its numbers are those of the committed results."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from bidibeam.cli.main import COMMANDS, LazyCommand
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "nbest.md"]
+CALLS = sorted(
+    {
+        call.split("#")[0].strip()
+        for page in PAGES
+        for call in re.findall(
+            r"^(?:echo [^|]*\| )?(bidibeam (?:\w+) [^\n|>]*)", page.read_text(), flags=re.MULTILINE
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_command_in_the_documentation_parses(call: str) -> None:
+    _, name, *arguments = shlex.split(call)
+
+    command = LazyCommand(name, *COMMANDS[name]).load()
+    context = command.make_context(name, arguments)
+
+    assert isinstance(context, click.Context)
+
+
+def test_the_documentation_has_commands() -> None:
+    assert len(CALLS) > 6
+
+
+def test_the_demos_numbers_are_those_of_the_committed_results() -> None:
+    results = json.loads((ROOT / "results" / "demo" / "results.json").read_text())
+    block = README.split("<!-- demo -->")[1].split("```")[1]
+
+    for name, system in results["systems"].items():
+        (row,) = re.findall(rf"^ *{re.escape(name)}  +([^\n]*)", block, flags=re.MULTILINE)
+        assert row.split() == [f"{score['value']:.4g}" for score in system["scores"].values()]
+    for name, value in results["training"].items():
+        assert re.search(
+            rf"{name} +{re.escape(f'{value:.4g}' if isinstance(value, float) else f'{value:,}')}", block
+        )
+
+
+def test_the_speeds_are_those_of_the_committed_results() -> None:
+    results = json.loads((ROOT / "results" / "training" / "h200-cornell.json").read_text())["results"]
+    section = README.split("<!-- speed -->")[1].split("## ")[0]
+
+    for result in results:
+        row = f"| {result['variant']} | {result['best_epoch_s']:.1f} s | {result['tokens_per_s']:,.0f} |"
+        assert row in section
+    search = json.loads((ROOT / "results" / "search" / "cpu.json").read_text())["rows"]
+    ratios = {(row["batch"], row["beam"]): row["ratio"] for row in search}
+    for (batch, beam), ratio in ratios.items():
+        assert f"| {batch} x {beam} | {ratio:.2f} |" in section
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
