@@ -37,4 +37,5 @@ def progress(*, transient: bool = False) -> Progress:
         console=console,
         transient=transient,
         expand=True,
+        redirect_stdout=False,  # or rich would print replies to this console, on stderr
     )

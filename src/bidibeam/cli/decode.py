@@ -121,8 +121,10 @@ def decode(
         batch_size=batch_size,
         score_other=nbest_file is not None,
     )
-    answers = decoder.answers(read_sources(source))
-    _write(watched(answers), nbest_file)
+    answers: Iterable[Answer] = decoder.answers(read_sources(source))
+    if not sys.stdout.isatty():  # in a terminal the replies themselves show how far it is
+        answers = watched(answers)
+    _write(answers, nbest_file)
 
 
 def watched(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +36,21 @@ def test_decode_answers_stdin_line_by_line(
     assert lines[0] == "red cat!"
     assert lines[2] == "blue dog fish!"
     assert lines[3:] == [""]
+
+
+def test_replies_go_to_stdout_even_if_a_terminal_shows_progress(toy_run: Path, tmp_path: Path) -> None:
+    """rich takes stdout over while a bar is shown on a terminal, unless it is told not to."""
+    sources, replies = tmp_path / "sources.txt", tmp_path / "replies.txt"
+    sources.write_text("red cat\nwhite\n")
+    main_end, terminal = pty.openpty()
+    with replies.open("wb") as out:
+        command = [sys.executable, "-m", "bidibeam.cli.main", "decode", str(toy_run), str(sources)]
+        environment = {**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"}
+        subprocess.run(command, stdout=out, stderr=terminal, env=environment, check=True)
+    os.close(terminal)
+    os.close(main_end)
+
+    assert replies.read_text() == "red cat!\nwhite!\n"
 
 
 @pytest.mark.parametrize("direction", ["regular", "reverse"])
