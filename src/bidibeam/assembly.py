@@ -104,10 +104,9 @@ def _device(name: str | None) -> torch.device:
         return checkpoint.default_device()
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
         raise SettingsError(
-            f"There is no device {name!r} here ({reason}). Use cpu, or leave it out."
+            f"There is no device {name!r} here that can compute. Use cpu, cuda or cuda:1, or leave it out."
         ) from error
     return device

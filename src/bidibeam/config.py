@@ -45,11 +45,16 @@ class RunSettings:
 
 
 def resolve(
-    *, preset: str | None = None, config: Path | None = None, overrides: Sequence[str] = ()
+    *,
+    base: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    config: Path | None = None,
+    overrides: Sequence[str] = (),
 ) -> RunSettings:
     """The settings of a run, each layer overruling the one before it.
 
     Args:
+        base: What stands under all layers, such as the settings of a run that is resumed.
         preset: Name of a preset that comes with the package.
         config: A YAML file with sections `model` and `training`.
         overrides: Single settings, as `training.epochs=3`.
@@ -58,7 +63,9 @@ def resolve(
         SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
         UnknownNameError: If there is no such preset.
     """
-    layers = [load_preset(preset)] if preset is not None else []
+    layers = [dict(base or {})]
+    if preset is not None:
+        layers.append(load_preset(preset))
     if config is not None:
         layers.append(load_yaml(config))
     layers.extend(parse_override(override) for override in overrides)

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; when the block succeeds, it takes the place of `path` in one step.
 
-    If the block raises, or the process dies in it, `path` stays as it was.
+    If the block raises, or the process dies in it, `path` stays as it was. A link keeps pointing where it
+    points, and what is no file (a pipe, /dev/stdout) is simply written to.
     """
+    if path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
+        yield path
+        return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -30,6 +35,13 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def make_readable(path: Path) -> None:
+    """Give a file the rights that any new file has: safetensors leaves its own to the owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -50,6 +62,16 @@ def open_binary(path: Path) -> IO[bytes]:
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     return path.open("rb")
+
+
+def create_text(path: Path, *, named: Path | None = None) -> IO[str]:
+    """Open a file for writing UTF-8 text, compressed if the ending of its name, or of `named`, says so."""
+    ending = (named or path).suffix
+    if ending == ".gz":
+        return cast("IO[str]", gzip.open(path, "wt", encoding="utf-8", newline="\n"))
+    if ending == ".xz":
+        return cast("IO[str]", lzma.open(path, "wt", encoding="utf-8", newline="\n"))
+    return path.open("w", encoding="utf-8", newline="\n")
 
 
 def open_text(path: Path, *, encoding: str = "utf-8", errors: str = "strict") -> IO[str]:

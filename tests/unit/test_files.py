@@ -106,3 +106,35 @@ def test_another_encoding_and_its_errors_can_be_asked_for(tmp_path: Path) -> Non
         assert text.read() == "caf\ufffd"
     with files.open_text(path) as text, pytest.raises(UnicodeDecodeError):
         text.read()
+
+
+def test_a_link_keeps_pointing_at_the_file_that_is_replaced(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old", encoding="utf-8")
+    link.symlink_to(real)
+
+    files.write_text(link, "new")
+
+    assert link.is_symlink()
+    assert real.read_text(encoding="utf-8") == "new"
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    files.write_text(pipe, "through")
+
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_dev_stdout_is_never_replaced() -> None:
+    code = "import pathlib; from bidibeam import files; files.write_text(pathlib.Path('/dev/stdout'), 'out')"
+
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert printed.stdout == "out"
+    assert Path("/dev/stdout").is_symlink()

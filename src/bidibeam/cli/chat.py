@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,9 @@ class Conversation:
         from bidibeam.cli.console import console
 
         is_interactive = sys.stdin.isatty()
+        if is_interactive:
+            with suppress(ImportError):
+                import readline  # noqa: F401 (line editing and history for `input`)
         while True:
             try:
                 line = input("you> " if is_interactive else "").strip()

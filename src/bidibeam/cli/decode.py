@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -100,18 +100,24 @@ def decode(
 ) -> None:
     """Answer one source per line; write one reply per line.
 
-    RUN is what `bidibeam train` wrote. INPUT is a text file, or JSON lines (.jsonl) with "source" and, where
-    there are any, "id" and "reference"; left out or -, it is stdin.
+    RUN is what `bidibeam train` wrote. INPUT is a text file, a .tsv file of sources and references, or JSON
+    lines (.jsonl) with "source" and, where there are any, "id" and "reference"; left out or -, it is stdin.
+    Sources longer than any that training saw keep only their last tokens.
 
     \b
     echo "how are you?" | bidibeam decode runs/first
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --n-best beams.jsonl > replies.txt
     """  # noqa: D301
     from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.errors import SettingsError
     from bidibeam.interchange.sources import read_sources
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(**search)
+    if nbest_file is not None and nbest_file.resolve() == Path(input_file).resolve():
+        raise SettingsError(f"--n-best would overwrite the input, {input_file}. Name another file.")
+    if input_file == "-" and sys.stdin.isatty():
+        click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     source = Path(input_file) if input_file != "-" else sys.stdin.buffer
     loaded = load_run(run, device=device)
     decoder = load_decoder(
@@ -142,15 +148,10 @@ def watched(
 
 def _write(answers: Iterable[Answer], nbest_file: Path | None) -> None:
     """Replies to stdout as they come; the n-best file appears when it is complete."""
-    from bidibeam.files import replacing
     from bidibeam.interchange import nbest
 
-    with ExitStack() as stack:
-        sink = None
-        if nbest_file is not None:
-            partial = stack.enter_context(replacing(nbest_file))
-            sink = stack.enter_context(partial.open("w", encoding="utf-8"))
+    with nbest.writing(nbest_file) if nbest_file is not None else nullcontext() as write_beams:
         for answer in answers:
             click.echo(answer.text)
-            if sink is not None:
-                sink.write(nbest.to_json(answer.beams) + "\n")
+            if write_beams is not None:
+                write_beams(answer.beams)

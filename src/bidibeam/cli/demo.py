@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +28,10 @@ WHY = (
 )
 NEXT = """\
 The numbers are in {results}. What to try next:
-  bidibeam chat {run}                              talk to it (/help, /beams, /reverse)
-  echo 'how are you?' | bidibeam decode {run} --min-length 6 --n-best beams.jsonl
-  bidibeam decode {run} {test} --direction reverse --beam-size 50
-  bidibeam prepare tsv --source your-pairs.tsv --out data   then train on your own pairs
+  talk to it          {program} chat {run}
+  see every beam      {program} decode {run} {test} --n-best beams.jsonl
+  use your own pairs  {program} prepare tsv --source pairs.tsv --out data
+  learn more          {program} --help
 """
 
 CONVERSATIONS = 2000
@@ -84,10 +86,13 @@ def _prepared(folder: Path) -> PreparedData:
     from bidibeam.cli.prepare import prepare_shown, show_summary
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepared import INFO, PreparedData
+    from bidibeam.errors import SettingsError
 
     settings = PrepareSettings(limit=CONVERSATIONS, vocabulary_size=5000)
     if (folder / INFO).is_file():
         data = PreparedData.open(folder)
+        if data.info["settings"] != asdict(settings):
+            raise SettingsError(f"{folder} was made with other settings. Remove it, or choose another --out.")
         show_summary(data)
         return data
     return prepare_shown(settings, None, folder)
@@ -144,4 +149,6 @@ def _show(out: Path, systems: dict[str, System]) -> None:
     results = {name: system.as_json() for name, system in systems.items()}
     write_json(out / "results.json", {"training": progress, "sources": count, "systems": results})
     run, test = out / "run", out / "data" / "test.jsonl"
-    console.print(NEXT.format(results=out / "results.json", run=run, test=test), soft_wrap=True, markup=False)
+    program = "bidibeam" if shutil.which("bidibeam") else sys.argv[0]
+    told = NEXT.format(results=out / "results.json", run=run, test=test, program=program)
+    console.print(told, soft_wrap=True)

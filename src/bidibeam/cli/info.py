@@ -40,7 +40,7 @@ def info(run: Path, as_json: bool) -> None:
 
 def progress_of(run: Path) -> dict[str, Any]:
     """Where a run's training stood at its best evaluation."""
-    from bidibeam.training.logs import read_metrics
+    from bidibeam.training.logs import perplexity, read_metrics
 
     records = read_metrics(run)
     evaluations = [record for record in records if record["kind"] == "validation"]
@@ -52,7 +52,7 @@ def progress_of(run: Path) -> dict[str, Any]:
         if name.startswith("loss_"):
             direction = name.removeprefix("loss_")
             progress[f"{direction} validation loss"] = value
-            progress[f"{direction} validation perplexity"] = math.exp(value)
+            progress[f"{direction} validation perplexity"] = perplexity(value)
     return progress
 
 

@@ -109,6 +109,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     sys.exit(run(args))
 
 
@@ -143,7 +145,8 @@ def _sentence(error: Exception) -> str | None:
     """What to tell a user who can mend it; None if nobody but us can."""
     if isinstance(error, BidibeamError):
         return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    if isinstance(error, MemoryError) or is_torchs:
         return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""

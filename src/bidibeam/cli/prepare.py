@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     "--vocabulary-size", type=int, default=20_000, show_default=True, help="Four special tokens included."
 )
 @click.option("--limit", type=int, help="Take only so many conversations, always the same.")
-@click.option("--overwrite", is_flag=True, help="Write into a directory that holds other files, too.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace prepared data in --out, or write beside other files."
+)
 def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **options: Any) -> None:
     """Turn a corpus into pairs of token ids that training reads.
 

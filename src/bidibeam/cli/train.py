@@ -60,12 +60,12 @@ def train(
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
 
-    is_bare_resume = resume and preset is None and config is None and not overrides
-    settings = (
-        _settings_of(run)
-        if is_bare_resume and (run / "config.json").exists()
-        else resolve(preset=preset or "paper", config=config, overrides=overrides)
-    )
+    is_resumed = resume and (run / "config.json").exists()
+    if resume and not is_resumed:
+        click.echo(f"There is no run in {run} yet: starting one.", err=True)
+    base = _settings_of(run) if is_resumed else None
+    preset = preset if is_resumed else preset or "paper"
+    settings = resolve(base=base, preset=preset, config=config, overrides=overrides)
     train_run(PreparedData.open(data), run, settings, vectors=vectors, resume=resume)
 
 
@@ -88,25 +88,26 @@ def train_run(
             initialise=initialise,
             resume=resume,
             observer=watcher,
+            facts={"vectors": vectors.name} if vectors is not None else None,
         )
 
 
-def _settings_of(run: Path) -> RunSettings:
+def _settings_of(run: Path) -> dict[str, Any]:
     """The settings that a run began with."""
-    from bidibeam.config import RunSettings, build
     from bidibeam.models import checkpoint
 
     config = checkpoint.read_config(run)
-    training: dict[str, Any] = config.facts.get("training", {})
-    return build(RunSettings, {"model": checkpoint.settings_mapping(config.model), "training": training})
+    return {"model": checkpoint.settings_mapping(config.model), "training": config.facts.get("training", {})}
 
 
 def _start_from(path: Path, data: PreparedData) -> Any:
     """Read the vectors now, so that a wrong file is known before training starts."""
+    from rich.text import Text
+
     from bidibeam.cli.console import console
     from bidibeam.models.vectors import read_vectors, use_vectors
 
-    with console.status(f"Reading {path.name} ..."):
+    with console.status(Text(f"Reading {path.name} ...")):
         tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
         vectors = read_vectors(path, {token: index for index, token in enumerate(tokens)})
     console.print(

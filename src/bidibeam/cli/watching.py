@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import time
 from types import TracebackType
 from typing import Any
 
 from bidibeam.cli.console import console, progress
+from bidibeam.training.logs import perplexity
+
+SECONDS_BETWEEN_LINES = 20
 
 
 class TrainingProgress:
@@ -15,6 +18,8 @@ class TrainingProgress:
     def __init__(self) -> None:
         self._progress = progress()
         self._task = self._progress.add_task("training", total=None, visible=False)
+        self._total = 0
+        self._last_line = time.monotonic()
 
     def __enter__(self) -> TrainingProgress:
         self._progress.start()
@@ -32,6 +37,8 @@ class TrainingProgress:
             f"({facts['device']}, precision {facts['precision']})"
             + (f", from step {step:,}." if step else ".")
         )
+        console.print(f"Losses are {' / '.join(facts['directions'])}; * marks the best evaluation so far.")
+        self._total = total_steps
         self._progress.update(self._task, total=total_steps, completed=step, visible=True)
 
     def stepped(self, *, step: int) -> None:
@@ -39,19 +46,20 @@ class TrainingProgress:
         self._progress.update(self._task, completed=step)
 
     def reported(self, *, step: int, record: dict[str, Any]) -> None:
-        """Show losses and speed beside it."""
-        note = f"loss {_joined(record, '.2f')}, {record['tokens_per_s']:,.0f} tokens/s"
+        """Show losses and speed beside the bar; in a log file, where there is none, a line now and then."""
+        note = f"{_joined(record, '.2f')} {record['tokens_per_s']:,.0f} tok/s"
         self._progress.update(self._task, completed=step, note=note)
+        if not console.is_terminal and time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            console.print(f"Step {step:,} of {self._total:,}: loss {note}")
 
     def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
         """Print the validation losses."""
-        names = " / ".join(_of_directions(record))
-        console.print(f"Step {step:,}, epoch {record['epoch'] + 1}, {names}:", end=" ")
-        perplexities = {f"loss_{name}": math.exp(loss) for name, loss in _of_directions(record).items()}
-        is_best = record["loss"] == record["best_loss"]
+        perplexities = {f"loss_{name}": perplexity(loss) for name, loss in _of_directions(record).items()}
         console.print(
-            f"validation loss {_joined(record, '.3f')}, perplexity {_joined(perplexities, '.1f')}"
-            + (", the best so far" if is_best else "")
+            f"Epoch {record['epoch'] + 1}, step {step:,}: validation loss {_joined(record, '.3f')}, "
+            f"perplexity {_joined(perplexities, '.1f')}"
+            + ("*" if record["loss"] == record["best_loss"] else "")
         )
 
     def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:

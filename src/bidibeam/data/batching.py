@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,10 +149,6 @@ class PairBatches:
         is_token = positions < lengths  # (lines, width)
         tokens = self._tokens[(starts.unsqueeze(1) + offsets) * is_token]
         return torch.where(is_token, tokens, torch.where(positions == lengths, END_ID, PAD_ID))
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Every pair once, in a fixed order."""
-        return (self.batch(plan) for plan in self.plan(seed=None))
 
 
 def _grouped(lengths: Integers, edges: Sequence[int]) -> Integers:

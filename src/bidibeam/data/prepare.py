@@ -102,19 +102,19 @@ def prepare(
 ) -> PreparedData:
     """Write a corpus to a directory as prepared data, and open it.
 
-    The result depends on the conversations and the settings, not on the order of the corpus. Prepared data
-    that is there already is replaced; other files in the directory are never touched.
+    The result depends on the conversations and the settings, not on the order of the corpus. Files in the
+    directory that are not of prepared data are never touched.
 
     Args:
         settings: How.
         source: Where the corpus lies; None for one that has a place of its own.
         out: The directory to make.
-        overwrite: Write into a directory that holds other things, too.
+        overwrite: Write into a directory that holds something, and replace prepared data in it.
         progress: Called now and then.
 
     Raises:
         CorpusError: If the corpus is missing or malformed, or a split would have no pairs.
-        SettingsError: If `out` holds something else.
+        SettingsError: If `out` holds something and may not be overwritten.
     """
     _refuse(out, overwrite=overwrite)
     report = progress or _silent
@@ -258,8 +258,12 @@ def _write_held_out(folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs) 
 def _refuse(out: Path, *, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
-    if not out.is_dir() or overwrite or (out / INFO).is_file():
+    if not out.is_dir() or overwrite:
         return
+    if (out / INFO).is_file():
+        raise SettingsError(
+            f"{out} holds prepared data already; name another directory, or pass --overwrite."
+        )
     if not {path.name for path in out.iterdir()} <= set(FILES):
         raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass --overwrite.")
 

@@ -22,6 +22,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 PADDING, UNKNOWN, START, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 PAD_ID, UNKNOWN_ID, START_ID, END_ID = range(len(SPECIAL_TOKENS))
 BYTES = 256
+LARGEST_VOCABULARY = 10_000_000
 LONGEST_PIECE = 32  # in bytes; a subword longer than this is an accident of the corpus
 
 
@@ -146,9 +147,13 @@ class Tokenizer:
             model = json.loads(written)["model"]["type"]
             backend = tokenizers.Tokenizer.from_str(written)
         except FileNotFoundError:
-            raise RunError(f"{path} is missing: the directory is incomplete, so write it again.") from None
+            raise RunError(
+                f"{path} is missing. Restore it from a copy, or make the directory again."
+            ) from None
         except Exception as error:  # the Rust side raises plain Exception
-            raise RunError(f"{path} is damaged ({error}): write the directory again.") from error
+            raise RunError(
+                f"{path} is damaged ({error}). Restore it from a copy, or make the directory again."
+            ) from error
         kinds: dict[str, Kind] = {"WordLevel": "word", "BPE": "bpe"}
         specials = tuple(backend.id_to_token(index) for index in range(len(SPECIAL_TOKENS)))
         if model not in kinds or specials != SPECIAL_TOKENS:
@@ -171,6 +176,10 @@ def check(kind: str, vocabulary_size: int) -> None:
     if vocabulary_size < least:
         raise SettingsError(
             f"vocabulary_size is {vocabulary_size}; the tokenizer {kind!r} needs at least {least}."
+        )
+    if vocabulary_size > LARGEST_VOCABULARY:
+        raise SettingsError(
+            f"vocabulary_size is {vocabulary_size}; it must be at most {LARGEST_VOCABULARY:,}."
         )
 
 

@@ -67,11 +67,9 @@ class SearchGenerator:
         """What the other direction makes of each sequence, as a whole reply."""
         if self.other is None:
             return [[None] * len(sequences) for sequences in found]
-        end = self.tokenizer.end_id
+        own, other, end = self.direction, self.direction.other, self.tokenizer.end_id
         turned = [
-            [
-                [*reversed(sequence.tokens), end] for sequence in sequences
-            ]  # from one writing order to the other
+            [[*other.arrange(own.arrange(sequence.tokens)), end] for sequence in sequences]
             for sequences in found
         ]
         return self.other.log_probs(sources, turned)

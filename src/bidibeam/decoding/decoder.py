@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.protocols import BeamGenerator, Selection
 
@@ -38,7 +39,13 @@ class Decoder:
     batch_size: int = 32
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
-        """Every source's hypotheses, the reply first."""
+        """Every source's hypotheses, the reply first.
+
+        Raises:
+            InputError: If `sources` is one string, which would be answered letter by letter.
+        """
+        if isinstance(sources, str):
+            raise InputError(f"Give a list of sources, not one string: [{sources!r}].")
         beams = [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
         return [answer.ranking for answer in self.answers(beams)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError
@@ -34,4 +35,8 @@ def evaluate(
     reply_words = [tokenizer.words(reply) for reply in replies]
     reference_words = [tokenizer.words(reference or "") for reference in references]
     names = METRICS.names() if metrics is None else metrics
-    return [METRICS.create(name).score(reply_words, reference_words) for name in names]
+    scores = [METRICS.create(name).score(reply_words, reference_words) for name in names]
+    return [
+        replace(score, signature=score.signature.extended(words="lower-cased, by bidibeam"))
+        for score in scores
+    ]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.errors import InputError
-from bidibeam.files import replacing
+from bidibeam.files import create_text, replacing
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 T = TypeVar("T")
 
@@ -45,14 +46,21 @@ def to_json(beams: Beams) -> str:
     return line
 
 
-def write(beams: Iterable[Beams], target: Path | IO[str]) -> None:
-    """Write an n-best file; a path appears under its name only once it is whole."""
-    if isinstance(target, Path):
-        with replacing(target) as partial, partial.open("w", encoding="utf-8", newline="\n") as stream:
-            write(beams, stream)
-        return
-    for each in beams:
-        target.write(to_json(each) + "\n")
+@contextmanager
+def writing(path: Path) -> Iterator[Callable[[Beams], None]]:
+    """Yield a function that writes one source; the file appears under its name only once it is whole.
+
+    A name that ends in .gz or .xz is compressed.
+    """
+    with replacing(path) as partial, create_text(partial, named=path) as stream:
+        yield lambda beams: print(to_json(beams), file=stream)
+
+
+def write(beams: Iterable[Beams], path: Path) -> None:
+    """Write an n-best file; see `writing`."""
+    with writing(path) as write_one:
+        for each in beams:
+            write_one(each)
 
 
 def read(source: LineSource) -> Iterator[Beams]:

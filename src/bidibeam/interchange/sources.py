@@ -17,26 +17,30 @@ def read_sources(source: LineSource) -> Iterator[Beams]:
     """Sources to answer, one at a time, in order, with no hypotheses yet.
 
     A file whose name ends in .jsonl (or .jsonl.gz, .jsonl.xz) holds an object a line, `{"source"}`, and
-    where there is one "id" and "reference". Anything else is text, one source a line; a blank line is an
-    empty source, so that line n of the answers belongs to line n of the input. A source without an id has
-    its line number for one.
+    where there is one "id" and "reference" (or "response", as in training data). One that ends in .tsv has
+    the source and its reference in the first two columns. Anything else is text, one source a line; a blank
+    line is an empty source, so that line n of the answers belongs to line n of the input. A source without
+    an id has its line number for one.
 
     Raises:
         InputError: With file and line, if it is not UTF-8, or not such an object.
     """
-    is_json = is_jsonl(name_of(source))
+    is_json, is_tsv = (_has_ending(name_of(source), ending) for ending in (".jsonl", ".tsv"))
     for number, line in numbered_lines(source):
-        if not is_json:
+        if is_tsv:
+            text, _, reference = line.partition("\t")
+            yield Beams(id=str(number), source=text, reference=reference.split("\t")[0] or None)
+        elif not is_json:
             yield Beams(id=str(number), source=line)
         elif line.strip():
             place = f"{name_of(source)}, line {number}"
             yield _from_object(parse_object(line, place), number, place)
 
 
-def is_jsonl(name: str) -> bool:
-    """Whether a name says that the file holds JSON lines."""
+def _has_ending(name: str, ending: str) -> bool:
+    """Whether a file's name ends so, packed or not."""
     path = Path(name)
-    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(".jsonl")
+    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(ending)
 
 
 def _from_object(value: dict[str, Any], number: int, place: str) -> Beams:
@@ -47,7 +51,7 @@ def _from_object(value: dict[str, Any], number: int, place: str) -> Beams:
         )
     if "source" not in value:
         raise InputError(f'{place}: the field "source" is missing; it must be a string.')
-    reference = value.get("reference")
+    reference = value.get("reference", value.get("response"))
     for key, text in (("source", value["source"]), ("reference", reference)):
         if not isinstance(text, str) and not (key == "reference" and text is None):
             raise InputError(f'{place}: "{key}" must be a string, received {describe(text)}.')

@@ -15,13 +15,14 @@ from torch import Tensor
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError
-from bidibeam.files import replacing, write_json
+from bidibeam.files import make_readable, replacing, write_json
 from bidibeam.models.settings import ModelSettings
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
 FORMAT_VERSION = 1
+ARCHITECTURE = "gru"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def write_config(
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            "architecture": "gru",
+            "architecture": ARCHITECTURE,
             "vocabulary_size": vocabulary_size,
             "model": settings_mapping(settings),
             **facts,
@@ -58,10 +59,11 @@ def read_config(folder: Path) -> ModelConfig:
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise RunError(
-            f"{folder} is not a run directory: it has no {CONFIG_FILE}. "
-            "Give the directory that `bidibeam train --out` wrote."
+        nested = next((found.parent for found in sorted(folder.glob(f"*/{CONFIG_FILE}"))), None)
+        hint = (
+            f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
         )
+        raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["format_version"]
@@ -76,12 +78,21 @@ def read_config(folder: Path) -> ModelConfig:
         model = {**content["model"], "directions": tuple(content["model"]["directions"])}
         size = int(content["vocabulary_size"])
         settings = ModelSettings(**model)
+        _require(size >= 1, f"vocabulary_size is {size}")
+        _require(content["architecture"] == ARCHITECTURE, f"architecture is {content['architecture']!r}")
+        for name in ("data", "training"):
+            _require(isinstance(content.get(name, {}), dict), f"{name} is {content.get(name)!r}")
     except (KeyError, TypeError, ValueError, BidibeamError) as error:
         raise RunError(
             f"{path} does not describe a model ({error}). Restore it from a copy, or train again."
         ) from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
     return ModelConfig(settings, size, {key: value for key, value in content.items() if key not in known})
+
+
+def _require(is_met: bool, found: str) -> None:
+    if not is_met:
+        raise ValueError(found)
 
 
 def settings_mapping(settings: ModelSettings) -> dict[str, Any]:
@@ -93,6 +104,7 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write a safetensors file in one step."""
     with replacing(path) as partial:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
+        make_readable(partial)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

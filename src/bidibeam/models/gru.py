@@ -105,7 +105,7 @@ class BidirectionalModel(nn.Module):
         tokens = is_real[0].sum()
         total = torch.zeros((), device=sources.device)
         sums = []
-        for index, weight in enumerate(self._shares(regular_weight)):
+        for index, weight in enumerate(self.shares(regular_weight)):
             hidden, target, real = (
                 readout[index].flatten(0, 1),
                 targets[index].flatten(),
@@ -114,7 +114,7 @@ class BidirectionalModel(nn.Module):
             row_weights = real.float() * (weight / tokens)  # (T * B,)
             if hidden.device.type == "cpu":  # elsewhere shapes stay fixed, so that the step can be captured
                 rows = real.nonzero().squeeze(1)
-                hidden, target, row_weights = hidden[rows], target[rows], row_weights[rows]
+                hidden, target, row_weights, real = hidden[rows], target[rows], row_weights[rows], real[rows]
             loss, rows_losses = projected_cross_entropy(
                 hidden,
                 self.output_weight(index).to(hidden.dtype),
@@ -123,7 +123,7 @@ class BidirectionalModel(nn.Module):
                 row_weights,
             )
             total = total + loss
-            sums.append((rows_losses * (row_weights > 0)).sum())
+            sums.append((rows_losses * real).sum())
         return Losses(total, torch.stack(sums), tokens)
 
     def _embed_inputs(self, inputs: Tensor) -> Tensor:
@@ -131,7 +131,8 @@ class BidirectionalModel(nn.Module):
             return self.embedding(0)(inputs)  # type: ignore[no-any-return]
         return torch.stack([self.embedding(index)(line) for index, line in enumerate(inputs)])
 
-    def _shares(self, regular_weight: float) -> list[float]:
+    def shares(self, regular_weight: float) -> list[float]:
+        """Each direction's share of the loss; one that is alone has all of it."""
         if len(self.directions) == 1:
             return [1.0]
         return [

@@ -102,5 +102,7 @@ def projected_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, row_weights: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The weighted total and the rows' losses; see `ProjectedCrossEntropy`."""
+    if not torch.is_grad_enabled():  # which a function of autograd's cannot see from inside
+        hidden, weight, bias = hidden.detach(), weight.detach(), bias.detach()
     total, losses = ProjectedCrossEntropy.apply(hidden, weight, bias, targets, row_weights)  # type: ignore[no-untyped-call]
     return total, losses

@@ -182,5 +182,7 @@ def _memory_gradient(weights: Tensor, grad_context: Tensor, *, shared: bool) -> 
 
 def attentive_gru(*inputs: Tensor) -> tuple[Tensor, Tensor]:
     """States and contexts of every step; see `AttentiveGRU` for the arguments."""
+    if not torch.is_grad_enabled():  # which a function of autograd's cannot see from inside
+        inputs = tuple(tensor.detach() for tensor in inputs)
     states, contexts = AttentiveGRU.apply(*inputs)  # type: ignore[no-untyped-call]
     return states, contexts

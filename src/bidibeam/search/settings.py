@@ -9,6 +9,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.search.stopping import stopping_rule
 
 UNFINISHED = ("keep", "drop")
+LARGEST_BEAM, LARGEST_PENALTY = 100_000, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         _check_whole("--beam-size", self.beam_size, minimum=1)
+        if self.beam_size > LARGEST_BEAM:
+            raise SettingsError(f"--beam-size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}.")
         _check_whole("--max-length", self.max_length, minimum=1)
         _check_whole("--min-length", self.min_length, minimum=0)
         if self.min_length >= self.max_length:
@@ -55,6 +58,11 @@ class SearchSettings:
             raise SettingsError(f"--length-penalty must be a number, not {self.length_penalty!r}.")
         if not math.isfinite(self.length_penalty):
             raise SettingsError(f"--length-penalty must be a finite number, not {self.length_penalty!r}.")
+        if abs(self.length_penalty) > LARGEST_PENALTY:
+            raise SettingsError(
+                f"--length-penalty must lie between -{LARGEST_PENALTY} and {LARGEST_PENALTY}, "
+                f"not {self.length_penalty!r}."
+            )
         if self.unfinished not in UNFINISHED:
             raise SettingsError(
                 f"--unfinished must be one of {', '.join(UNFINISHED)}, not {self.unfinished!r}."

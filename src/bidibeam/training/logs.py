@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Protocol
 
+from bidibeam.errors import RunError
 from bidibeam.files import write_text
 
 METRICS_FILE = "metrics.jsonl"
@@ -87,6 +89,11 @@ class MetricsLog:
             self._board.close()
 
 
+def perplexity(loss: float) -> float:
+    """The exponential of a loss; infinite where a float cannot hold it."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """Every complete record of a run's metrics.jsonl, in order."""
     path = run / METRICS_FILE
@@ -96,15 +103,29 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _complete_lines(path: Path) -> list[str]:
-    """The lines that are whole objects: a kill may have cut the last one."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        try:
-            json.loads(line)
-        except ValueError:
-            break
-        lines.append(line)
-    return lines
+    """The lines that are whole records: a kill may have cut the last one.
+
+    Raises:
+        RunError: If there is something else in between.
+    """
+    *lines, last = path.read_bytes().split(b"\n")
+    complete = [line.decode(errors="replace") for line in lines]
+    for number, line in enumerate(complete, start=1):
+        if not _is_record(line):
+            raise RunError(
+                f"{path}, line {number} is damaged. Remove that line, or restore the file from a copy."
+            )
+    if _is_record(last.decode(errors="replace")):
+        complete.append(last.decode())
+    return [f"{line}\n" for line in complete]
+
+
+def _is_record(line: str) -> bool:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and isinstance(record.get("step"), int) and "kind" in record
 
 
 def _lines_until(path: Path, step: int) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def train(
     initialise: Callable[[BidirectionalModel], None] | None = None,
     resume: bool = False,
     observer: TrainingObserver | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> state.Position:
     """Train a model into a run directory, or go on where a killed run left off.
 
@@ -51,13 +53,14 @@ def train(
         initialise: Changes the fresh network's weights, to start from pretrained embeddings, say.
         resume: Continue from the newest checkpoint in `run`, if there is one.
         observer: Told what happens.
+        facts: Kept in config.json: where pretrained embeddings came from, say.
 
     Raises:
-        RunError: If `run` is in use or does not belong to these data and settings.
+        RunError: If `run` holds something already, or does not belong to these data and settings.
         TrainingError: If the loss stops being finite; the last good checkpoint is kept.
     """
     trainer = Trainer(data, run, model_settings, settings, observer or Silence())
-    trainer.prepare_run(resume=resume, initialise=initialise)
+    trainer.prepare_run(resume=resume, initialise=initialise, facts=facts or {})
     try:
         return trainer.fit()
     finally:
@@ -100,7 +103,6 @@ class Trainer:
         self.plans = self._epoch_plans(0)
         self.writer = state.CheckpointWriter(run, rank=self.accelerator.process_index)
         self.log: MetricsLog | None = None
-        self._steps_since_evaluation = 0
 
     def _batches(self, split: str) -> PairBatches:
         pairs = self.data.split(split)
@@ -114,9 +116,16 @@ class Trainer:
         )
 
     def prepare_run(
-        self, *, resume: bool, initialise: Callable[[BidirectionalModel], None] | None = None
+        self,
+        *,
+        resume: bool,
+        initialise: Callable[[BidirectionalModel], None] | None,
+        facts: Mapping[str, Any],
     ) -> None:
-        """Start the run directory, or put the newest checkpoint back."""
+        """Start the run directory, or put the newest checkpoint back.
+
+        A run has its first checkpoint before its config.json: whatever `initialise` did is never lost.
+        """
         exists = (self.run / checkpoint.CONFIG_FILE).exists()
         if exists and not resume:
             raise RunError(
@@ -124,32 +133,45 @@ class Trainer:
             )
         newest = state.newest(self.run) if exists else None
         if exists:
-            self._check_same_run()
-        if newest is not None:
-            self.position = state.load(
-                newest,
-                self.network,
-                self.optimizer,
-                rank=self.accelerator.process_index,
-                device=self.accelerator.device,
-            )
-            self.scheduler.load_state_dict({**self.scheduler.state_dict(), **self.position.scheduler})
-            self.optimizer.param_groups[0]["lr"] = self.position.learning_rate
-            self.plans = self._epoch_plans(self.position.epoch)
-        elif initialise is not None:
-            initialise(self.network)
+            facts = {**self._check_same_run(), **facts}
+        else:
+            self._check_free()
         self.accelerator.wait_for_everyone()
+        if newest is not None:
+            self._restore(newest)
+        else:
+            if initialise is not None:
+                initialise(self.network)
+            self._save()
         if self.is_main:
-            facts = {"training": asdict(self.settings), "data": self._data_facts()}
-            self.run.mkdir(parents=True, exist_ok=True)
+            facts = {**facts, "training": asdict(self.settings), "data": self._data_facts()}
             self.data.tokenizer.save(self.run / checkpoint.TOKENIZER_FILE)
             checkpoint.write_config(self.run, self.network.settings, self.network.vocabulary_size, facts)
             self.log = MetricsLog(self.run, step=self.position.step, tensorboard=self.settings.tensorboard)
 
+    def _restore(self, folder: Path) -> None:
+        self.position = state.load(
+            folder,
+            self.network,
+            self.optimizer,
+            rank=self.accelerator.process_index,
+            device=self.accelerator.device,
+        )
+        self.scheduler.load_state_dict({**self.scheduler.state_dict(), **self.position.scheduler})
+        self.optimizer.param_groups[0]["lr"] = self.position.learning_rate
+        self.plans = self._epoch_plans(self.position.epoch)
+
+    def _check_free(self) -> None:
+        """Refuse a directory that holds anything but the beginnings of a run."""
+        names = {path.name for path in self.run.iterdir()} if self.run.is_dir() else set()
+        if names - {"training", checkpoint.TOKENIZER_FILE} or (names and "training" not in names):
+            raise RunError(f"{self.run} holds other things. Name an empty or new directory as --out.")
+
     def _data_facts(self) -> dict[str, Any]:
         return {name: self.data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
 
-    def _check_same_run(self) -> None:
+    def _check_same_run(self) -> dict[str, Any]:
+        """Make sure that a run goes on with what it began with; return the facts it has kept."""
         config = checkpoint.read_config(self.run)
         fingerprint = config.facts.get("data", {}).get("fingerprint")
         if fingerprint != self.data.fingerprint:
@@ -165,6 +187,7 @@ class Trainer:
                     f"{self.run} began with {name}={before[name]!r}, not {now[name]!r}. "
                     "Resume with the same settings, or choose another --out."
                 )
+        return config.facts
 
     def fit(self) -> state.Position:
         """Train until the epochs are over, the loss no longer falls, or something breaks."""
@@ -175,7 +198,6 @@ class Trainer:
         model.train()
         while (plan := self._next_plan()) is not None:
             self.window.add(*take_step(self.batches, plan))
-            self._steps_since_evaluation += 1
             position.step += 1
             position.batch += 1
             self.observer.stepped(step=position.step)
@@ -188,11 +210,10 @@ class Trainer:
                 self._save()
             elif position.step % settings.log_every == 0:
                 self._report()
-        is_between_evaluations = self._steps_since_evaluation > 0
         self._report()
+        if position.evaluated_step != position.step:
+            self._evaluate(is_scheduled=False)
         self._save()
-        if is_between_evaluations:  # after saving, so that a longer run continues as if this had not been
-            self._evaluate()
         self.observer.finished(
             step=position.step, stopped_by=position.stopped_by or "", best_loss=position.best_loss
         )
@@ -224,7 +245,7 @@ class Trainer:
         """This process' batches of an epoch; every process has as many."""
         plans = self.batches.plan(seed=(self.settings.seed, epoch))
         processes = self.accelerator.num_processes
-        plans += plans[: -len(plans) % processes]
+        plans += list(islice(cycle(plans), -len(plans) % processes))
         return plans[self.accelerator.process_index :: processes]
 
     def _total_steps(self) -> int:
@@ -239,7 +260,8 @@ class Trainer:
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "pairs": len(self.batches),
             "device": str(self.accelerator.device),
-            "precision": self.accelerator.mixed_precision,
+            "precision": "bf16" if self.accelerator.mixed_precision == "bf16" else "float32",
+            "directions": list(self.network.settings.directions),
             "processes": self.accelerator.num_processes,
         }
 
@@ -255,9 +277,13 @@ class Trainer:
             self.log.write("train", self.position.step, record)
         self.observer.reported(step=self.position.step, record=record)
 
-    def _evaluate(self) -> None:
-        """Measure the validation loss; keep the weights if it is the lowest so far."""
-        self._steps_since_evaluation = 0
+    def _evaluate(self, *, is_scheduled: bool = True) -> None:
+        """Measure the validation loss; keep the weights if it is the lowest so far.
+
+        One that is not scheduled, where training happens to end, leaves the schedules as they are: a run that
+        is prolonged goes on as if it had never stopped.
+        """
+        self.position.evaluated_step = self.position.step
         self.network.eval()
         sums = torch.zeros(len(self.network.directions), device=self.accelerator.device)
         tokens = torch.zeros((), device=self.accelerator.device)
@@ -271,20 +297,22 @@ class Trainer:
         self.network.train()
         record = loss_record(self.network.settings.directions, (sums / tokens).tolist())
         self._require_finite("validation loss", record)
-        self._judge(record)
+        self._judge(record, is_scheduled=is_scheduled)
         self.window.restart()
 
-    def _judge(self, record: dict[str, Any]) -> None:
+    def _judge(self, record: dict[str, Any], *, is_scheduled: bool) -> None:
         position = self.position
-        losses = [value for name, value in record.items() if name.startswith("loss_")]
-        loss = sum(losses) / len(losses)
+        shares = self.network.shares(self.settings.regular_weight)
+        loss = sum(share * value for share, value in zip(shares, record.values(), strict=True))
         if position.best_loss is None or loss < position.best_loss:
-            position.best_loss, position.stale_evaluations = loss, 0
+            position.best_loss = loss
             if self.is_main:
                 checkpoint.write_weights(self.run / checkpoint.WEIGHTS_FILE, self.network.state_dict())
-        else:
-            position.stale_evaluations += 1
-        self.scheduler.step(loss)
+        if is_scheduled:
+            is_lowest = position.lowest_scheduled is None or loss < position.lowest_scheduled
+            position.lowest_scheduled = loss if is_lowest else position.lowest_scheduled
+            position.stale_evaluations = 0 if is_lowest else position.stale_evaluations + 1
+            self.scheduler.step(loss)
         record = {"epoch": position.epoch, "loss": loss, **record, "best_loss": position.best_loss}
         if self.log is not None:
             self.log.write("validation", position.step, record)

@@ -64,6 +64,7 @@ class TrainingSettings:
         for name in ("learning_rate", "gradient_norm"):
             value = getattr(self, name)
             self._require(value > 0 and math.isfinite(value), name, "a positive number")
+        self._require(0 <= self.seed < 2**63, "seed", "0 or more, and below 2^63")
         self._require(0 <= self.regular_weight <= 1, "regular_weight", "between 0 and 1")
         self._require(0 < self.plateau_factor <= 1, "plateau_factor", "above 0 and at most 1")
         self._require(self.precision in PRECISIONS, "precision", f"one of {', '.join(PRECISIONS)}")

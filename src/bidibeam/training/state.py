@@ -33,8 +33,10 @@ class Position:
         step: Optimizer steps taken.
         epoch: The epoch in progress, from 0.
         batch: Batches of this epoch already used.
-        best_loss: The lowest validation loss so far; None before the first evaluation.
-        stale_evaluations: Evaluations since then.
+        evaluated_step: The step of the last evaluation; -1 before the first.
+        best_loss: The lowest validation loss so far: that of model.safetensors.
+        lowest_scheduled: The lowest of the evaluations that early stopping counts.
+        stale_evaluations: Those since then.
         stopped_by: What ended training of itself: "epochs", "max_steps" or "early_stopping".
         learning_rate: The learning rate in force; None before the first step.
         scheduler: The learning-rate schedule's own state.
@@ -43,7 +45,9 @@ class Position:
     step: int = 0
     epoch: int = 0
     batch: int = 0
+    evaluated_step: int = -1
     best_loss: float | None = None
+    lowest_scheduled: float | None = None
     stale_evaluations: int = 0
     stopped_by: str | None = None
     learning_rate: float | None = None

@@ -107,6 +107,11 @@ def test_decode_writes_every_hypothesis_with_both_opinions(
         (["--max-length", "0"], "Error: --max-length must be at least 1, not 0."),
         (["--length-penalty", "nan"], "Error: --length-penalty must be a finite number, not nan."),
         (["--stopping", "shrink"], "Error: Unknown stopping rule 'shrink'. Did you mean 'shrinking'?"),
+        (
+            ["--length-penalty", "-50000"],
+            "Error: --length-penalty must lie between -10 and 10, not -50000.0.",
+        ),
+        (["--beam-size", "100000000000"], "Error: --beam-size must be at most 100,000, not 100,000,000,000."),
         (["--device", "toaster"], "Error: There is no device 'toaster' here"),
     ],
 )
@@ -118,6 +123,26 @@ def test_decode_says_what_is_wrong_with_a_flag(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_decode_never_overwrites_its_input(
+    toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = tmp_path / "sources.jsonl"
+    sources.write_text('{"source": "red"}\n')
+
+    assert run(["decode", str(toy_run), str(sources), "--n-best", str(sources)]) == 1
+
+    assert "--n-best would overwrite the input" in capsys.readouterr().err
+    assert sources.read_text() == '{"source": "red"}\n'
+
+
+def test_a_directory_around_a_run_points_at_the_run(
+    toy_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["info", str(toy_run.parent)]) == 1
+
+    assert f"Did you mean {toy_run}?" in capsys.readouterr().err.replace("\n", "")
 
 
 def test_decode_leaves_no_half_written_file(
@@ -151,7 +176,9 @@ def test_a_missing_input_file_is_named(toy_run: Path, capsys: pytest.CaptureFixt
 def test_chat_answers_and_obeys(
     toy_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed = "red cat\n/beams\nblue dog\n\n/reverse\nwhite\n/reverse\n/help\n/dance\n/quit\nnever read\n"
+    typed = (
+        "red cat\n/[/b] x\n/beams\nblue dog\n\n/reverse\nwhite\n/reverse\n/help\n/dance\n/quit\nnever read\n"
+    )
     monkeypatch.setattr("sys.stdin", Typed(typed))
 
     assert run(["chat", str(toy_run), "--beam-size", "3"]) == 0
@@ -208,13 +235,17 @@ def test_train_resumes_with_its_own_settings_and_starts_from_vectors(
     first = capsys.readouterr().err
     assert run(["train", str(toy_data.path), "--out", str(out), "--resume"]) == 0
     second = capsys.readouterr().err
+    longer = ["--resume", "--set", "training.max_steps=5"]
+    assert run(["train", str(toy_data.path), "--out", str(out), *longer]) == 0
+    third = capsys.readouterr().err
 
     assert "Vectors for 2 of 15 tokens (13.3%)" in first.replace("\n", " ")
     assert "Stopped by max_steps after step 3" in first.replace("\n", " ")
     assert "from step 3" in second
     newest = state.newest(out)
     assert newest is not None
-    assert newest.name == "step-00000003"
+    assert newest.name == "step-00000005"
+    assert "Stopped by max_steps after step 5" in third.replace("\n", " ")
 
 
 def test_train_names_data_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,3 +253,14 @@ def test_train_names_data_that_are_not_there(tmp_path: Path, capsys: pytest.Capt
 
     assert "make it with `bidibeam prepare" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_reader_that_leaves_early_is_no_error(toy_run: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "sources.txt"
+    sources.write_text("red cat\n" * 400)
+    command = f"{sys.executable} -m bidibeam.cli.main decode {toy_run} {sources} | head -n 1"
+
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "red cat!\n"
+    assert "Traceback" not in done.stderr

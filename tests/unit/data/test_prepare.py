@@ -234,13 +234,15 @@ def test_stages_are_reported_in_order_and_to_the_end(tmp_path: Path) -> None:
     assert all(done == total for done, total in told.values())
 
 
-def test_prepared_data_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
+def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path) -> None:
     source = corpus(tmp_path / "c.jsonl")
     first = prepare(settings(), source, tmp_path / "out")
     tokens = first.split("train").tokens[:10].tolist()
     (tmp_path / "out" / "notes.txt").write_text("mine")
 
-    second = prepare(settings(limit=100), source, tmp_path / "out")
+    with pytest.raises(SettingsError, match=r"holds prepared data already; name another directory, or pass"):
+        prepare(settings(limit=100), source, tmp_path / "out")
+    second = prepare(settings(limit=100), source, tmp_path / "out", overwrite=True)
 
     assert second.fingerprint != first.fingerprint
     assert first.split("train").tokens[:10].tolist() == tokens  # what was open stays whole
@@ -289,7 +291,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
     for out in ("out", "new"):
         with pytest.raises(KeyboardInterrupt):
-            prepare(settings(), source, tmp_path / out)
+            prepare(settings(), source, tmp_path / out, overwrite=True)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl", "out"]
     assert PreparedData.open(tmp_path / "out").fingerprint == before

@@ -189,7 +189,7 @@ def test_an_id_outside_the_vocabulary_is_refused() -> None:
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"tokenizer\.json is missing: the directory is incomplete"):
+    with pytest.raises(RunError, match=r"tokenizer\.json is missing\. Restore it from a copy"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
@@ -197,7 +197,7 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 def test_a_damaged_file_says_so(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, encoding="latin-1")
 
-    with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\): write the directory again\.$"):
+    with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or make the directory again\.$"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 

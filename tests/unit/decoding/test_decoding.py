@@ -15,6 +15,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.beams import SearchGenerator
 from bidibeam.decoding.decoder import Decoder
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.scoring import GRUScorer
 from bidibeam.search.settings import SearchSettings
@@ -138,6 +139,27 @@ def test_trap_6_pieces_that_spell_the_same_text_are_one_hypothesis() -> None:
     assert texts == [("ab", 2), ("a", 1)]
     assert found[0].regular.best.tokens == ("ab",)
     assert found[0].regular.best.log_prob == pytest.approx(math.log(0.5), abs=1e-5)
+
+
+def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
+    tokenizer = Tokenizer.train(["ab! ab! ab! ab!"], kind="bpe", vocabulary_size=262)
+    whole, mark = (tokenizer.id_of(piece) for piece in ("ab", "!"))
+    assert whole is not None
+    assert mark is not None
+    from_the_right = rows(tokenizer.vocabulary_size, {(): {mark: 1.0}, (mark,): {whole: 1.0}})
+    settings = SearchSettings(beam_size=1, max_length=4)
+
+    found = SearchGenerator(tokenizer, from_the_right, Direction.REVERSE, settings).generate(
+        [Beams("1", "ab")]
+    )
+
+    assert found[0].reverse.best.tokens == ("ab", "!")
+    assert found[0].reverse.best.text == "ab!"
+
+
+def test_one_string_is_not_taken_for_a_list_of_letters(run: Run) -> None:
+    with pytest.raises(InputError, match=r"Give a list of sources, not one string: \['red cat'\]"):
+        load_decoder(run).decode("red cat")
 
 
 def hypothesis(text: str, score: float) -> Hypothesis:

@@ -136,3 +136,17 @@ def test_a_damaged_archive_is_one_sentence(tmp_path: Path, name: str, content: b
 def test_a_file_that_only_claims_to_be_packed_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"in\.txt\.gz cannot be read: Not a gzipped file"):
         read_bytes(tmp_path, "in.txt.gz", b"hi")
+
+
+def test_a_tsv_file_has_sources_and_references(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("tea?\tplease.\tconversation 1\nalone\n", encoding="utf-8")
+
+    assert list(read_sources(path)) == [Beams("1", "tea?", "please."), Beams("2", "alone")]
+
+
+def test_training_pairs_have_their_response_for_a_reference(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"source": "tea?", "response": "please."}\n', encoding="utf-8")
+
+    assert list(read_sources(path)) == [Beams("1", "tea?", "please.")]

@@ -87,6 +87,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         edited(lambda config: config["model"].update(decoder_size=0)),
         r"does not describe a model \(model\.decoder_size is 0; it must be at least 1",
     ),
+    "no vocabulary": (
+        edited(lambda config: config.update(vocabulary_size=-3)),
+        r"does not describe a model \(vocabulary_size is -3\)",
+    ),
+    "another architecture": (
+        edited(lambda config: config.update(architecture="lstm")),
+        r"does not describe a model \(architecture is 'lstm'\)",
+    ),
+    "data a list": (
+        edited(lambda config: config.update(data=[1])),
+        r"does not describe a model \(data is \[1\]\)",
+    ),
     "no weights": (
         lambda run: (run / "model.safetensors").unlink(),
         r"has no model\.safetensors: training has not reached its first evaluation there\. Continue it",
@@ -127,8 +139,11 @@ def test_a_tokenizer_of_another_run_is_refused(toy_run: Path, tmp_path: Path) ->
 
 
 def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
-    with pytest.raises(SettingsError, match=r"There is no device 'toaster' here .*Use cpu"):
-        load_run(toy_run, device="toaster")
+    for device in ("toaster", "meta"):
+        with pytest.raises(
+            SettingsError, match=rf"There is no device '{device}' here that can compute\. Use cpu"
+        ):
+            load_run(toy_run, device=device)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.models.gru import BidirectionalModel
 from bidibeam.training import state
 from bidibeam.training.logs import Silence, read_metrics
-from bidibeam.training.loop import train
+from bidibeam.training.loop import Trainer, train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
 
@@ -226,6 +227,137 @@ def test_one_direction_alone_and_two_networks_train_too(toy_data: PreparedData, 
             if record["kind"] == "validation"
         ]
         assert losses[-1] < losses[0] - 0.1, name
+
+
+def test_a_direction_without_weight_is_still_measured(toy_data: PreparedData, tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=1, regular_weight=1.0)
+
+    train(toy_data, tmp_path / "run", model_settings=TINY_MODEL, settings=settings)
+
+    records = read_metrics(tmp_path / "run")
+    assert all(record["loss_reverse"] > 1 for record in records)
+    judged = [record for record in records if record["kind"] == "validation"]
+    assert all(record["loss"] == record["loss_regular"] for record in judged)
+
+
+def test_a_run_that_ended_before_it_was_evaluated_is_evaluated_on_resume(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    run, settings = tmp_path / "run", replace(QUICK, max_steps=4)
+
+    with pytest.raises(KilledError):
+        train(
+            toy_data,
+            run,
+            model_settings=TINY_MODEL,
+            settings=replace(settings, max_steps=5),
+            observer=Killer(5),
+        )
+    assert not (run / "model.safetensors").exists()
+    train(toy_data, run, model_settings=TINY_MODEL, settings=settings, resume=True)
+
+    assert (run / "model.safetensors").exists()
+    assert [record["step"] for record in read_metrics(run) if record["kind"] == "validation"] == [4]
+
+
+def test_weights_and_best_loss_agree_after_a_run_is_prolonged(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    spoiling = replace(QUICK, learning_rate=0.5)
+    first = train(toy_data, run, model_settings=TINY_MODEL, settings=replace(spoiling, max_steps=1))
+    best = load_file(run / "model.safetensors")
+
+    second = train(
+        toy_data, run, model_settings=TINY_MODEL, settings=replace(spoiling, max_steps=9), resume=True
+    )
+
+    losses = [record["loss"] for record in read_metrics(run) if record["kind"] == "validation"]
+    assert first.best_loss == losses[0]
+    assert second.best_loss == min(losses)
+    unchanged = torch.equal(load_file(run / "model.safetensors")["b_output"], best["b_output"])
+    assert unchanged == (losses[1] > losses[0])
+
+
+def test_what_the_network_started_from_survives_a_kill_before_the_first_step(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+
+    def start(model: BidirectionalModel) -> None:
+        with torch.no_grad():
+            model.embedding(0).weight[5] = 1.0
+
+    quick = replace(QUICK, max_steps=3)
+    train(
+        toy_data, whole, model_settings=TINY_MODEL, settings=quick, initialise=start, facts={"vectors": "v"}
+    )
+    with pytest.raises(KilledError):
+        train(
+            toy_data,
+            killed,
+            model_settings=TINY_MODEL,
+            settings=quick,
+            initialise=start,
+            observer=Killer(1),
+            facts={"vectors": "v"},
+        )
+    train(toy_data, killed, model_settings=TINY_MODEL, settings=quick, resume=True)
+
+    assert_same_weights(whole, killed)
+    assert json.loads((killed / "config.json").read_text())["vectors"] == "v"
+
+
+def test_a_directory_with_other_things_is_left_alone(toy_data: PreparedData, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("my notes")
+
+    with pytest.raises(RunError, match="holds other things"):
+        train(toy_data, tmp_path, model_settings=TINY_MODEL, settings=QUICK)
+    with pytest.raises(RunError, match="holds other things"):
+        train(toy_data, toy_data.path, model_settings=TINY_MODEL, settings=QUICK)
+
+    assert (tmp_path / "metrics.jsonl").read_text() == "my notes"
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize("content", [b"3\n", b"\xff\xfe\n", b'{"kind": 1}\n'])
+def test_damaged_metrics_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(content)
+
+    with pytest.raises(RunError, match=r"metrics\.jsonl, line 1 is damaged\. Remove that line"):
+        read_metrics(tmp_path)
+
+
+def test_every_process_has_as_many_batches_even_if_they_are_few(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    settings = replace(QUICK, batch_size=5000)
+    trainer = Trainer(toy_data, tmp_path, TINY_MODEL, settings, Silence())
+    batches = len(trainer.plans)
+
+    counts = set()
+    for rank in range(8):
+        trainer.accelerator = SimpleNamespace(num_processes=8, process_index=rank)
+        counts.add(len(trainer._epoch_plans(0)))
+
+    assert batches < 8
+    assert counts == {1}
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"seed": -1}, "training.seed is -1; it must be 0 or more"),
+        ({"seed": 2**63}, "training.seed is 9223372036854775808; it must be"),
+        ({"epochs": 0}, "training.epochs is 0; it must be at least 1"),
+        ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be a positive number"),
+        ({"regular_weight": 1.5}, "training.regular_weight is 1.5; it must be between 0 and 1"),
+        ({"plateau_factor": 0.0}, "training.plateau_factor is 0.0; it must be above 0"),
+        ({"precision": "int4"}, "training.precision is 'int4'; it must be one of auto, float32, bf16"),
+        ({"save_every": -1}, "training.save_every is -1; it must be 0 or more"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        TrainingSettings(**setting)
 
 
 def test_the_loss_weighs_the_directions(toy_data: PreparedData, tmp_path: Path) -> None:

@@ -61,6 +61,16 @@ def required(source: Path | None, corpus: str, expected: str) -> Path:
     return source
 
 
+UNREADABLE = (
+    EOFError,
+    zipfile.BadZipFile,
+    tarfile.ReadError,
+    lzma.LZMAError,
+    NotImplementedError,  # a zip compressed in a way that Python does not know
+    RuntimeError,  # an encrypted zip
+)
+
+
 @contextmanager
 def opened(source: Path) -> Iterator[list[SourceFile]]:
     """The files of a folder (with those beneath it), of a zip or of a tar; or the one file itself.
@@ -81,7 +91,7 @@ def opened(source: Path) -> Iterator[list[SourceFile]]:
                 yield _visible(SourceFile(member.name, _tarred(tape, member)) for member in members)
         else:
             yield [SourceFile(source.name, _plain(source))]
-    except (EOFError, zipfile.BadZipFile, tarfile.ReadError, lzma.LZMAError) as error:
+    except UNREADABLE as error:
         raise CorpusError(f"{source} cannot be unpacked ({error}): fetch it again.") from error
 
 
