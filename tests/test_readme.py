@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -63,6 +64,12 @@ def test_the_speeds_are_those_of_the_committed_results() -> None:
     ratios = {(row["batch"], row["beam"]): row["ratio"] for row in search}
     for (batch, beam), ratio in ratios.items():
         assert f"| {batch} x {beam} | {ratio:.2f} |" in section
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    namespace = runpy.run_path(str(ROOT / "scripts" / "settings_page"))
+
+    assert namespace["page"]() == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

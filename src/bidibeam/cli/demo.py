@@ -78,7 +78,7 @@ def demo(out: Path) -> None:
     console.rule("2. Train: a regular and a reverse decoder, one encoder", align="left")
     train_run(data, out / "run", resolve(preset="demo"), resume=True)
     console.rule("3. Decode held-out sources with vanilla beam search", align="left")
-    _show(out, _decoded(out / "run", data))
+    _show(out, data, _decoded(out / "run", data))
 
 
 def _prepared(folder: Path) -> PreparedData:
@@ -123,7 +123,8 @@ def _decoded(run: Path, data: PreparedData) -> dict[str, System]:
     return systems
 
 
-def _show(out: Path, systems: dict[str, System]) -> None:
+def _show(out: Path, data: PreparedData, systems: dict[str, System]) -> None:
+    from bidibeam._version import __version__
     from bidibeam.cli.console import console
     from bidibeam.cli.info import progress_of
     from bidibeam.files import write_json
@@ -147,7 +148,11 @@ def _show(out: Path, systems: dict[str, System]) -> None:
     ]
     console.print(samples_panel("Sample replies", samples[:SAMPLES]))
     results = {name: system.as_json() for name, system in systems.items()}
-    write_json(out / "results.json", {"training": progress, "sources": count, "systems": results})
+    signature = {"bidibeam": __version__, "preset": "demo", "data": data.info}
+    write_json(
+        out / "results.json",
+        {"signature": signature, "training": progress, "sources": count, "systems": results},
+    )
     run, test = out / "run", out / "data" / "test.jsonl"
     program = "bidibeam" if shutil.which("bidibeam") else sys.argv[0]
     told = NEXT.format(results=out / "results.json", run=run, test=test, program=program)

@@ -30,7 +30,7 @@ class ModelSettings:
     """One encoder for both directions, or two independent networks."""
     tied_output: bool = False
     """Use the embeddings as the output projection, or give each decoder a projection of its own."""
-    directions: tuple[str, ...] = (Direction.REGULAR.value, Direction.REVERSE.value)
+    directions: tuple[str, ...] = ("regular", "reverse")
     """Which decoders there are."""
 
     def __post_init__(self) -> None:

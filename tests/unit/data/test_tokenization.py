@@ -197,7 +197,10 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 def test_a_damaged_file_says_so(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, encoding="latin-1")
 
-    with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or make the directory again\.$"):
+    with pytest.raises(
+        RunError,
+        match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or make the directory again\.$",
+    ):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
