@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -142,6 +143,8 @@ class Trainer:
         else:
             if initialise is not None:
                 initialise(self.network)
+            if self.is_main:  # what a run left that was killed before it had a config.json
+                shutil.rmtree(self.run / "training", ignore_errors=True)
             self._save()
         if self.is_main:
             facts = {**facts, "training": asdict(self.settings), "data": self._data_facts()}

@@ -306,6 +306,24 @@ def test_what_the_network_started_from_survives_a_kill_before_the_first_step(
     assert json.loads((killed / "config.json").read_text())["vectors"] == "v"
 
 
+def test_what_a_run_left_that_never_got_its_config_is_not_mixed_in(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    run, clean = tmp_path / "run", tmp_path / "clean"
+    quick = replace(QUICK, max_steps=3)
+    with pytest.raises(KilledError):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=replace(quick, seed=9), observer=Killer(1))
+    for name in ("config.json", "metrics.jsonl"):
+        (run / name).unlink()
+
+    with pytest.raises(KilledError):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=quick, observer=Killer(1))
+    train(toy_data, run, model_settings=TINY_MODEL, settings=quick, resume=True)
+    train(toy_data, clean, model_settings=TINY_MODEL, settings=quick)
+
+    assert_same_weights(run, clean)
+
+
 def test_a_directory_with_other_things_is_left_alone(toy_data: PreparedData, tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("my notes")
 
