@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import TimeRemainingColumn as Remaining
+from rich.table import Column
 from rich.text import Text
 
 console = Console(stderr=True, highlight=False, markup=False)
@@ -13,7 +14,10 @@ console = Console(stderr=True, highlight=False, markup=False)
 
 
 class NoteColumn(ProgressColumn):
-    """What a task says about itself in its field `note`: losses, tokens a second."""
+    """What a task says about itself in its field `note`: losses, tokens a second. The bar gives way to it."""
+
+    def __init__(self) -> None:
+        super().__init__(table_column=Column(no_wrap=True))
 
     def render(self, task: Task) -> Text:
         """The note, or nothing."""
