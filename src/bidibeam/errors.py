@@ -6,7 +6,8 @@ BidibeamError
 ├── CorpusError        a corpus that is missing, malformed or empty
 ├── InputError         a source file or an n-best file that cannot be used
 ├── RunError           a run or data directory that is damaged, incomplete or of another version
-└── TrainingError      training that cannot go on
+├── TrainingError      training that cannot go on
+└── ScorerError        a model whose answers a search cannot use
 
 Each message says what is wrong, which value was received, and what to do.
 """
@@ -40,3 +41,7 @@ class RunError(BidibeamError):
 
 class TrainingError(BidibeamError):
     """Training that cannot go on."""
+
+
+class ScorerError(BidibeamError):
+    """A model whose answers a search cannot use."""

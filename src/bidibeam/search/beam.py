@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import ScorerError, SettingsError
 from bidibeam.protocols import SearchProgress, StepScorer
 from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
 from bidibeam.search.found import FoundSequence, Step, read_back
 from bidibeam.search.keys import PLACES
 from bidibeam.search.length import GNMTPenalty
-from bidibeam.search.reports import BROKEN, Reports, ScorerError
+from bidibeam.search.reports import BROKEN, Reports
 from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:

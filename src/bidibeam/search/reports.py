@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bidibeam.errors import BidibeamError
+from bidibeam.errors import ScorerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 BROKEN = -1
 """The width reported for a source whose logits were not numbers."""
-
-
-class ScorerError(BidibeamError):
-    """A model whose answers a search cannot use."""
 
 
 @dataclass(frozen=True, slots=True)

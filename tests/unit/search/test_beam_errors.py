@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bidibeam.errors import BidibeamError, SettingsError
+from bidibeam.errors import BidibeamError, ScorerError, SettingsError
 from bidibeam.search.beam import beam_search
-from bidibeam.search.reports import Reports, ScorerError
+from bidibeam.search.reports import Reports
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
 from tests.unit.search.test_oracles import LateReports
