@@ -156,19 +156,6 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     return cls(**values)
 
 
-def to_mapping(settings: Any) -> dict[str, Any]:
-    """The settings as plain JSON values, which `build` turns back into the same settings."""
-    return {item.name: _plain(getattr(settings, item.name)) for item in dataclasses.fields(settings)}
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return to_mapping(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
-
-
 def _convert(value: Any, kind: Any, key: str) -> Any:
     """The value as `kind`, or a SettingsError that says what it should have been."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):

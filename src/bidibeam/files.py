@@ -30,6 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
+        _share(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -37,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def make_readable(path: Path) -> None:
+def _share(path: Path) -> None:
     """Give a file the rights that any new file has: safetensors leaves its own to the owner alone."""
     mask = os.umask(0)
     os.umask(mask)

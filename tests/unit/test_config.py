@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,7 +110,7 @@ def test_an_unknown_preset_is_answered_with_the_list() -> None:
 
 @given(outers)
 def test_settings_survive_json(settings: Outer) -> None:
-    mapping = json.loads(json.dumps(config.to_mapping(settings)))
+    mapping = json.loads(json.dumps(asdict(settings), default=str))
 
     assert config.build(Outer, mapping) == settings
 
@@ -118,7 +118,7 @@ def test_settings_survive_json(settings: Outer) -> None:
 def test_run_settings_survive_json() -> None:
     settings = config.resolve(preset="demo")
 
-    assert config.build(config.RunSettings, json.loads(json.dumps(config.to_mapping(settings)))) == settings
+    assert config.build(config.RunSettings, json.loads(json.dumps(asdict(settings), default=str))) == settings
 
 
 @pytest.mark.parametrize(

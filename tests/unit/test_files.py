@@ -138,3 +138,12 @@ def test_dev_stdout_is_never_replaced() -> None:
 
     assert printed.stdout == "out"
     assert Path("/dev/stdout").is_symlink()
+
+
+def test_a_new_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "ordinary").touch()
+
+    with files.replacing(tmp_path / "ours") as partial:
+        partial.touch(mode=0o600)
+
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "ordinary").stat().st_mode

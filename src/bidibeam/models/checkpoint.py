@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError
-from bidibeam.files import make_readable, replacing, write_json
+from bidibeam.files import replacing, write_json
 from bidibeam.models.settings import ModelSettings
 
 CONFIG_FILE = "config.json"
@@ -104,7 +104,6 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write a safetensors file in one step."""
     with replacing(path) as partial:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
-        make_readable(partial)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

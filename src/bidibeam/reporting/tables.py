@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.scores import Score
 
 HEADING = "bold cyan"
 QUIET = "dim"
-RECIPE_WIDTH = 54  # what 80 columns leave, and a space at each bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +66,6 @@ def values_table(
     return table
 
 
-def scores_table(title: str, scores: Iterable[Score]) -> Table:
-    """Scores and their recipes; a long recipe goes on below, between two of its facts."""
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
-    table.add_column("measure", style="bold", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("recipe", style=QUIET, overflow="fold")
-    for score in scores:
-        table.add_row(Text(score.name), Text(shown(score.value)), Text(_folded(str(score.signature))))
-    return table
-
-
 def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
     """Exchanges under each other: the source, what a person answered, and each system's reply."""
     table = Table.grid(padding=(0, 1))
@@ -110,8 +96,3 @@ def hypotheses_table(title: str, hypotheses: Iterable[Hypothesis]) -> Table:
             str(rank), f"{hypothesis.score:.2f}", f"{hypothesis.log_prob:.2f}", Text(text or "(nothing)")
         )
     return table
-
-
-def _folded(signature: str) -> str:
-    lines = textwrap.wrap(signature.replace("|", "| "), RECIPE_WIDTH, break_on_hyphens=False)
-    return "\n".join(line.replace("| ", "|") for line in lines)

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console, RenderableType
 
-from bidibeam.metrics import METRICS
-from bidibeam.reporting.tables import Sample, facts_table, samples_panel, scores_table, values_table
+from bidibeam.hypotheses import Hypothesis
+from bidibeam.reporting.tables import Sample, facts_table, hypotheses_table, samples_panel, values_table
 
 
 def printed(renderable: RenderableType) -> list[str]:
@@ -53,21 +53,6 @@ def test_values_stand_right_under_their_headers() -> None:
     assert lines[1].index("loss") + len("loss") == lines[3].index("4.5") + len("4.5")
 
 
-def test_every_metric_shows_its_value_and_its_whole_recipe() -> None:
-    scores = [METRICS.create(name).score([["a", "b"]], [["a", "b"]]) for name in METRICS.names()]
-
-    lines = printed(scores_table("Scores", scores))
-
-    together = "".join("".join(line.split()) for line in lines)
-    assert "measurevaluerecipe" in together
-    for score in scores:
-        assert any(line.split()[0] == score.name for line in lines)
-    assert "|tok:none|" in together
-    assert str(scores[-1].signature) in together
-    for name, value in scores[0].signature.facts:
-        assert any(f"{name}:{value}" in line for line in lines)
-
-
 def test_samples_show_source_reference_and_reply() -> None:
     lines = printed(
         samples_panel("Replies", [Sample("hi", {"reply": "hello"}, "hey"), Sample("ho", {"reply": ""})])
@@ -92,3 +77,15 @@ def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
         samples_panel(text, [Sample(text, {text: text}, text)]),
     ):
         assert text in "\n".join(printed(renderable))
+
+
+def test_a_beam_is_shown_best_first_and_what_was_cut_off_ends_in_dots() -> None:
+    beam = [
+        Hypothesis("at home.", ("at", "home", "."), -2.5, 4, -1.89, True),
+        Hypothesis("at [b]", ("at", "[b]"), -9.0, 2, -7.5, False),
+    ]
+
+    lines = printed(hypotheses_table("regular beam", beam))
+
+    assert lines[3].split() == ["1", "-1.89", "-2.50", "at", "home."]
+    assert lines[4].split() == ["2", "-7.50", "-9.00", "at", "[b]", "..."]
