@@ -14,6 +14,7 @@ import pytest
 from bidibeam.cli.main import COMMANDS, LazyCommand
 
 ROOT = Path(__file__).parents[1]
+SIDES = ("source", "response")
 PAGES = [ROOT / "README.md", ROOT / "docs" / "nbest.md"]
 CALLS = sorted(
     {
@@ -64,6 +65,17 @@ def test_the_speeds_are_those_of_the_committed_results() -> None:
     ratios = {(row["batch"], row["beam"]): row["ratio"] for row in search}
     for (batch, beam), ratio in ratios.items():
         assert f"| {batch} x {beam} | {ratio:.2f} |" in section
+
+
+def test_the_numbers_of_the_corpora_are_those_of_the_committed_results() -> None:
+    for corpus, told in (("cornell", "212,808 pairs with both sides"), ("swda", "98,914 turn pairs")):
+        statistics = json.loads((ROOT / "results" / "corpora" / f"{corpus}.json").read_text())["statistics"]
+        too_long = [drops[f"{side}_too_long"] for drops in statistics["dropped"].values() for side in SIDES]
+        non_empty = sum(statistics["pairs"].values()) + sum(too_long)
+        assert told.startswith(f"{non_empty:,}")
+        assert told in README
+    training = json.loads((ROOT / "results" / "training" / "h200-cornell.json").read_text())
+    assert f"{training['signature']['data']['pairs']['train']:,} pairs" in README
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
