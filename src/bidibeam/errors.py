@@ -7,7 +7,8 @@ BidibeamError
 ├── InputError         a source file or an n-best file that cannot be used
 ├── RunError           a run or data directory that is damaged, incomplete or of another version
 ├── TrainingError      training that cannot go on
-└── ScorerError        a model whose answers a search cannot use
+├── ScorerError        a model whose answers a search cannot use
+└── SimilarityError    a similarity whose answers a strategy cannot use
 
 Each message says what is wrong, which value was received, and what to do.
 """
@@ -45,3 +46,7 @@ class TrainingError(BidibeamError):
 
 class ScorerError(BidibeamError):
     """A model whose answers a search cannot use."""
+
+
+class SimilarityError(BidibeamError):
+    """A similarity whose answers a strategy cannot use."""

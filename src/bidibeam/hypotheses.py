@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bidibeam.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-T = TypeVar("T")
+Tokens = TypeVar("Tokens", list[int], list[str], tuple[int, ...], tuple[str, ...])
 
 
 class Direction(StrEnum):
@@ -25,20 +25,25 @@ class Direction(StrEnum):
         """The opposite direction."""
         return Direction.REVERSE if self is Direction.REGULAR else Direction.REGULAR
 
-    def arrange(self, tokens: Sequence[T]) -> list[T]:
+    def arrange(self, tokens: Tokens) -> Tokens:
         """Reading order to this direction's writing order, or back: the two are the same step."""
-        return list(tokens) if self is Direction.REGULAR else list(reversed(tokens))
+        return tokens[:] if self is Direction.REGULAR else tokens[::-1]
+
+    def rearrange(self, tokens: Tokens) -> Tokens:
+        """This direction's writing order to the other's."""
+        return tokens[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One possible reply.
+class Hypothesis(NamedTuple):
+    """One possible reply. A list from elsewhere may know less of it than our own search does.
+
+    A tuple, because searches make them by the ten thousand, and a frozen dataclass takes four times as long.
 
     Attributes:
         text: The reply as a person would read it.
         tokens: The same reply as tokens, in reading order, without start or end tokens.
         log_prob: Its log-probability under the direction that wrote it, end token included.
-        length: The number of tokens the score was normalised by.
+        length: |Y|, the number of tokens the score was normalised by.
         score: The length-normalised log-probability: what the search ranked by.
         finished: Whether the model ended it, or the maximum length cut it off.
         other_log_prob: Its log-probability under the other direction, where that was computed.
@@ -47,10 +52,10 @@ class Hypothesis:
 
     text: str
     tokens: tuple[str, ...]
-    log_prob: float
+    log_prob: float | None
     length: int
-    score: float
-    finished: bool
+    score: float | None
+    finished: bool = True
     other_log_prob: float | None = None
     multiplicity: int = 1
 
@@ -74,23 +79,6 @@ class NBest:
             raise InputError("The n-best list is empty, so it has no best hypothesis: widen the beam.")
         return self.hypotheses[0]
 
-    def reranked(self, scores: Sequence[float]) -> NBest:
-        """The same hypotheses, highest of `scores` first; ties keep their order."""
-        order = sorted(range(len(self.hypotheses)), key=lambda index: -scores[index])
-        return NBest(tuple(self.hypotheses[index] for index in order))
-
-    def distinct(self) -> NBest:
-        """One hypothesis a text, the better-ranked of each; `multiplicity` counts those merged."""
-        merged: dict[str, Hypothesis] = {}
-        for hypothesis in self.hypotheses:
-            first = merged.get(hypothesis.text)
-            merged[hypothesis.text] = (
-                hypothesis
-                if first is None
-                else replace(first, multiplicity=first.multiplicity + hypothesis.multiplicity)
-            )
-        return NBest(tuple(merged.values()))
-
 
 @dataclass(frozen=True, slots=True)
 class Beams:
@@ -111,3 +99,54 @@ class Beams:
         if direction is Direction.REGULAR:
             return replace(self, regular=hypotheses)
         return replace(self, reverse=hypotheses)
+
+
+class Ranked(NamedTuple):
+    """A hypothesis and what a strategy made of it.
+
+    Attributes:
+        hypothesis: The hypothesis.
+        direction: Whose beam it is from.
+        place: Its place in that beam, counted from 0.
+        score: What the strategy ranked by; higher is better.
+        partner: The place, in the other beam, of the hypothesis it agrees with most, where that was asked.
+    """
+
+    hypothesis: Hypothesis
+    direction: Direction
+    place: int
+    score: float
+    partner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A strategy's order of the hypotheses that may answer a source, the reply first."""
+
+    entries: tuple[Ranked, ...] = ()
+
+    def __iter__(self) -> Iterator[Ranked]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def text(self) -> str:
+        """The reply; empty where nothing was found."""
+        return self.entries[0].hypothesis.text if self.entries else ""
+
+    @property
+    def tied(self) -> int:
+        """How many entries have the first one's score, itself included."""
+        return sum(entry.score == self.entries[0].score for entry in self.entries)
+
+    @property
+    def nbest(self) -> NBest:
+        """The hypotheses alone, in this order."""
+        return NBest(tuple(entry.hypothesis for entry in self.entries))
+
+    @classmethod
+    def of(cls, entries: Iterable[Ranked]) -> Ranking:
+        """Finished ones first, then those cut off; each by score, highest first; ties keep their order."""
+        return cls(tuple(sorted(entries, key=lambda entry: (not entry.hypothesis.finished, -entry.score))))

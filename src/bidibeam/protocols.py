@@ -6,7 +6,7 @@ Data flows one way: text, ids, encoder, beams, scores, selection, reply.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from bidibeam.hypotheses import Beams, Hypothesis, NBest
-    from bidibeam.scores import Score
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
+    from bidibeam.scores import Score, Signature
+
+    Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 State = TypeVar("State")
 
@@ -41,13 +43,15 @@ class StepScorer(Protocol[State]):
         """
         ...
 
-    def select(self, state: State, rows: Tensor) -> State:
+    def select(self, state: State, rows: Tensor, kept: Sequence[int] | None = None) -> State:
         """Repeat, reorder and drop rows.
 
         Args:
             state: The state to choose from.
             rows: (sources, beams), indices of rows of `state`. Every line names rows of one source of
-                `state`, and sources keep their order; a source no line names has left the batch.
+                `state`, and sources keep their order.
+            kept: Which of the state's sources the lines are of, where some have left the batch; None if all
+                are there. The same is to be read off `rows`, but on a GPU that means waiting for it.
         """
         ...
 
@@ -111,20 +115,85 @@ class StoppingRule(Protocol):
 
 
 class Similarity(Protocol):
-    """How alike hypotheses are, as a whole matrix; always higher is closer."""
+    """How alike hypotheses are, as a whole matrix; always higher is closer.
 
-    def pairwise(
-        self, regular: Sequence[Hypothesis], reverse: Sequence[Hypothesis]
-    ) -> np.ndarray[tuple[int, int], Any]:
-        """Compare each of one list with each of the other: (regular, reverse)."""
+    A similarity is not symmetric in general: the first list holds the hypotheses that are judged, the second
+    those they are compared with. One that is safe to call from several threads at once, and gains by it,
+    says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
+    matrix is a `ClosestPairFinder` too.
+    """
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+        """Compare each of one list with each of the other: (judged, others), float64, finite."""
         ...
 
 
-class Selection(Protocol):
-    """A strategy: which of the hypotheses found is the answer. Pure; it needs no model."""
+class ClosestPair(NamedTuple):
+    """The most similar pair of two lists: places, counted from 0, and the similarity."""
 
-    def rank(self, beams: Beams) -> NBest:
+    judged: int
+    other: int
+    value: float
+
+
+@runtime_checkable
+class ClosestPairFinder(Protocol):
+    """A similarity with a shortcut to its highest pair."""
+
+    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
+        """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a strategy must be given for each source.
+
+    Attributes:
+        directions: Whose beams; a total of N_B hypotheses is shared out among them, the first taking the odd.
+        log_prob: Whether hypotheses must have their log-probability.
+        score: Whether they must have their length-normalised score.
+        other_weight: If not None, they must have the other direction's log-probability, and the reply is the
+            hypothesis with the highest score + other_weight * (the other, normalised as the score is): with
+            a weight of at least 0, one whose score alone is below another's total cannot be the reply.
+        reference: Whether what a person answered must be known.
+    """
+
+    directions: tuple[Direction, ...]
+    log_prob: bool = False
+    score: bool = False
+    other_weight: float | None = None
+    reference: bool = False
+
+
+class Selection(Protocol):
+    """A strategy: which of the hypotheses found is the answer. Pure; it needs no model.
+
+    One that can find the reply without ranking all is a `Chooser` too. Settings that make a difference
+    stand in `signature`.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """What it must be given."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and settings."""
+        ...
+
+    def rank(self, beams: Beams) -> Ranking:
         """The hypotheses that may answer, best first."""
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A strategy with a shortcut to its reply."""
+
+    def choose(self, beams: Beams) -> Ranked | None:
+        """The first entry of `rank`; None if that is empty."""
         ...
 
 

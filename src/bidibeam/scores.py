@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FACT = "fact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,31 @@ class Signature:
     def extended(self, **facts: object) -> Signature:
         """The same signature with more facts behind it."""
         return Signature((*self.facts, *((key, str(value)) for key, value in facts.items())))
+
+    @classmethod
+    def of_settings(cls, settings: DataclassInstance, **facts: object) -> Signature:
+        """Some facts, and behind them every field of a dataclass that its `repr` shows.
+
+        A field whose value has a signature of its own brings that along; one that is None is left out. A fact
+        is called as the field is, unless the field's metadata have another name under `FACT`.
+        """
+        found: list[tuple[str, str]] = [(key, str(value)) for key, value in facts.items()]
+        for each in fields(settings):
+            value: Any = getattr(settings, each.name)
+            if not each.repr or value is None:
+                continue
+            inner = getattr(value, "signature", None)
+            if isinstance(inner, cls):
+                found.extend(inner.facts)
+            else:
+                found.append((each.metadata.get(FACT, each.name.rstrip("_")), _shown(value)))
+        return cls(tuple(found))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(_shown, value))
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

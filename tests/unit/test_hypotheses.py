@@ -1,4 +1,4 @@
-"""Hypotheses: reading order, ranking, and merging what reads the same."""
+"""Hypotheses: reading order, beams and rankings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
 
 
-def hypothesis(text: str, score: float = -1.0, multiplicity: int = 1) -> Hypothesis:
-    return Hypothesis(text, tuple(text.split()), score, len(text), score, True, multiplicity=multiplicity)
+def hypothesis(text: str) -> Hypothesis:
+    return Hypothesis(text, tuple(text.split()), -1.0, len(text), -1.0)
 
 
 def nbest(*texts: str) -> NBest:
@@ -28,8 +28,16 @@ def test_arranging_twice_is_a_round_trip(tokens: list[int], direction: Direction
 
 
 def test_only_the_reverse_direction_turns_tokens_round() -> None:
-    assert Direction.REGULAR.arrange((1, 2, 3)) == [1, 2, 3]
-    assert Direction.REVERSE.arrange((1, 2, 3)) == [3, 2, 1]
+    assert Direction.REGULAR.arrange((1, 2, 3)) == (1, 2, 3)
+    assert Direction.REVERSE.arrange((1, 2, 3)) == (3, 2, 1)
+
+
+@given(st.lists(st.integers()), st.sampled_from(Direction))
+def test_one_writing_order_to_the_other_goes_by_reading_order(
+    tokens: list[int], direction: Direction
+) -> None:
+    assert direction.rearrange(tokens) == direction.other.arrange(direction.arrange(tokens))
+    assert direction.arrange(tuple(tokens)) == tuple(direction.arrange(tokens))
 
 
 def test_each_direction_has_the_other() -> None:
@@ -49,33 +57,56 @@ def test_an_empty_list_has_no_best() -> None:
         NBest().best  # noqa: B018
 
 
-def test_reranking_puts_the_highest_first_and_keeps_ties_in_order() -> None:
-    assert texts(nbest("a", "b", "c", "d").reranked([0.5, 1.0, 0.5, 2.0])) == ["d", "b", "a", "c"]
-
-
-@given(st.lists(st.integers(-3, 3), max_size=8))
-def test_reranking_is_a_stable_sort(scores: list[int]) -> None:
-    found = nbest(*(str(index) for index in range(len(scores))))
-
-    order = [int(text) for text in texts(found.reranked(scores))]
-
-    assert order == [index for _, index in sorted((-score, index) for index, score in enumerate(scores))]
-
-
-def test_what_reads_the_same_is_merged_into_the_better_ranked() -> None:
-    found = NBest(
-        (hypothesis("a", -1.0), hypothesis("b", -2.0, 2), hypothesis("a", -3.0, 4), hypothesis("b", -4.0))
-    )
-
-    merged = found.distinct()
-
-    assert merged == NBest((hypothesis("a", -1.0, 5), hypothesis("b", -2.0, 3)))
-    assert merged.distinct() == merged
-
-
 def test_beams_give_each_direction_its_own() -> None:
     beams = Beams("1", "hi", regular=nbest("a"), reverse=nbest("b"))
 
     assert texts(beams.of(Direction.REGULAR)) == ["a"]
     assert texts(beams.of(Direction.REVERSE)) == ["b"]
     assert len(Beams("1", "hi").of(Direction.REGULAR)) == 0
+
+
+def test_one_directions_hypotheses_are_filled_in() -> None:
+    empty = Beams("1", "hi", "hello")
+
+    regular = empty.having(Direction.REGULAR, nbest("a"))
+    both = regular.having(Direction.REVERSE, nbest("b"))
+
+    assert both == Beams("1", "hi", "hello", regular=nbest("a"), reverse=nbest("b"))
+    assert both.having(Direction.REGULAR, NBest()) == Beams("1", "hi", "hello", reverse=nbest("b"))
+    assert empty == Beams("1", "hi", "hello")
+
+
+def ranked(text: str, score: float, *, finished: bool = True) -> Ranked:
+    return Ranked(hypothesis(text)._replace(finished=finished), Direction.REGULAR, 0, score)
+
+
+def test_a_ranking_puts_the_highest_first_and_keeps_ties_in_order() -> None:
+    ranking = Ranking.of([ranked("a", 0.5), ranked("b", 1.0), ranked("c", 0.5), ranked("d", 2.0)])
+
+    assert texts(ranking.nbest) == ["d", "b", "a", "c"]
+    assert ranking.text == "d"
+    assert len(ranking) == 4
+    assert [entry.score for entry in ranking] == [2.0, 1.0, 0.5, 0.5]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), max_size=8))
+def test_a_ranking_is_a_stable_sort_of_those_finished_and_then_of_the_others(
+    outlines: list[tuple[bool, int]],
+) -> None:
+    entries = (ranked(str(i), score, finished=finished) for i, (finished, score) in enumerate(outlines))
+
+    order = [int(text) for text in texts(Ranking.of(entries).nbest)]
+
+    expected = sorted((not finished, -score, i) for i, (finished, score) in enumerate(outlines))
+    assert order == [index for _, _, index in expected]
+
+
+def test_a_ranking_counts_those_tied_for_the_first_place() -> None:
+    assert Ranking.of([ranked("a", 1.0), ranked("b", 2.0), ranked("c", 2.0)]).tied == 2
+    assert Ranking.of([ranked("a", 1.0)]).tied == 1
+
+
+def test_an_empty_ranking_answers_with_nothing() -> None:
+    assert Ranking().text == ""
+    assert Ranking().tied == 0
+    assert Ranking().nbest == NBest()

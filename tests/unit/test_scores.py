@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from bidibeam.scores import Score, Signature
 
 
@@ -18,3 +20,40 @@ def test_more_facts_go_behind_and_the_first_signature_stays() -> None:
 
 def test_a_score_prints_with_its_recipe() -> None:
     assert str(Score("bleu", 12.34567, Signature((("order", "4"),)))) == "bleu = 12.35 (order:4)"
+
+
+@dataclass(frozen=True)
+class Inner:
+    @property
+    def signature(self) -> Signature:
+        return Signature((("similarity", "inner"), ("order", "4")))
+
+
+@dataclass(frozen=True)
+class Settings:
+    inner: Inner
+    lambda_: float
+    weights: tuple[float, ...] | None = None
+    name: str = "x"
+    is_on: bool = True
+    hidden: int = field(default=3, repr=False)
+
+
+def test_settings_stand_behind_the_facts_and_bring_their_own_signatures() -> None:
+    signature = Signature.of_settings(Settings(Inner(), 0.5, (0.75, 0.25)), strategy="mine", version=2)
+
+    assert str(signature) == (
+        "strategy:mine|version:2|similarity:inner|order:4|lambda:0.5|weights:0.75,0.25|name:x|is_on:True"
+    )
+
+
+def test_what_is_not_set_is_left_out() -> None:
+    assert "weights" not in str(Signature.of_settings(Settings(Inner(), 0.5)))
+
+
+def test_numbers_are_written_in_full_and_whole_ones_short() -> None:
+    def shown(value: float) -> str:
+        return dict(Signature.of_settings(Settings(Inner(), value)).facts)["lambda"]
+
+    assert [shown(value) for value in (1.0, 0.1, 10.0, -2.0, 1e-05)] == ["1", "0.1", "10", "-2", "1e-05"]
+    assert shown(0.12345678) != shown(0.12345679)

@@ -105,7 +105,8 @@ def _start_from(path: Path, data: PreparedData) -> Any:
     from rich.text import Text
 
     from bidibeam.cli.console import console
-    from bidibeam.models.vectors import read_vectors, use_vectors
+    from bidibeam.data.vectors import read_vectors
+    from bidibeam.models.vectors import use_vectors
 
     with console.status(Text(f"Reading {path.name} ...")):
         tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))

@@ -55,10 +55,11 @@ class BatchPlan:
 def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
     """Token ids of several sources, each ended, as one padded tensor: (sources, length)."""
     width = max((len(source) for source in sources), default=0) + 1
-    padded = torch.full((len(sources), width), PAD_ID)
+    padded = np.full((len(sources), width), PAD_ID, dtype=np.int64)
     for line, source in zip(padded, sources, strict=True):
-        line[: len(source) + 1] = torch.tensor([*source, END_ID])
-    return padded
+        line[: len(source)] = source
+        line[len(source)] = END_ID
+    return torch.from_numpy(padded)
 
 
 class PairBatches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 import tokenizers
@@ -37,7 +38,6 @@ class Tokenizer:
 
     def __init__(self, backend: tokenizers.Tokenizer, kind: Kind) -> None:
         self._backend = backend
-        self._words = wording.normalizer(lowercase=True), wording.splitter()
         self.kind: Kind = kind
         self.pad_id, self.unknown_id, self.start_id, self.end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
         self.vocabulary_size: int = backend.get_vocab_size()
@@ -56,7 +56,7 @@ class Tokenizer:
         known = vocabulary_size - len(SPECIAL_TOKENS)
         specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
         backend = _backend(kind)
-        well_formed = (_well_formed(text) for text in texts)
+        well_formed = (wording.well_formed(text) for text in texts)
         if kind == "word":
             trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
             backend.train_from_iterator(well_formed, trainer)
@@ -82,7 +82,7 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
         encodings = self._backend.encode_batch_fast(
-            [_well_formed(text) for text in texts], add_special_tokens=False
+            [wording.well_formed(text) for text in texts], add_special_tokens=False
         )
         return [encoding.ids for encoding in encodings]
 
@@ -92,15 +92,18 @@ class Tokenizer:
         Raises:
             IndexError: If an id is outside the vocabulary.
         """
-        found: list[str] = []
-        for index in ids:
-            token = self._backend.id_to_token(int(index))
-            if token is None:
-                raise IndexError(
-                    f"The id {index} is outside the vocabulary of {self.vocabulary_size} tokens."
-                )
-            found.append(token)
-        return found
+        vocabulary = self._vocabulary
+        try:
+            return [vocabulary[index] for index in ids]
+        except KeyError as error:
+            raise IndexError(
+                f"The id {error.args[0]} is outside the vocabulary of {self.vocabulary_size} tokens."
+            ) from None
+
+    @cached_property
+    def _vocabulary(self) -> dict[int, str]:
+        """Token by id: asking the backend for each costs ten times as much."""
+        return {index: token for token, index in self._backend.get_vocab().items()}
 
     def id_of(self, token: str) -> int | None:
         """The id of a token, if the vocabulary holds it."""
@@ -117,14 +120,15 @@ class Tokenizer:
         if self.kind == "bpe":
             decoded: str = self._backend.decoder.decode(list(tokens))
             return " ".join(decoded.split())
+        plain = wording.join_plain(tokens)
+        if plain is not None:
+            return plain
         natural = wording.join(tokens)
         return natural if self.words(natural) == list(tokens) else wording.join_apart(tokens)
 
     def words(self, text: str) -> list[str]:
         """The words of any text, lower-cased, whether the vocabulary holds them or not; for either kind."""
-        normalizer, splitter = self._words
-        normalized = normalizer.normalize_str(_well_formed(text))
-        return [word for word, _ in splitter.pre_tokenize_str(normalized)]
+        return wording.split(text)
 
     def to_json(self) -> str:
         """What `save` writes."""
@@ -198,8 +202,3 @@ def _backend(kind: str) -> tokenizers.Tokenizer:
 
 def _after_specials(vocabulary: dict[str, int]) -> dict[str, int]:
     return {token: index + len(SPECIAL_TOKENS) for token, index in vocabulary.items()}
-
-
-def _well_formed(text: str) -> str:
-    """The text without lone surrogates, which are not text and which Rust refuses."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -8,6 +8,7 @@ pretrained vectors know most of them. Scripts written without spaces are split b
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tokenizers import Regex, normalizers, pre_tokenizers
@@ -68,6 +69,22 @@ def splitter() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
 
 
+def split(text: str) -> list[str]:
+    """The words of any text, lower-cased."""
+    lowering, cutting = _splitting()
+    return [word for word, _ in cutting.pre_tokenize_str(lowering.normalize_str(well_formed(text)))]
+
+
+@cache
+def _splitting() -> tuple[normalizers.Normalizer, pre_tokenizers.PreTokenizer]:
+    return normalizer(lowercase=True), splitter()
+
+
+def well_formed(text: str) -> str:
+    """The text without lone surrogates, which are not text and which Rust refuses."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 CLOSING = (
     frozenset(".,!?;:%)]}…")
     | {"...", "n't", "'s", "'m", "'d", "'ll", "'re", "'ve"}
@@ -77,6 +94,21 @@ OPENING = frozenset("([{$£€¥#¿¡\uff08\u300c\u300e\u3010")
 TIGHT = frozenset("-/")
 QUOTES = frozenset("\"'")
 IS_UNSPACED = re.compile(f"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")
+
+
+CLITICS = "n't|'(?:s|m|d|ll|re|ve)"
+PLAIN_WORD = rf"[a-z]+(?: (?:{CLITICS}))?"
+PLAIN = re.compile(rf"(?:{PLAIN_WORD}|--)(?: (?:{PLAIN_WORD}|--|[,!?]|(?:\.\.)?\.(?! \.)))*")
+ATTACHED = re.compile(rf" (?=[.,!?]|(?:{CLITICS})(?:\s|$))")
+
+
+def join_plain(words: Sequence[str]) -> str | None:
+    """What `join` makes of plain words, the commonest contractions and marks; None if there is more.
+
+    Such a text always splits into the same words again, which need not be tried then.
+    """
+    apart = " ".join(words)
+    return ATTACHED.sub("", apart) if PLAIN.fullmatch(apart) else None
 
 
 def join(words: Sequence[str]) -> str:

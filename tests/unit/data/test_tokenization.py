@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bidibeam.data.tokenization import SPECIAL_TOKENS, Kind, Tokenizer
+from bidibeam.data.words import join, join_plain, split
 from bidibeam.errors import RunError, SettingsError
 
 TEXTS = ["Don't you know it's Bob's tea?", "I can't say. I don't know!", "you know"]
@@ -61,6 +62,7 @@ ORDINARY += [
 def test_words(text: str, words: str) -> None:
     assert WORDS.words(text) == words.split()
     assert PIECES.words(text) == words.split()
+    assert split(text) == words.split()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,28 @@ def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -
     assert loaded.kind == tokenizer.kind
     assert loaded.to_json() == tokenizer.to_json()
     assert loaded.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
+
+
+PLAIN = st.sampled_from(["in", "goin", "u", "s", "a", "m", "n", "t", "em", "do", "ca", "it", "ll", "nt"])
+MARKS = st.sampled_from(["n't", "'s", "'m", "'d", "'ll", "'re", "'ve", ".", ",", "!", "?", "...", "--"])
+
+
+@given(st.lists(PLAIN | PLAIN | MARKS, max_size=9))
+@example(["u", ".", "s", "."])
+@example(["well", "...", "i", "do", "n't", ".", "--"])
+@example([".", "."])
+def test_plain_words_are_joined_without_trying_whether_they_come_apart_again(words: list[str]) -> None:
+    plain = join_plain(words)
+
+    assert plain is None or (plain == join(words) and split(plain) == words)
+
+
+def test_most_replies_are_plain() -> None:
+    words = ["i", "do", "n't", "know", ",", "bob", "...", "what", "?"]
+
+    assert join_plain(words) == "i don't know, bob... what?"
+    assert join_plain(["it", "'s", "10,000", "."]) is None
+    assert join_plain(["he", "said", '"', "no", '"']) is None
 
 
 def test_an_id_outside_the_vocabulary_is_refused() -> None:

@@ -1,22 +1,20 @@
-"""A run directory and names to a working decoder: the one place where the parts meet."""
+"""A run directory, loaded."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.beams import SearchGenerator
-from bidibeam.decoding.decoder import Decoder
 from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
 from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer
-from bidibeam.search.settings import SearchSettings
-from bidibeam.selection import STRATEGIES
+
+FINGERPRINT_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,12 @@ class Run:
         value = settings.get("max_source_length")
         return value if isinstance(value, int) else None
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells these weights from any others."""
+        with (self.path / checkpoint.WEIGHTS_FILE).open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()[:FINGERPRINT_DIGITS]
+
 
 def load_run(path: Path | str, *, device: str | None = None) -> Run:
     """Load a run directory.
@@ -63,40 +67,6 @@ def load_run(path: Path | str, *, device: str | None = None) -> Run:
     model = BidirectionalModel.from_pretrained(folder, device=chosen)
     checkpoint.check_vocabulary(folder, model.vocabulary_size, tokenizer.vocabulary_size)
     return Run(folder, model, tokenizer, config, chosen)
-
-
-def load_decoder(
-    run: Run | Path | str,
-    strategy: str = "vbs",
-    *,
-    direction: Direction | str = Direction.REGULAR,
-    settings: SearchSettings | None = None,
-    batch_size: int = 32,
-    score_other: bool = False,
-) -> Decoder:
-    """A decoder for a run.
-
-    Args:
-        run: A run, or its directory.
-        strategy: How to choose among hypotheses.
-        direction: Which decoder writes them.
-        settings: How to search.
-        batch_size: Sources searched at once.
-        score_other: Whether the other direction scores every hypothesis too, where the run has one.
-    """
-    loaded = run if isinstance(run, Run) else load_run(run)
-    writing = Direction(direction)
-    wants_other = score_other and writing.other in loaded.model.directions
-    generator = SearchGenerator(
-        loaded.tokenizer,
-        GRUScorer(loaded.model, writing),
-        writing,
-        settings or SearchSettings(),
-        other=GRUScorer(loaded.model, writing.other) if wants_other else None,
-        max_source_length=loaded.max_source_length,
-        device=loaded.device,
-    )
-    return Decoder(generator, STRATEGIES.create(strategy, direction=writing), batch_size)
 
 
 def _device(name: str | None) -> torch.device:

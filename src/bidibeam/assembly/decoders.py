@@ -1,0 +1,127 @@
+"""A run and a strategy's name to a decoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from bidibeam._version import __version__
+from bidibeam.assembly.runs import Run, load_run
+from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+from bidibeam.data.tokenization import SPECIAL_TOKENS
+from bidibeam.decoding.beams import Search, SearchGenerator
+from bidibeam.decoding.decoder import Decoder, Ranker
+from bidibeam.errors import SettingsError
+from bidibeam.models.scoring import GRUScorer
+from bidibeam.protocols import Needs
+from bidibeam.scores import Signature
+from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.settings import StrategySettings
+from bidibeam.similarities.spaces import WordVectors
+
+
+def load_decoder(
+    run: Run | Path | str,
+    strategy: StrategySettings | str = "bidia",
+    *,
+    settings: SearchSettings | None = None,
+    batch_size: int = 32,
+    workers: int = 1,
+    replies_only: bool = False,
+    score_other: bool = False,
+) -> Decoder:
+    """A decoder for a run.
+
+    What `bidibeam tune` found for the run is used where the strategy's own options do not say otherwise.
+
+    Args:
+        run: A run, or its directory.
+        strategy: How to choose among hypotheses.
+        settings: How to search; a strategy that needs both directions shares the beam out among them.
+        batch_size: Sources searched at once.
+        workers: Threads that compare hypotheses; replies depend on neither.
+        replies_only: Whether the replies are enough: rankings then hold nothing else, and work that cannot
+            change a reply is left out.
+        score_other: Whether the other direction scores every hypothesis too, where the run has one.
+
+    Raises:
+        RunError: If the run lacks a direction that the strategy needs.
+        SettingsError: If an option or a setting is unknown or out of range.
+    """
+    loaded = run if isinstance(run, Run) else load_run(run)
+    search = settings or SearchSettings()
+    chosen, tuned = _tuned(
+        loaded, strategy if isinstance(strategy, StrategySettings) else StrategySettings(strategy)
+    )
+    selection = chosen.build(max_length=search.max_length, space=lambda: _space(loaded, chosen.vectors))
+    needs = selection.needs
+    wanted = [direction.other for direction in needs.directions]
+    if needs.other_weight is None:
+        wanted = [direction for direction in wanted if score_other and direction in loaded.model.directions]
+    generator = SearchGenerator(
+        loaded.tokenizer,
+        _searches(loaded, needs, search, chosen.name),
+        opinions={direction: GRUScorer(loaded.model, direction) for direction in wanted},
+        other_weight=needs.other_weight if replies_only and not score_other else None,
+        max_source_length=loaded.max_source_length,
+        device=loaded.device,
+    )
+    facts = Signature.of_settings(search).facts + (() if tuned is None else (("tuned", tuned.name),))
+    signature = Signature(selection.signature.facts + facts)
+    return Decoder(
+        generator,
+        Ranker(selection, workers, replies_only=replies_only),
+        signature.extended(weights=loaded.fingerprint, bidibeam=__version__),
+        batch_size,
+    )
+
+
+def _tuned(run: Run, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
+    """The strategy with tuned options under its own, and where those came from, if any was used."""
+    path = run.path / TUNED_FILE
+    if not path.is_file():
+        return strategy, None
+    tuned = TunedSettings(path)
+    options = {**tuned.options.get(strategy.name, {}), **strategy.options}
+    if options == dict(strategy.options):
+        return strategy, None
+    tuned.check_weights(run.fingerprint)
+    return replace(strategy, options=options), tuned
+
+
+def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -> tuple[Search, ...]:
+    """Searches for all that a strategy needs: both directions at once where their beams are equally wide."""
+    parts = len(needs.directions)
+    if settings.beam_size < parts:
+        raise SettingsError(
+            f"--beam-size must be at least {parts} for {strategy}, which shares it out among the "
+            f"directions, not {settings.beam_size}."
+        )
+    if settings.beam_size % parts == 0:
+        half = replace(settings, beam_size=settings.beam_size // parts)
+        return (Search(GRUScorer(run.model, *needs.directions), needs.directions, half),)
+    small, larger = divmod(settings.beam_size, parts)
+    return tuple(
+        Search(
+            GRUScorer(run.model, direction),
+            (direction,),
+            replace(settings, beam_size=small + (index < larger)),
+        )
+        for index, direction in enumerate(needs.directions)
+    )
+
+
+def _space(run: Run, vectors: Path | None) -> WordVectors:
+    """The vectors of a file, or the network's own embeddings."""
+    tokenizer = run.tokenizer
+    ids = range(len(SPECIAL_TOKENS), tokenizer.vocabulary_size)
+    tokens = tokenizer.tokens(ids)
+    if vectors is None:
+        matrix = run.model.embedding(0).weight.detach()[len(SPECIAL_TOKENS) :].cpu().numpy()
+        return WordVectors(tokens, matrix, name="model")
+    if tokenizer.kind == "word":
+        return WordVectors.from_file(vectors, wanted=tokens)
+    raise SettingsError(
+        "--vectors are vectors of words, and this run writes subwords; leave it out to use the run's own "
+        "embeddings."
+    )

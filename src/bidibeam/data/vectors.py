@@ -1,0 +1,107 @@
+"""Pretrained word vectors in fastText's text format, read as a stream and only as far as needed."""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bidibeam.errors import InputError
+from bidibeam.files import open_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors found for a vocabulary.
+
+    Attributes:
+        ids: (found,), the vocabulary ids that have a vector.
+        values: (found, dimension), float32.
+        vocabulary_size: How many tokens were looked for.
+    """
+
+    ids: np.ndarray[tuple[int], np.dtype[np.int64]]
+    values: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    vocabulary_size: int
+
+    @property
+    def coverage(self) -> float:
+        """The share of tokens that have a vector."""
+        return len(self.ids) / max(1, self.vocabulary_size)
+
+
+def read_vectors(path: Path, ids_by_word: Mapping[str, int]) -> Vectors:
+    """Read the vectors of a vocabulary, in the order of its ids.
+
+    Raises:
+        InputError: As `read_words`.
+    """
+    words, values = read_words(path, ids_by_word)
+    ids = np.array([ids_by_word[word] for word in words], dtype=np.int64)
+    order = np.argsort(ids)
+    return Vectors(ids[order], values[order], len(ids_by_word))
+
+
+def read_words(
+    path: Path, wanted: Collection[str] | None = None
+) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
+    """Read a `.vec` file (plain, .gz or .xz): words in the file's order, and a float32 row for each.
+
+    A word that the file holds twice keeps its first vector. Words are compared as they are: a lower-cased
+    vocabulary finds lower-case entries.
+
+    Args:
+        path: The file.
+        wanted: The words to keep; every word of the file if None.
+
+    Raises:
+        InputError: If the file is missing or is not in fastText's text format; the message has the line.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no vector file {path}. Give a .vec file, plain, .gz or .xz.")
+    names = None if wanted is None else {word.encode(errors="surrogatepass"): word for word in wanted}
+    found: dict[str, Vector] = {}
+    try:
+        with open_binary(path) as file:
+            dimension = _dimension(file.readline(), path)
+            for number, line in enumerate(file, start=2):
+                start, _, rest = line.rstrip(b"\r\n ").partition(b" ")
+                word = start.decode(errors="replace") if names is None else names.get(start)
+                if word is not None and word not in found:
+                    found[word] = _values(rest, dimension, f"{path}, line {number}")
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read to its end ({error}). Is the file complete?") from error
+    values = np.stack(list(found.values())) if found else np.zeros((0, dimension), np.float32)
+    return list(found), values
+
+
+def _dimension(header: bytes, path: Path) -> int:
+    fields = header.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        shown = header[:60].decode(errors="replace").rstrip()
+        raise InputError(
+            f"{path} does not begin with a word count and a dimension, as fastText's text format does, "
+            f"but with {shown!r}."
+        )
+    return int(fields[1])
+
+
+def _values(text: bytes, dimension: int, place: str) -> Vector:
+    try:
+        values = np.array(text.split(), dtype=np.float32)
+    except ValueError as error:
+        raise InputError(f"{place} holds something that is not a number ({error}).") from error
+    if len(values) != dimension:
+        raise InputError(f"{place} has {len(values)} numbers, but the first line promises {dimension}.")
+    if not np.isfinite(values).all():
+        raise InputError(f"{place} holds a number that is not finite.")
+    return values

@@ -1,0 +1,49 @@
+"""BP_T, the paper's brevity penalty: it keeps two models from agreeing on nothing but "i don't know"."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bidibeam.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bidibeam.hypotheses import Hypothesis
+
+    Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+DEFAULT_MAX_LENGTH = 20
+"""T where nobody said otherwise: the search's own default."""
+
+
+def check_max_length(value: object) -> None:
+    """Refuse a T that no hypothesis can have.
+
+    Raises:
+        SettingsError: If so.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingsError(f"max_length (T) must be a whole number of at least 1, not {value!r}.")
+
+
+def brevity_penalties(hypotheses: Sequence[Hypothesis], max_length: int) -> Floats:
+    """BP_T = exp(1 - T / c), at most 1, where c is a hypothesis' number of tokens; 0 for an empty one."""
+    lengths = np.array([len(hypothesis.tokens) for hypothesis in hypotheses], dtype=np.int32)
+    return penalties_of(lengths, max_length)
+
+
+def penalties_of(lengths: Numbers, max_length: int) -> Floats:
+    """BP_T by number of tokens."""
+    return by_length(max_length)[np.minimum(lengths, max_length)]
+
+
+@cache
+def by_length(max_length: int) -> Floats:
+    """BP_T of 0 tokens to T."""
+    with np.errstate(divide="ignore"):
+        return np.exp(1.0 - max_length / np.arange(max_length + 1, dtype=np.float64))

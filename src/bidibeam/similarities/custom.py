@@ -1,0 +1,113 @@
+"""Anybody's similarity: an object, or a function by its Python name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bidibeam.errors import SimilarityError, UnknownNameError
+from bidibeam.scores import Signature
+from bidibeam.work import count
+
+if TYPE_CHECKING:
+    from bidibeam.hypotheses import Hypothesis
+    from bidibeam.protocols import Matrix, Similarity
+
+PairwiseFunction = Callable[[Sequence["Hypothesis"], Sequence["Hypothesis"]], Any]
+"""Two lists of hypotheses in, one number for each pair out: a matrix of (first, second), higher is closer."""
+
+
+@dataclass(frozen=True)
+class FunctionSimilarity:
+    """A function of two lists of hypotheses as a similarity.
+
+    Args:
+        function: Returns the matrix.
+        name: What signatures and messages call it.
+        is_parallel: Whether it is safe to call from several threads at once, and gains by it.
+    """
+
+    function: PairwiseFunction = field(repr=False)
+    name: str
+    is_parallel: bool = False
+
+    @property
+    def signature(self) -> Signature:
+        """Its name."""
+        return Signature((("similarity", self.name),))
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+        """What the function says; whoever asks checks it."""
+        count(compared_pairs=len(judged) * len(others))
+        matrix: Matrix = self.function(judged, others)
+        return matrix
+
+
+def per_pair(function: Callable[[str, str], float]) -> PairwiseFunction:
+    """A function of two texts as one of two lists of hypotheses: the simplest way to a similarity.
+
+    @per_pair
+    def same_ending(hypothesis: str, other: str) -> float:
+        return float(hypothesis[-1:] == other[-1:])
+    """
+
+    def pairwise(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+        rows = [[function(hypothesis.text, other.text) for other in others] for hypothesis in judged]
+        return np.array(rows, dtype=np.float64).reshape(len(judged), len(others))
+
+    pairwise.__name__ = getattr(function, "__name__", "per_pair")
+    pairwise.__module__ = getattr(function, "__module__", __name__)
+    return pairwise
+
+
+def as_similarity(given: Any, name: str | None = None) -> Similarity:
+    """A similarity from an object with `pairwise`, a class of such, or a function of two lists of hypotheses.
+
+    An object without a signature gets one from its name.
+
+    Raises:
+        SimilarityError: If it is none of these.
+    """
+    called = name or f"{getattr(given, '__module__', '?')}:{getattr(given, '__name__', type(given).__name__)}"
+    if isinstance(given, type):
+        try:
+            given = given()
+        except TypeError as error:
+            raise SimilarityError(
+                f"The similarity {called} cannot be made: {error}. Give a class that needs no arguments, or "
+                "an object of it."
+            ) from error
+    if hasattr(given, "pairwise"):
+        similarity: Similarity = given
+        if isinstance(getattr(given, "signature", None), Signature):
+            return similarity
+        return FunctionSimilarity(given.pairwise, called, bool(getattr(given, "is_parallel", False)))
+    if callable(given):
+        return FunctionSimilarity(given, called)
+    raise SimilarityError(
+        f"The similarity {called} is of type {type(given).__name__}. Give a function of two lists of "
+        "hypotheses, or an object with a method pairwise."
+    )
+
+
+def imported(location: str) -> Any:
+    """What stands at "package.module:name".
+
+    Raises:
+        UnknownNameError: If there is no such module, or no such name in it.
+    """
+    module, _, attribute = location.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise UnknownNameError(
+            f"The similarity {location!r} cannot be imported: {error}. Write package.module:name, and make "
+            "sure that Python finds the module from here."
+        ) from error
+    return found

@@ -1,0 +1,96 @@
+"""Cosine of mean word vectors: whether two hypotheses are about the same, whatever their words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from bidibeam.errors import SettingsError
+from bidibeam.scores import Signature
+from bidibeam.similarities.kernels import compiled
+from bidibeam.similarities.spaces import squared_distance
+from bidibeam.work import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bidibeam.hypotheses import Hypothesis
+    from bidibeam.protocols import Matrix
+    from bidibeam.similarities.spaces import Bags, WordVectors
+
+
+@dataclass(frozen=True)
+class EmbeddingCosine:
+    """(1 + cos) / 2 of the means of two hypotheses' word vectors, from 0 to 1.
+
+    Words without a vector do not count. A hypothesis without any is like those with the same tokens, 1, and
+    unlike all others, 0. A mean of no length is at a right angle to all others.
+
+    Args:
+        space: The vectors.
+        remove_stop_words: Whether English stop words are left out, where that leaves anything.
+
+    Raises:
+        SettingsError: If a setting is none of these.
+    """
+
+    space: WordVectors
+    remove_stop_words: bool = False
+
+    is_parallel: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.remove_stop_words, bool):
+            raise SettingsError(f"remove_stop_words must be true or false, not {self.remove_stop_words!r}.")
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and settings."""
+        return Signature.of_settings(self, similarity="embedding_cosine")
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+        """Each with each, from 0 to 1; exactly 1 for equal bags of words."""
+        count(compared_pairs=len(judged) * len(others))
+        one, other = self.space.bags(judged, others, remove_stop_words=self.remove_stop_words)
+        return _similarities(one, other, _directions(one), _directions(other))
+
+
+@compiled
+def _directions(bags: Bags) -> Matrix:
+    """Each bag's mean vector at length 1; zeros if it has no length."""
+    words, masses, points = bags.words, bags.masses, bags.points
+    found = np.zeros((len(bags.totals), points.shape[1]))  # (bags, dimension)
+    for bag in range(found.shape[0]):
+        for place in range(bags.starts[bag], bags.starts[bag + 1]):
+            share = masses[place] / bags.totals[bag]
+            for axis in range(found.shape[1]):
+                found[bag, axis] += share * points[words[place], axis]
+    origin = np.zeros((1, found.shape[1]))
+    for bag in range(found.shape[0]):
+        length = sqrt(squared_distance(found, bag, origin, 0))
+        scale = 1.0 / length if length > 0.0 else 0.0
+        for axis in range(found.shape[1]):
+            found[bag, axis] *= scale
+    return found
+
+
+@compiled
+def _similarities(one: Bags, other: Bags, directions: Matrix, other_directions: Matrix) -> Matrix:
+    totals, twins, other_totals, other_twins = one.totals, one.twins, other.totals, other.twins
+    has_length = np.array([direction.any() for direction in directions])
+    other_has_length = np.array([direction.any() for direction in other_directions])
+    found = np.empty((len(directions), len(other_directions)))
+    for row in range(found.shape[0]):
+        for column in range(found.shape[1]):
+            if totals[row] == 0.0 or other_totals[column] == 0.0:
+                are_equal = totals[row] == other_totals[column] and twins[row] == other_twins[column]
+                found[row, column] = 1.0 if are_equal else 0.0
+            elif has_length[row] != other_has_length[column]:
+                found[row, column] = 0.5
+            else:  # |u - v|^2 = 2 - 2 cos, with no rounding where u = v
+                square = squared_distance(directions, row, other_directions, column)
+                found[row, column] = max(0.0, 1.0 - square / 4.0)
+    return found

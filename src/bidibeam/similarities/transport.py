@@ -1,0 +1,351 @@
+"""Word mover's distances between bags of words, compiled: exact ones, and bounds below them.
+
+A bag's words move to the other bag's, each with its share of the mass, so that mass moves the least far. To
+keep counts whole numbers, a word's share is its count times the other bag's total, and the sum is divided at
+the end. What both bags hold of a word stays where it is and is set aside first: the triangle inequality makes
+that a best plan. The rest is planned by successive shortest paths, unless a bound shows that it cannot win.
+
+Bounds come from distances by one matrix product, lowered by more than its rounding. Distances that count are
+computed from differences, pair by pair, so that no value depends on the company a pair is in.
+
+Where it matters, functions hand plain arrays to each other: each array inside a tuple costs a call the time
+to count its users.
+
+Reference: Kusner et al. (2015).
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bidibeam.similarities.kernels import compiled
+from bidibeam.similarities.spaces import squared_distance
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Matrix
+    from bidibeam.similarities.spaces import Bags
+
+    Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+    Marks = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    Tables = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+
+SIMILARITY, RATIO, LITERAL_MIN, LITERAL_MAX = range(4)
+
+SUPPLY, DEMAND, SENDER_PRICE, TAKER_PRICE, REACH = range(5)  # rows of a pair's amounts
+SENDER, TAKER, VIA, ENTERED, IS_SCANNED = range(5)  # rows of its marks
+COST, FLOW = range(2)  # its tables
+
+MARGIN = 1e-9  # far more than a matrix product loses to rounding
+BEYOND = 2**62  # comes after every word
+
+
+def _low_costs(one: Bags, other: Bags) -> Matrix:
+    """Distances between the words of two lists of bags, or a little less."""
+    one_lengths = np.einsum("wd,wd->w", one.points, one.points)
+    other_lengths = np.einsum("wd,wd->w", other.points, other.points)
+    squares = one.points @ other.points.T  # (words, other words)
+    squares *= -2.0
+    squares += (1.0 - MARGIN) * np.add.outer(one_lengths, other_lengths)
+    return np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+
+
+@compiled
+def _bound(costs: Matrix, amounts: Matrix, marks: Marks, senders: int, takers: int) -> float:
+    """What it costs if each word goes to the nearest, however full that is; the dearer of both ways."""
+    forth, back = 0.0, 0.0
+    for column in range(takers):
+        amounts[REACH, column] = inf
+    for row in range(senders):
+        nearest = inf
+        for column in range(takers):
+            cost = costs[marks[SENDER, row], marks[TAKER, column]]
+            nearest = min(nearest, cost)
+            amounts[REACH, column] = min(amounts[REACH, column], cost)
+        forth += amounts[SUPPLY, row] * nearest
+    for column in range(takers):
+        back += amounts[DEMAND, column] * amounts[REACH, column]
+    return max(forth, back)
+
+
+@compiled
+def _start(amounts: Matrix, tables: Tables, senders: int, takers: int) -> None:
+    """Set prices that no cost undercuts, and send what costs just the price."""
+    for column in range(takers):
+        price = inf
+        for row in range(senders):
+            price = min(price, tables[COST, row, column])
+        amounts[TAKER_PRICE, column] = price
+    for row in range(senders):
+        price = inf
+        for column in range(takers):
+            price = min(price, tables[COST, row, column] - amounts[TAKER_PRICE, column])
+        amounts[SENDER_PRICE, row] = price
+        for column in range(takers):
+            sent = 0.0
+            if tables[COST, row, column] - amounts[TAKER_PRICE, column] == price:
+                sent = min(amounts[SUPPLY, row], amounts[DEMAND, column])
+            tables[FLOW, row, column] = sent
+            amounts[SUPPLY, row] -= sent
+            amounts[DEMAND, column] -= sent
+
+
+@compiled
+def _look_from(row: int, so_far: float, amounts: Matrix, marks: Marks, tables: Tables, takers: int) -> None:
+    """See which takers are nearer by way of a sender."""
+    for column in range(takers):
+        if not marks[IS_SCANNED, column]:
+            excess = tables[COST, row, column] - amounts[SENDER_PRICE, row] - amounts[TAKER_PRICE, column]
+            if so_far + excess < amounts[REACH, column]:
+                amounts[REACH, column], marks[VIA, column] = so_far + excess, row
+
+
+@compiled
+def _find_route(source: int, amounts: Matrix, marks: Marks, tables: Tables, senders: int, takers: int) -> int:
+    """Find the cheapest way from a sender to a taker with room, others giving way, and mend the prices.
+
+    Returns:
+        The taker, or -1 if none has room.
+    """
+    for column in range(takers):
+        amounts[REACH, column], marks[IS_SCANNED, column] = inf, 0
+    for row in range(senders):
+        marks[ENTERED, row] = -1  # the taker from which the search comes to a sender
+    _look_from(source, 0.0, amounts, marks, tables, takers)
+    while True:
+        nearest, found = inf, -1
+        for column in range(takers):
+            if not marks[IS_SCANNED, column] and amounts[REACH, column] < nearest:
+                nearest, found = amounts[REACH, column], column
+        if found < 0:
+            return -1
+        if amounts[DEMAND, found] > 0.0:
+            break
+        marks[IS_SCANNED, found] = 1
+        for row in range(senders):
+            if row != source and marks[ENTERED, row] < 0 and tables[FLOW, row, found] > 0.0:
+                marks[ENTERED, row] = found
+                _look_from(row, nearest, amounts, marks, tables, takers)
+    amounts[SENDER_PRICE, source] += nearest
+    for row in range(senders):
+        if marks[ENTERED, row] >= 0:
+            amounts[SENDER_PRICE, row] += nearest - amounts[REACH, marks[ENTERED, row]]
+    for column in range(takers):
+        if marks[IS_SCANNED, column]:
+            amounts[TAKER_PRICE, column] -= nearest - amounts[REACH, column]
+    return found
+
+
+@compiled
+def _send(source: int, taker: int, amounts: Matrix, marks: Marks, tables: Tables) -> None:
+    """Send as much as the route just found has room for."""
+    sent = min(amounts[SUPPLY, source], amounts[DEMAND, taker])
+    row = marks[VIA, taker]
+    while row != source:
+        sent = min(sent, tables[FLOW, row, marks[ENTERED, row]])
+        row = marks[VIA, marks[ENTERED, row]]
+    amounts[SUPPLY, source] -= sent
+    amounts[DEMAND, taker] -= sent
+    column = taker
+    row = marks[VIA, column]
+    tables[FLOW, row, column] += sent
+    while row != source:
+        column = marks[ENTERED, row]
+        tables[FLOW, row, column] -= sent
+        row = marks[VIA, column]
+        tables[FLOW, row, column] += sent
+
+
+@compiled
+def _plan(amounts: Matrix, marks: Marks, tables: Tables, senders: int, takers: int) -> float:
+    """What a best plan costs."""
+    _start(amounts, tables, senders, takers)
+    for source in range(senders):
+        while amounts[SUPPLY, source] > 0.0:
+            taker = _find_route(source, amounts, marks, tables, senders, takers)
+            if taker < 0:  # what is left is rounding's: demand is as great as supply
+                break
+            _send(source, taker, amounts, marks, tables)
+    total = 0.0
+    for row in range(senders):
+        for column in range(takers):
+            total += tables[FLOW, row, column] * tables[COST, row, column]
+    return total
+
+
+class _Pairs(NamedTuple):
+    """Two lists of bags, costs between their words, and memory for one pair after the other."""
+
+    one: Bags
+    other: Bags
+    low_costs: Matrix  # (words, other words)
+    costs: Matrix  # the same, -1 where not yet known
+    amounts: Matrix
+    marks: Marks
+    tables: Tables
+
+
+@compiled
+def _pairs(one: Bags, other: Bags, low_costs: Matrix) -> _Pairs:
+    size = 1
+    for bags in (one, other):
+        for bag in range(len(bags.totals)):
+            size = max(size, bags.starts[bag + 1] - bags.starts[bag])
+    costs = np.full((len(one.rows), len(other.rows)), -1.0)
+    amounts, marks, tables = np.empty((5, size)), np.empty((5, size), np.int64), np.empty((2, size, size))
+    return _Pairs(one, other, low_costs, costs, amounts, marks, tables)
+
+
+@compiled
+def _look_up(pairs: _Pairs, senders: int, takers: int) -> None:
+    """Write down what the words that are left cost each other, computing what is not yet known."""
+    costs, tables = pairs.costs, pairs.tables
+    for row in range(senders):
+        for column in range(takers):
+            sender, taker = pairs.marks[SENDER, row], pairs.marks[TAKER, column]
+            if costs[sender, taker] < 0.0:
+                square = squared_distance(pairs.one.points, sender, pairs.other.points, taker)
+                costs[sender, taker] = sqrt(square)
+            tables[COST, row, column] = costs[sender, taker]
+
+
+@compiled
+def _compare(
+    pairs: _Pairs, row: int, columns: tuple[int, int], exactly: bool, found: Vector, is_open: Flags
+) -> None:
+    """Write a row's distances, or bounds below them, and which pairs have something to move."""
+    costs, amounts, marks, tables = pairs.low_costs, pairs.amounts, pairs.marks, pairs.tables
+    one_keys, one_words, one_masses = pairs.one.keys, pairs.one.words, pairs.one.masses
+    keys, words, masses, starts = pairs.other.keys, pairs.other.words, pairs.other.masses, pairs.other.starts
+    totals, twins = pairs.other.totals, pairs.other.twins
+    start, end = pairs.one.starts[row], pairs.one.starts[row + 1]
+    one_total, one_twin = pairs.one.totals[row], pairs.one.twins[row]
+    for column in range(columns[0], columns[1]):
+        left, right, right_end = start, starts[column], starts[column + 1]
+        senders, takers = 0, 0
+        while left < end or right < right_end:
+            key = one_keys[left] if left < end else BEYOND
+            other_key = keys[right] if right < right_end else BEYOND
+            excess = 0.0
+            if key <= other_key:
+                excess += one_masses[left] * totals[column]
+            if other_key <= key:
+                excess -= masses[right] * one_total
+            if excess > 0.0:
+                marks[SENDER, senders], amounts[SUPPLY, senders] = one_words[left], excess
+                senders += 1
+            elif excess < 0.0:
+                marks[TAKER, takers], amounts[DEMAND, takers] = words[right], -excess
+                takers += 1
+            left += key <= other_key
+            right += other_key <= key
+        is_open[column] = senders > 0 and takers > 0
+        if is_open[column] and exactly:
+            _look_up(pairs, senders, takers)
+            found[column] = _plan(amounts, marks, tables, senders, takers) / (one_total * totals[column])
+        elif is_open[column]:
+            found[column] = _bound(costs, amounts, marks, senders, takers) / (one_total * totals[column])
+        else:  # equal bags, or one without words
+            are_equal = (one_total > 0.0) == (totals[column] > 0.0) and one_twin == twins[column]
+            found[column] = 0.0 if are_equal else inf
+
+
+@compiled
+def _compare_all(one: Bags, other: Bags, low_costs: Matrix, exactly: bool) -> tuple[Matrix, int]:
+    found = np.empty((len(one.totals), len(other.totals)))
+    is_open = np.empty(found.shape, np.bool_)
+    pairs = _pairs(one, other, low_costs)
+    for row in range(found.shape[0]):
+        _compare(pairs, row, (0, found.shape[1]), exactly, found[row], is_open[row])
+    return found, is_open.sum()
+
+
+def distances(one: Bags, other: Bags) -> tuple[Matrix, int]:
+    """Every distance, (bags, other bags), and how many of them took a plan.
+
+    A bag without words is infinitely far from all but its twins.
+    """
+    return _compare_all(one, other, np.empty((0, 0)), True)
+
+
+def bounds(one: Bags, other: Bags) -> Matrix:
+    """What every distance is at least."""
+    return _compare_all(one, other, _low_costs(one, other), False)[0]
+
+
+@compiled
+def _closeness(distance: float, penalty: float, form: int) -> float:
+    if distance == inf:
+        return 0.0
+    if form == SIMILARITY:
+        return penalty / (1.0 + distance)
+    if form == RATIO:
+        return penalty / (penalty + distance) if distance > 0.0 else 1.0
+    product = distance * penalty
+    return product / (1.0 + product) if form == LITERAL_MAX else 1.0 / (1.0 + product)
+
+
+@compiled
+def closeness(distances: Matrix, penalties: Vector, form: int) -> Matrix:
+    """Distances as similarities, with a penalty for each row; 0 where infinitely far."""
+    found = np.empty_like(distances)
+    for row in range(found.shape[0]):
+        for column in range(found.shape[1]):
+            found[row, column] = _closeness(distances[row, column], penalties[row], form)
+    return found
+
+
+@compiled
+def _highest(values: Vector) -> int:
+    found = 0
+    for place in range(1, len(values)):
+        if values[place] > values[found]:
+            found = place
+    return found
+
+
+@compiled
+def _closest(
+    one: Bags, other: Bags, low_costs: Matrix, penalties: Vector, form: int
+) -> tuple[int, float, int]:
+    """Go from the most hopeful pair to the next, until the best one found can no longer be beaten.
+
+    A row hopes for as much as its penalty allows. When that is the highest hope, its pairs are bounded, and
+    it hopes for as much as they can be. When a pair's hope is the highest, the pair is solved.
+    """
+    rows, columns = len(one.totals), len(other.totals)
+    pairs = _pairs(one, other, low_costs)
+    found, is_open = np.empty(columns), np.empty(columns, np.bool_)
+    hopes = np.empty((rows, columns))
+    row_hopes = np.array([_closeness(0.0, penalty, form) for penalty in penalties])
+    most_hopeful = np.full(rows, -1)  # a column, once the bounds of the row are known
+    best, place, plans = -1.0, 0, 0
+    while True:
+        row = _highest(row_hopes)
+        is_bounded = most_hopeful[row] >= 0
+        first = most_hopeful[row] if is_bounded else 0
+        if row_hopes[row] < best or (row_hopes[row] == best and row * columns + first > place):
+            return place, best, plans
+        end = first + 1 if is_bounded else columns
+        _compare(pairs, row, (first, end), is_bounded, found, is_open)
+        plans += is_bounded
+        for column in range(first, end):
+            hopes[row, column] = _closeness(found[column], penalties[row], form)
+            if is_bounded or not is_open[column]:
+                value, at = hopes[row, column], row * columns + column
+                if value > best or (value == best and at < place):
+                    best, place = value, at
+                hopes[row, column] = -1.0
+        most_hopeful[row] = _highest(hopes[row])
+        row_hopes[row] = hopes[row, most_hopeful[row]]
+
+
+def closest(one: Bags, other: Bags, penalties: Vector, form: int) -> tuple[int, float, int]:
+    """The first highest entry of `closeness`, any form but LITERAL_MAX: its place, value, and the plans made.
+
+    The place is counted row by row; neither list is empty.
+    """
+    return _closest(one, other, _low_costs(one, other), penalties, form)

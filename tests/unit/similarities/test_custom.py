@@ -1,0 +1,156 @@
+"""Anybody's similarity: a function, an object, a class; by itself or by its Python name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bidibeam.errors import SimilarityError, UnknownNameError
+from bidibeam.hypotheses import Hypothesis
+from bidibeam.similarities.bleu import BleuT
+from bidibeam.similarities.custom import FunctionSimilarity, as_similarity, imported, per_pair
+from bidibeam.work import counting
+
+
+def hypotheses(*texts: str) -> list[Hypothesis]:
+    return [Hypothesis(text, tuple(text.split()), None, len(text), None) for text in texts]
+
+
+def common_letters(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
+    return [[len(set(one.text) & set(other.text)) for other in others] for one in judged]
+
+
+@per_pair
+def same_ending(hypothesis: str, other: str) -> float:
+    return float(hypothesis[-1:] == other[-1:])
+
+
+class Letters:
+    """Our function as an object."""
+
+    is_parallel = True
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
+        return common_letters(judged, others)
+
+
+class NeedsArguments(Letters):
+    def __init__(self, power: int) -> None:
+        self.power = power
+
+
+class Called:
+    """An object that is called itself."""
+
+    def __call__(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
+        return common_letters(judged, others)
+
+
+JUDGED, OTHERS = hypotheses("ab", "cd", "abc"), hypotheses("bc", "dd")
+EXPECTED = [[1, 0], [1, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("given", [common_letters, Letters, Letters(), Called, Called()])
+def test_all_of_them_answer_alike(given: Any) -> None:
+    similarity: Any = as_similarity(given)
+
+    with counting() as work:
+        answered = similarity.pairwise(JUDGED, OTHERS)
+
+    assert answered == EXPECTED
+    assert work.compared_pairs == 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (common_letters, "common_letters"),
+        (Letters, "Letters"),
+        (Letters(), "Letters"),
+        (same_ending, "same_ending"),
+    ],
+    ids=["function", "class", "object", "per pair"],
+)
+def test_it_goes_by_its_python_name_unless_told_another(given: Any, name: str) -> None:
+    by_itself: Any = as_similarity(given)
+    told: Any = as_similarity(given, "mine")
+
+    assert str(by_itself.signature) == f"similarity:{__name__}:{name}"
+    assert str(told.signature) == "similarity:mine"
+
+
+def test_one_that_has_a_signature_stays_as_it_is() -> None:
+    ours = BleuT(max_length=7)
+
+    assert as_similarity(ours, "another name") is ours
+
+
+def test_whether_it_is_parallel_is_kept() -> None:
+    assert getattr(as_similarity(Letters()), "is_parallel", None) is True
+    assert getattr(as_similarity(common_letters), "is_parallel", None) is False
+
+
+@pytest.mark.parametrize("given", [7, None, "text", [common_letters]], ids=repr)
+def test_what_is_no_similarity_is_refused(given: Any) -> None:
+    with pytest.raises(SimilarityError) as caught:
+        as_similarity(given, "mine")
+
+    assert str(caught.value) == (
+        f"The similarity mine is of type {type(given).__name__}. Give a function of two lists of hypotheses, "
+        "or an object with a method pairwise."
+    )
+
+
+def test_a_class_that_needs_arguments_is_refused() -> None:
+    with pytest.raises(SimilarityError) as caught:
+        as_similarity(NeedsArguments)
+
+    assert str(caught.value).startswith(f"The similarity {__name__}:NeedsArguments cannot be made: ")
+    assert str(caught.value).endswith(". Give a class that needs no arguments, or an object of it.")
+    assert as_similarity(NeedsArguments(2)).pairwise(JUDGED, OTHERS) == EXPECTED
+
+
+def test_per_pair_makes_a_matrix_of_two_texts_at_a_time() -> None:
+    matrix = same_ending(hypotheses("so", "no", "yes"), hypotheses("to", "as"))
+
+    assert isinstance(matrix, np.ndarray)
+    assert matrix.dtype == np.float64
+    assert matrix.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    assert same_ending([], hypotheses("a", "b")).shape == (0, 2)
+    assert same_ending(hypotheses("a", "b"), []).shape == (2, 0)
+
+
+def test_per_pair_takes_anything_that_is_called() -> None:
+    class Longer:
+        def __call__(self, hypothesis: str, other: str) -> float:
+            return float(len(hypothesis) > len(other))
+
+    assert per_pair(Longer())(hypotheses("aa"), hypotheses("b", "cc")).tolist() == [[1.0, 0.0]]
+
+
+def test_what_stands_at_a_python_name() -> None:
+    assert imported("bidibeam.similarities.bleu:BleuT") is BleuT
+    assert imported("bidibeam.similarities.custom:FunctionSimilarity.pairwise") is FunctionSimilarity.pairwise
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("no_such_module:x", "No module named 'no_such_module'"),
+        ("bidibeam.similarities.bleu:Blue", "module 'bidibeam.similarities.bleu' has no attribute 'Blue'"),
+        ("bidibeam.similarities.bleu:", "module 'bidibeam.similarities.bleu' has no attribute ''"),
+        (":x", "Empty module name"),
+        (".bleu:BleuT", "the 'package' argument is required to perform a relative import for '.bleu'"),
+    ],
+)
+def test_a_python_name_that_leads_nowhere_is_one_sentence(location: str, reason: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        imported(location)
+
+    assert str(caught.value) == (
+        f"The similarity {location!r} cannot be imported: {reason}. Write package.module:name, and make sure "
+        "that Python finds the module from here."
+    )

@@ -1,0 +1,123 @@
+"""Cosines of mean vectors, by hand and beside numpy."""
+
+from __future__ import annotations
+
+import os
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Hypothesis
+from bidibeam.similarities.embedding_cosine import EmbeddingCosine
+from bidibeam.similarities.spaces import WordVectors
+from bidibeam.work import counting
+
+WORDS = ["east", "north", "west", "far", "the", "nowhere"]
+PLANE = WordVectors(WORDS, np.array([[1.0, 0], [0, 1], [-1, 0], [5, 0], [0, -1], [0, 0]]), "plane")
+SCATTERED = WordVectors([*"abcdefgh"], np.random.default_rng(0).normal(scale=20, size=(8, 300)))
+compiling = settings(deadline=None)  # the first example may wait for the compiler
+
+sentences = st.lists(st.sampled_from([*"abcdefgh"]), min_size=1, max_size=12)
+
+
+def hypotheses(*texts: str) -> list[Hypothesis]:
+    return [Hypothesis(text, tuple(text.split()), None, len(text.split()) + 1, None) for text in texts]
+
+
+def value(similarity: EmbeddingCosine, judged: str, other: str) -> float:
+    return float(similarity.pairwise(hypotheses(judged), hypotheses(other)).item())
+
+
+@pytest.mark.parametrize(
+    ("judged", "other", "expected"),
+    [
+        ("east", "far", 1.0),
+        ("east", "north", 0.5),
+        ("east", "west", 0.0),
+        ("east north", "north", (1 + sqrt(0.5)) / 2),
+        ("east east north", "east", (1 + 2 / sqrt(5)) / 2),
+        ("east unheard", "far", 1.0),  # words without a vector do not count
+        ("the", "north", 0.0),
+        ("east west", "north", 0.5),  # a mean of no length
+        ("east west", "nowhere", 1.0),
+        ("nowhere", "", 0.0),
+        ("unheard", "unheard", 1.0),  # no vectors at all: only the same tokens are alike
+        ("unheard", "unseen", 0.0),
+        ("unheard", "east", 0.0),
+        ("east", "", 0.0),
+        ("", "", 1.0),
+    ],
+)
+def test_it_equals_the_arithmetic(judged: str, other: str, expected: float) -> None:
+    assert value(EmbeddingCosine(PLANE), judged, other) == pytest.approx(expected, abs=1e-15)
+
+
+def test_stop_words_go_if_asked_and_if_anything_is_left() -> None:
+    assert value(EmbeddingCosine(PLANE), "east the", "east") == pytest.approx((1 + sqrt(0.5)) / 2)
+    assert value(EmbeddingCosine(PLANE, remove_stop_words=True), "east the", "east") == 1.0
+    assert value(EmbeddingCosine(PLANE, remove_stop_words=True), "the", "north") == 0.0
+
+
+@given(st.lists(sentences, min_size=1, max_size=5))
+@compiling
+def test_it_equals_numpys(lists: list[list[str]]) -> None:
+    texts = hypotheses(*(" ".join(each) for each in lists))
+    means = np.array(
+        [SCATTERED.matrix[[SCATTERED.rows[word] for word in each]].mean(axis=0) for each in lists]
+    )
+    lengths = np.linalg.norm(means, axis=1)
+
+    matrix = EmbeddingCosine(SCATTERED).pairwise(texts, texts)
+
+    np.testing.assert_allclose(matrix, (1 + means @ means.T / np.outer(lengths, lengths)) / 2, atol=1e-12)
+
+
+@given(sentences, st.lists(sentences, max_size=5), st.randoms())
+@compiling
+def test_nothing_is_closer_than_the_same_words_in_any_order(
+    one: list[str], others: list[list[str]], order: Any
+) -> None:
+    shuffled = list(one)
+    order.shuffle(shuffled)
+
+    row = EmbeddingCosine(SCATTERED).pairwise(
+        hypotheses(" ".join(one)), hypotheses(*(" ".join(each) for each in (shuffled, one * 3, *others)))
+    )[0]
+
+    assert row[0] == row[1] == row.max() == 1.0
+
+
+def test_pairs_are_counted_and_the_signature_has_every_setting() -> None:
+    similarity = EmbeddingCosine(PLANE)
+
+    with counting() as work:
+        similarity.pairwise(hypotheses("east", "west"), hypotheses("north", "far", "the"))
+
+    assert work.compared_pairs == 6
+    assert str(similarity.signature) == "similarity:embedding_cosine|vectors:plane|remove_stop_words:False"
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(SettingsError, match=r"^remove_stop_words must be true or false, not 1\.$"):
+        EmbeddingCosine(PLANE, remove_stop_words=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.corpus
+def test_real_vectors_bring_together_what_is_about_the_same() -> None:
+    folder = os.environ.get("BIDIBEAM_TEST_DATA")
+    if not folder:
+        pytest.skip("BIDIBEAM_TEST_DATA is not set: the real vectors are not here")
+    judged = hypotheses("the doctor treats the patient", "they play football in the park")
+    others = hypotheses("we watched a soccer game", "a nurse works in this hospital")
+    words = {token for each in (*judged, *others) for token in each.tokens}
+    space = WordVectors.from_file(Path(folder) / "vectors" / "en-300d.vec.xz", wanted=words)
+
+    matrix = EmbeddingCosine(space, remove_stop_words=True).pairwise(judged, others)
+
+    assert matrix.argmax(axis=1).tolist() == [1, 0]
