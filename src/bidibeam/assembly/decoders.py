@@ -12,7 +12,7 @@ from bidibeam.data.tokenization import SPECIAL_TOKENS
 from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import SettingsError
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.scoring import GRUScorer, PairScorer
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -79,7 +79,7 @@ def load_decoder(
 def _tuned(run: Run, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
     """The strategy with tuned options under its own, and where those came from, if any was used."""
     path = run.path / TUNED_FILE
-    if not path.is_file():
+    if not strategy.unset or not path.is_file():  # not read in vain: `tune` itself must get past a bad one
         return strategy, None
     tuned = TunedSettings(path)
     options = {**tuned.options.get(strategy.name, {}), **strategy.options}
@@ -97,17 +97,14 @@ def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -
             f"--beam-size must be at least {parts} for {strategy}, which shares it out among the "
             f"directions, not {settings.beam_size}."
         )
-    if settings.beam_size % parts == 0:
+    scorers = [GRUScorer(run.model, direction) for direction in needs.directions]
+    if parts == 2 and settings.beam_size % parts == 0:
         half = replace(settings, beam_size=settings.beam_size // parts)
-        return (Search(GRUScorer(run.model, *needs.directions), needs.directions, half),)
+        return (Search(PairScorer(*scorers), needs.directions, half),)
     small, larger = divmod(settings.beam_size, parts)
     return tuple(
-        Search(
-            GRUScorer(run.model, direction),
-            (direction,),
-            replace(settings, beam_size=small + (index < larger)),
-        )
-        for index, direction in enumerate(needs.directions)
+        Search(scorer, (direction,), replace(settings, beam_size=small + (index < larger)))
+        for index, (direction, scorer) in enumerate(zip(needs.directions, scorers, strict=True))
     )
 
 

@@ -36,21 +36,21 @@ class TunedSettings:
             raw = path.read_bytes()
             self.content: dict[str, Any] = json.loads(raw)
             version = self.content["format_version"]
+            if version != FORMAT_VERSION:
+                raise RunError(
+                    f"{path} has format version {version!r}; bidibeam {__version__} reads version "
+                    f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
+                )
             self.options: dict[str, dict[str, float]] = {
                 strategy: {name: float(value) for name, value in options.items()}
                 for strategy, options in self.content["options"].items()
             }
         except FileNotFoundError:
             raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"{path} is damaged ({error!r}). Make it again with `bidibeam tune RUN`."
             ) from error
-        if version != FORMAT_VERSION:
-            raise RunError(
-                f"{path} has format version {version!r}; bidibeam {__version__} reads version "
-                f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
-            )
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 

@@ -13,7 +13,14 @@ STRATEGIES: Registry[Selection] = Registry(
     "strategy",
     group="bidibeam.strategies",
     locations={
-        "vbs": "bidibeam.selection.likelihood:LikelihoodSelection",
+        "bidia": "bidibeam.selection.bidia:BidiA",
+        "bidis": "bidibeam.selection.bidis:BidiS",
+        "vbs": "bidibeam.selection.likelihood:Vbs",
+        "vbs-tuned": "bidibeam.selection.likelihood:VbsTuned",
+        "reverse-vbs": "bidibeam.selection.likelihood:ReverseVbs",
+        "longest": "bidibeam.selection.longest:Longest",
+        "random": "bidibeam.selection.chance:Chance",
+        "oracle": "bidibeam.selection.oracle:Oracle",
     },
 )
 """Every strategy, by the name that reports and the command line use."""

@@ -1,0 +1,38 @@
+"""The reply alone, by a strategy's shortcut where it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked, Ranking
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Selection
+
+EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0)
+
+
+def choose(selection: Selection, beams: Beams) -> Ranking:
+    """The first entry of the strategy's ranking, alone; none where nothing may answer."""
+    shortcut = getattr(selection, "choose", None)  # isinstance would take as long as choosing
+    if shortcut is not None:
+        best: Ranked | None = shortcut(beams)
+        return Ranking((best,) if best is not None else ())
+    return Ranking(selection.rank(beams).entries[:1])
+
+
+def is_parallel(selection: Selection) -> bool:
+    """Whether ranking in several threads at once is safe and worth it: where the similarity says so."""
+    return bool(getattr(getattr(selection, "similarity", None), "is_parallel", False))
+
+
+def warm_up(selection: Selection) -> None:
+    """Rank two short beams, so that what is compiled when it is first used is compiled now.
+
+    A similarity of somebody else's is left alone: it may not expect such a call.
+    """
+    if not is_parallel(selection):
+        return
+    beams = Beams("", "", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
+    selection.rank(beams)
+    choose(selection, beams)

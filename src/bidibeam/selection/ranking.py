@@ -1,0 +1,89 @@
+"""What strategies share: reading what they need, and ranking a beam by one number a hypothesis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Direction, Ranked, Ranking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bidibeam.hypotheses import Beams, Hypothesis
+    from bidibeam.protocols import Needs
+
+Field = Literal["log_prob", "score", "other_log_prob"]
+
+REMEDIES: dict[Field, str] = {
+    "log_prob": "the decoder that wrote the list must add it",
+    "score": "the decoder that wrote the list must add it, or choose a strategy without, such as bidia",
+    "other_log_prob": "`bidibeam decode --n-best` writes it for a run that has both directions",
+}
+
+
+def number(hypothesis: Hypothesis, field: Field) -> float:
+    """One of its numbers.
+
+    Raises:
+        InputError: If the list it comes from did not say.
+    """
+    value = getattr(hypothesis, field)
+    if value is None:
+        raise InputError(f'The hypothesis {hypothesis.text!r} has no "{field}"; {REMEDIES[field]}.')
+    return float(value)
+
+
+def ranking_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranking:
+    """One direction's hypotheses by a number, highest first, those cut off last; ties keep their order."""
+    return Ranking.of(
+        Ranked(hypothesis, direction, place, value(hypothesis))
+        for place, hypothesis in enumerate(beams.of(direction))
+    )
+
+
+def best_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranked | None:
+    """The first entry of `ranking_by`, without the others."""
+    hypotheses = beams.of(direction).hypotheses
+    places = [place for place, hypothesis in enumerate(hypotheses) if hypothesis.finished]
+    scores = [(value(hypotheses[place]), -place) for place in places or range(len(hypotheses))]
+    if not scores:
+        return None
+    score, place = max(scores)
+    return Ranked(hypotheses[-place], direction, -place, score)
+
+
+def check_needs(beams: Beams, needs: Needs, strategy: str) -> None:
+    """Make sure that a list from elsewhere holds what a strategy needs.
+
+    Raises:
+        InputError: Which of it is missing, and where.
+    """
+    for direction in needs.directions:
+        if not len(beams.of(direction)):
+            raise InputError(
+                f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
+                f'list "{direction.value}", or choose another --strategy.'
+            )
+    for field in _fields(needs):
+        for direction in needs.directions:
+            for place, hypothesis in enumerate(beams.of(direction)):
+                if getattr(hypothesis, field) is None:
+                    raise InputError(
+                        f'source {beams.id!r}, {direction.value}[{place}] has no "{field}", and {strategy} '
+                        f"needs it; {REMEDIES[field]}."
+                    )
+    if needs.reference and beams.reference is None:
+        raise InputError(
+            f'source {beams.id!r} has no "reference", and {strategy} chooses by it; add one, or choose '
+            "another --strategy."
+        )
+
+
+def _fields(needs: Needs) -> Iterator[Field]:
+    if needs.log_prob:
+        yield "log_prob"
+    if needs.score:
+        yield "score"
+    if needs.other_weight is not None:
+        yield "other_log_prob"

@@ -1,0 +1,152 @@
+"""From names and options to a strategy that can choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import SettingsError
+from bidibeam.selection import STRATEGIES
+from bidibeam.similarities import SIMILARITIES
+from bidibeam.similarities.custom import as_similarity, imported
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Needs, Selection, Similarity
+    from bidibeam.similarities.spaces import WordVectors
+
+
+@dataclass(frozen=True)
+class StrategySettings:
+    """Which strategy, and what it is told.
+
+    Attributes:
+        name: The strategy's name.
+        options: Its own settings, by the names of its fields; `bidia` has answer and agreement, `bidis` has
+            lambda_, `vbs-tuned` has length_exponent and word_reward, `random` has seed.
+        similarity: For a strategy that compares: a name, "package.module:name", or the thing itself.
+        similarity_options: The similarity's own settings, by the names of its fields.
+        vectors: A file of word vectors for similarities that need some; a run has its own.
+    """
+
+    name: str = "bidia"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    similarity: Any = "bleu_t"
+    similarity_options: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Path | None = None
+
+    def build(
+        self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
+    ) -> Selection:
+        """The strategy.
+
+        Args:
+            max_length: T for similarities that have one, unless their own options say otherwise.
+            space: Word vectors for similarities that need some; called only then.
+
+        Raises:
+            UnknownNameError: If nothing has the strategy's or the similarity's name.
+            SettingsError: If an option is unknown, missing or out of range.
+        """
+        if not self.compares:
+            return self._with({})
+        similarity = build_similarity(
+            self.similarity, self.similarity_options, max_length=max_length, space=space
+        )
+        return self._with({"similarity": similarity})
+
+    @property
+    def needs(self) -> Needs:
+        """What the strategy will need, before it is built.
+
+        Raises:
+            UnknownNameError: If nothing has the strategy's name.
+            SettingsError: If one of its own options is unknown, missing or out of range.
+        """
+        return self._with({"similarity": None} if self.compares else {}).needs
+
+    @property
+    def compares(self) -> bool:
+        """Whether the strategy asks how similar hypotheses are."""
+        return "similarity" in _options_of(STRATEGIES.get(self.name))
+
+    @property
+    def unset(self) -> set[str]:
+        """The strategy's own settings that no option decides."""
+        return _options_of(STRATEGIES.get(self.name)) - {"similarity", *self.options}
+
+    def _with(self, supplied: Mapping[str, Any]) -> Selection:
+        factory = STRATEGIES.get(self.name)
+        created: Selection = _created(
+            factory, {**self.options, **supplied}, f"The strategy {self.name}", flags=True
+        )
+        return created
+
+
+def build_similarity(
+    given: Any,
+    options: Mapping[str, Any],
+    *,
+    max_length: int | None = None,
+    space: Callable[[], WordVectors] | None = None,
+) -> Similarity:
+    """A similarity from its name, "package.module:name", or the thing itself; see `StrategySettings`.
+
+    Raises:
+        UnknownNameError: If nothing has that name.
+        SettingsError: If an option is unknown, or word vectors are needed and there are none.
+    """
+    if not isinstance(given, str):
+        ready = as_similarity(given)
+        return _without(options, getattr(ready, "name", type(given).__name__), ready)
+    if ":" in given:
+        return _without(options, given, as_similarity(imported(given), given))
+    factory: Any = SIMILARITIES.get(given)
+    if not isinstance(factory, type):  # another package's function, which is the similarity itself
+        return _without(options, given, as_similarity(factory, given))
+    known = _options_of(factory)
+    supplied: dict[str, Any] = {}
+    if "max_length" in known and max_length is not None:
+        supplied["max_length"] = max_length
+    if "space" in known and "space" not in options:
+        if space is None:
+            raise SettingsError(f"The similarity {given} needs word vectors: give --vectors FILE.vec.")
+        supplied["space"] = space()
+    return as_similarity(_created(factory, supplied | dict(options), f"The similarity {given}"), given)
+
+
+def flag_of(name: str) -> str:
+    """An option's flag on the command line."""
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def _without(options: Mapping[str, Any], name: str, similarity: Similarity) -> Similarity:
+    """A similarity that is ready as it is."""
+    if options:
+        raise SettingsError(f"The similarity {name} takes no options, received {', '.join(options)}.")
+    return similarity
+
+
+def _options_of(factory: Any) -> set[str]:
+    return {each.name for each in fields(factory)} if is_dataclass(factory) else set()
+
+
+def _created(
+    factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, flags: bool = False
+) -> Any:
+    """Call the factory, having checked the options' names; one that is no dataclass checks its own."""
+    if not is_dataclass(factory):
+        return factory(**options)
+    shown = flag_of if flags else str
+    known = [each.name for each in fields(factory)]
+    for name in options:
+        if name not in known:
+            has = ", ".join(map(shown, known)) or "none"
+            raise SettingsError(f"{what} has no option {shown(name)}. It has: {has}.")
+    required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
+    missing = [shown(name) for name in required if name not in options]
+    if missing:
+        hint = "; `bidibeam tune RUN` finds good values" if flags else ""
+        raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
+    return factory(**options)

@@ -1,0 +1,221 @@
+"""Finding lambda and the length settings: those with the highest corpus BLEU on held-out sources.
+
+Every setting reranks the same hypotheses, so each hypothesis' n-gram matches with its reference are counted
+once; after that a setting costs one weighted sum and one choice a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError
+from bidibeam.selection.bidis import normalised_other
+from bidibeam.selection.ranking import number
+from bidibeam.similarities.ngrams import count_matches
+from bidibeam.similarities.tokens import number_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from bidibeam.hypotheses import Beams, Hypothesis
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+ORDER = 4
+LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
+"""0 to 2 by tenths, and on to 10 by halves."""
+EXPONENTS = tuple(round(0.1 * step, 1) for step in range(41))
+"""0 to 4 by tenths."""
+REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
+"""0 to 4 by tenths, in natural logarithms a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Corpus BLEU along one setting, the others as they are named.
+
+    Attributes:
+        setting: The setting's name.
+        held: What the other settings were.
+        values: The values tried.
+        bleu: Corpus BLEU at each.
+    """
+
+    setting: str
+    held: dict[str, float]
+    values: tuple[float, ...]
+    bleu: tuple[float, ...]
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The value with the highest BLEU, the first of equal ones, and that BLEU."""
+        index = int(np.argmax(self.bleu))
+        return self.values[index], self.bleu[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was found.
+
+    Attributes:
+        options: By strategy, the settings to use.
+        bleu: By strategy, corpus BLEU with them; and that of VBS as it was searched.
+        curves: What there is to see: BLEU against lambda, against the exponent and against the word reward.
+        sources: How many sources decided.
+    """
+
+    options: dict[str, dict[str, float]]
+    bleu: dict[str, float]
+    curves: tuple[Curve, ...]
+    sources: int
+
+    def extended(self, strategy: str, options: dict[str, float], bleu: float, *curves: Curve) -> Tuned:
+        """The same and one more strategy."""
+        return Tuned(
+            {**self.options, strategy: options},
+            {**self.bleu, strategy: bleu},
+            (*self.curves, *curves),
+            self.sources,
+        )
+
+
+class Candidates:
+    """The hypotheses of all sources, with all that a choice among them is judged by.
+
+    Args:
+        beams: Regular beams, each with a reference.
+
+    Raises:
+        InputError: If there is no source, or one without reference or hypotheses.
+    """
+
+    def __init__(self, beams: Iterable[Beams]) -> None:
+        numbers: list[list[int]] = []
+        starts = [0]
+        hypotheses: list[Hypothesis] = []
+        reference_words = 0
+        for line in beams:
+            if line.reference is None:
+                raise InputError(
+                    f"Source {line.id!r} has no reference, and tuning compares replies with one."
+                )
+            if not len(line.regular):
+                raise InputError(f"Nothing was found for source {line.id!r}; widen the beam.")
+            words = split(line.reference)
+            reference_words += len(words)
+            numbers.extend(_statistics([split(hypothesis.text) for hypothesis in line.regular], words))
+            hypotheses.extend(line.regular)
+            starts.append(len(hypotheses))
+        if not hypotheses:
+            raise InputError("There are no sources to tune on.")
+        self.sources = len(starts) - 1
+        self._reference_words = reference_words
+        self._statistics = np.array(numbers, dtype=np.int64)  # (hypotheses, 2 * order + 1)
+        self._starts = np.array(starts[:-1])
+        self._owners = np.repeat(np.arange(self.sources), np.diff(starts))  # (hypotheses,)
+        self._hypotheses = hypotheses
+        finished = np.array([hypothesis.finished for hypothesis in hypotheses])
+        has_finished = np.logical_or.reduceat(finished, self._starts)  # (sources,)
+        self._is_last = ~finished & has_finished[self._owners]  # (hypotheses,), cut off beside finished ones
+
+    @property
+    def have_opinions(self) -> bool:
+        """Whether the other direction scored them; if it did some only, asking for the others will say so."""
+        return any(hypothesis.other_log_prob is not None for hypothesis in self._hypotheses)
+
+    def values(self, value: Callable[[Hypothesis], float]) -> Array:
+        """A number for every hypothesis."""
+        return np.array([value(hypothesis) for hypothesis in self._hypotheses], dtype=np.float64)
+
+    def bleu(self, scores: Array) -> float:
+        """Corpus BLEU of each source's highest score, the first of equal ones, finished before cut off."""
+        ranked = np.where(self._is_last, -np.inf, scores)
+        highest = np.maximum.reduceat(ranked, self._starts)  # (sources,)
+        places = np.flatnonzero(ranked == highest[self._owners])
+        _, first = np.unique(self._owners[places], return_index=True)
+        totals = self._statistics[places[first]].sum(0)  # (2 * order + 1,)
+        score = BLEU.compute_bleu(
+            correct=totals[:ORDER].tolist(),
+            total=totals[ORDER : 2 * ORDER].tolist(),
+            sys_len=int(totals[-1]),
+            ref_len=self._reference_words,
+            smooth_method="exp",
+        )
+        return float(score.score)
+
+
+def tune(
+    beams: Iterable[Beams],
+    *,
+    lambdas: Sequence[float] = LAMBDAS,
+    exponents: Sequence[float] = EXPONENTS,
+    rewards: Sequence[float] = REWARDS,
+) -> Tuned:
+    """Choose the settings of `bidis`, if there are the opinions for it, and of `vbs-tuned`.
+
+    Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins.
+
+    Args:
+        beams: Regular beams with references; for lambda, scored by both directions.
+        lambdas: Values of lambda to try.
+        exponents: Length exponents to try.
+        rewards: Word rewards to try.
+
+    Raises:
+        InputError: If a reference, a score or all hypotheses of a source are missing.
+    """
+    candidates = Candidates(beams)
+    scores = candidates.values(lambda hypothesis: number(hypothesis, "score"))
+    vbs = candidates.bleu(scores)
+    tuned = Tuned({}, {"vbs": vbs}, (), candidates.sources)
+    if candidates.have_opinions:
+        tuned = _with_lambda(tuned, candidates, scores, lambdas)
+    return _with_lengths(tuned, candidates, exponents, rewards)
+
+
+def _with_lambda(tuned: Tuned, candidates: Candidates, scores: Array, lambdas: Sequence[float]) -> Tuned:
+    others = candidates.values(normalised_other)
+    bleu = tuple(candidates.bleu(scores + value * others) for value in lambdas)
+    curve = Curve("lambda", {}, tuple(lambdas), bleu)
+    value, best = curve.best
+    return tuned.extended("bidis", {"lambda_": value}, best, curve)
+
+
+def _with_lengths(
+    tuned: Tuned, candidates: Candidates, exponents: Sequence[float], rewards: Sequence[float]
+) -> Tuned:
+    log_probs = candidates.values(lambda hypothesis: number(hypothesis, "log_prob"))
+    lengths = candidates.values(lambda hypothesis: float(hypothesis.length))
+    grid = np.array(  # (exponents, rewards)
+        [
+            [candidates.bleu(normal + reward * lengths) for reward in rewards]
+            for normal in (log_probs * ((5.0 + lengths) / 6.0) ** -exponent for exponent in exponents)
+        ]
+    )
+    row, column = divmod(int(grid.argmax()), len(rewards))
+    return tuned.extended(
+        "vbs-tuned",
+        {"length_exponent": exponents[row], "word_reward": rewards[column]},
+        float(grid[row, column]),
+        Curve("length_exponent", {"word_reward": rewards[0]}, tuple(exponents), tuple(grid[:, 0].tolist())),
+        Curve("word_reward", {"length_exponent": exponents[0]}, tuple(rewards), tuple(grid[0].tolist())),
+    )
+
+
+def _statistics(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> list[list[int]]:
+    """For each hypothesis: clipped matches by order, n-grams by order, words."""
+    matches = count_matches(number_tokens(hypotheses, [reference]), ORDER)
+    return [
+        [
+            *matches.numerators[:, index, 0].tolist(),
+            *(max(0, len(words) - order) for order in range(ORDER)),
+            len(words),
+        ]
+        for index, words in enumerate(hypotheses)
+    ]

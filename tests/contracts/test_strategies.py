@@ -1,0 +1,260 @@
+"""What holds for every registered strategy; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
+from bidibeam.interchange import nbest
+from bidibeam.protocols import Needs, Selection
+from bidibeam.selection import STRATEGIES
+from bidibeam.selection.choosing import choose
+from bidibeam.selection.ranking import check_needs
+from bidibeam.selection.settings import StrategySettings
+from bidibeam.similarities.spaces import WordVectors
+
+WORDS = ["a", "b", "c", "d"]
+SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 3)), "toy")
+MAX_LENGTH = 5
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {"vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.5}}
+"""For strategies that cannot be built without."""
+
+CASES = {name: StrategySettings(name, OPTIONS.get(name, {})) for name in STRATEGIES.names()} | {
+    "bidia, either": StrategySettings("bidia", {"answer": "either"}),
+    "bidia, expected": StrategySettings("bidia", {"answer": "either", "agreement": "expected"}),
+    "bidia, mean": StrategySettings("bidia", {"agreement": "mean"}),
+    "bidia, wmd_t": StrategySettings("bidia", {"answer": "either"}, similarity="wmd_t"),
+    "bidia, token_f1": StrategySettings("bidia", {"answer": "either"}, similarity="token_f1"),
+    "bidis, no weight": StrategySettings("bidis", {"lambda_": 0.0}),
+    "bidis, against": StrategySettings("bidis", {"lambda_": -0.5}),
+}
+
+
+def build(case: str) -> Selection:
+    return CASES[case].build(max_length=MAX_LENGTH, space=lambda: SPACE)
+
+
+def hypothesis(tokens: Sequence[str], score: float, other: float, *, finished: bool) -> Hypothesis:
+    """It has all that a hypothesis may have."""
+    length = len(tokens) + finished
+    return Hypothesis(" ".join(tokens), tuple(tokens), 2 * score, length, score, finished, other)
+
+
+SCORES = (-3.0, -2.0, -1.5, -1.0, 0.0)
+"""Few, so that ties abound."""
+
+
+def random_beams(seed: int) -> Beams:
+    """Up to five hypotheses of few words from each direction."""
+    chooser = random.Random(seed)
+
+    def nbest() -> NBest:
+        return NBest(
+            tuple(
+                hypothesis(
+                    chooser.choices([*WORDS, "unheard"], k=chooser.randint(0, 6)),
+                    chooser.choice(SCORES),
+                    chooser.choice(SCORES),
+                    finished=chooser.random() < 0.7,
+                )
+                for _ in range(chooser.randint(0, 5))
+            )
+        )
+
+    reference = " ".join(chooser.choices(WORDS, k=chooser.randint(0, 6)))
+    return Beams(str(seed), "hi", reference, nbest(), nbest())
+
+
+RANDOM = [random_beams(seed) for seed in range(200)]
+
+
+FULL = Beams(
+    "s1",
+    "hi",
+    "a b",
+    NBest((Hypothesis("a b", ("a", "b"), -2.0, 3, -1.0, other_log_prob=-1.0),)),
+    NBest((Hypothesis("b c", ("b", "c"), -2.0, 3, -1.0, other_log_prob=-1.0),)),
+)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def selection(case: str) -> Selection:
+    return build(case)
+
+
+def outline(ranking: Ranking) -> list[tuple[Direction, int, float, int | None]]:
+    """A ranking without the hypotheses, which may know more or less."""
+    return [(entry.direction, entry.place, entry.score, entry.partner) for entry in ranking]
+
+
+def test_a_ranking_holds_all_that_may_answer_once(selection: Selection) -> None:
+    for found in RANDOM:
+        ranking = selection.rank(found)
+
+        places = [(entry.direction, entry.place) for entry in ranking]
+        assert len(places) == len(set(places))
+        for entry in ranking:
+            assert entry.direction in selection.needs.directions
+            assert entry.hypothesis is found.of(entry.direction).hypotheses[entry.place]
+        answering = {direction for direction, _ in places}
+        assert len(places) == sum(
+            len(found.of(direction)) for direction in answering
+        )  # all of a beam or none
+        if len(found.of(selection.needs.directions[0])):
+            assert selection.needs.directions[0] in answering
+
+
+def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection: Selection) -> None:
+    for found in RANDOM:
+        ranking = selection.rank(found)
+
+        for is_finished in (True, False):
+            scores = [entry.score for entry in ranking if entry.hypothesis.finished is is_finished]
+            assert scores == sorted(scores, reverse=True)
+            assert np.isfinite(scores).all()
+
+
+def test_ranking_is_pure(selection: Selection) -> None:
+    for found in RANDOM:
+        before = deepcopy(found)
+
+        once, again = selection.rank(found), selection.rank(deepcopy(found))
+
+        assert once == again
+        assert found == before
+
+
+def test_the_reply_alone_is_the_rankings_first(selection: Selection) -> None:
+    for found in RANDOM:
+        assert choose(selection, found).entries == selection.rank(found).entries[:1]
+
+
+nbests = st.lists(
+    st.builds(
+        hypothesis,
+        st.lists(st.sampled_from(WORDS), max_size=5),
+        st.sampled_from(SCORES),
+        st.sampled_from(SCORES),
+        finished=st.booleans(),
+    ),
+    max_size=4,
+).map(lambda found: NBest(tuple(found)))
+
+
+@given(regular=nbests, reverse=nbests)
+@settings(deadline=None, max_examples=200)
+def test_no_shortcut_is_led_astray(regular: NBest, reverse: NBest) -> None:
+    found = Beams("1", "hi", "a b c", regular, reverse)
+    for case in CASES:
+        selection = build(case)
+        assert choose(selection, found).entries == selection.rank(found).entries[:1], case
+
+
+def test_live_or_from_a_file_the_ranking_is_the_same(selection: Selection) -> None:
+    for found in RANDOM:
+        read = nbest.from_json(nbest.to_json(found))
+
+        assert outline(selection.rank(read)) == outline(selection.rank(found))
+        assert outline(choose(selection, read)) == outline(choose(selection, found))
+
+
+def stripped(found: Beams, needs: Needs) -> Beams:
+    """The same beams without anything that is not needed."""
+
+    def bare(direction: Direction) -> NBest:
+        if direction not in needs.directions:
+            return NBest()
+        return NBest(
+            tuple(
+                each._replace(
+                    log_prob=each.log_prob if needs.log_prob else None,
+                    score=each.score if needs.score else None,
+                    other_log_prob=None if needs.other_weight is None else each.other_log_prob,
+                )
+                for each in found.of(direction)
+            )
+        )
+
+    return replace(
+        found,
+        reference=found.reference if needs.reference else None,
+        regular=bare(Direction.REGULAR),
+        reverse=bare(Direction.REVERSE),
+    )
+
+
+def test_what_it_does_not_need_makes_no_difference(selection: Selection) -> None:
+    for found in (each for each in RANDOM if len(each.regular) and len(each.reverse)):
+        bare = stripped(found, selection.needs)
+
+        check_needs(bare, selection.needs, "this")
+        assert outline(selection.rank(bare)) == outline(selection.rank(found))
+
+
+def test_nothing_found_is_an_empty_ranking(selection: Selection) -> None:
+    nothing = Beams("1", "hi", reference="a")
+
+    assert selection.rank(nothing) == choose(selection, nothing) == Ranking()
+
+
+def lacking(needs: Needs) -> dict[str, Beams]:
+    """Beams that lack one needed thing each, by what a message must name."""
+    found = {
+        f"no {direction.value} hypotheses": FULL.having(direction, NBest()) for direction in needs.directions
+    }
+    for field, is_needed in (
+        ("log_prob", needs.log_prob),
+        ("score", needs.score),
+        ("other_log_prob", needs.other_weight is not None),
+    ):
+        for direction in needs.directions if is_needed else ():
+            without: dict[str, Any] = {field: None}
+            one = FULL.of(direction).best._replace(**without)
+            found[f'{direction.value}[0] has no "{field}"'] = FULL.having(direction, NBest((one,)))
+    if needs.reference:
+        found['no "reference"'] = replace(FULL, reference=None)
+    return found
+
+
+def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Selection) -> None:
+    check_needs(FULL, selection.needs, case)
+
+    for named, found in lacking(selection.needs).items():
+        with pytest.raises(InputError) as caught:
+            check_needs(found, selection.needs, case)
+        assert named in str(caught.value)
+        assert case in str(caught.value)
+        assert "'s1'" in str(caught.value)
+
+
+def test_needs_are_known_before_it_is_built(case: str, selection: Selection) -> None:
+    assert CASES[case].needs == selection.needs
+    assert len(set(selection.needs.directions)) == len(selection.needs.directions) > 0
+
+
+def test_the_signature_begins_with_the_registered_name(case: str, selection: Selection) -> None:
+    assert str(selection.signature).split("|")[0] == f"strategy:{CASES[case].name}"
+
+
+def test_equal_settings_make_equal_strategies(case: str, selection: Selection) -> None:
+    again = build(case)
+
+    assert again == selection
+    assert again.signature == selection.signature
+    assert selection.signature not in [build(other).signature for other in CASES if other != case]

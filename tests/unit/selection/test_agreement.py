@@ -1,0 +1,160 @@
+"""Somebody's similarity that answers with nonsense: one sentence that names it and what it must return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bidibeam.errors import InputError, SimilarityError
+from bidibeam.hypotheses import Hypothesis
+from bidibeam.protocols import ClosestPair
+from bidibeam.scores import Signature
+from bidibeam.selection.bidia import BidiA
+from bidibeam.selection.choosing import choose
+from bidibeam.similarities.custom import FunctionSimilarity
+from tests.unit.selection.lists import beams
+
+FOUND = beams("a", "b", "c", reverse=["x", "y"])
+CALLED = "It is called with two lists of hypotheses, each with .text and .tokens."
+
+
+def answering(answer: Any) -> BidiA:
+    """A strategy whose similarity, called odd, answers just so."""
+    return BidiA(FunctionSimilarity(lambda _judged, _others: answer, "odd"))
+
+
+def message_of(selection: BidiA) -> str:
+    """What both the whole ranking and the reply alone complain of."""
+    with pytest.raises(SimilarityError) as of_rank:
+        selection.rank(FOUND)
+    with pytest.raises(SimilarityError) as of_choose:
+        choose(selection, FOUND)
+    assert str(of_rank.value) == str(of_choose.value)
+    return str(of_rank.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
+def test_a_number_that_is_not_finite(value: float) -> None:
+    matrix = np.zeros((3, 2))
+    matrix[1, 1] = matrix[2, 0] = value
+
+    assert message_of(answering(matrix)) == (
+        f"The similarity 'odd' answered with {value} for 'b' and 'y'. It must return a finite number "
+        "for every pair."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "shape"),
+    [(np.zeros((2, 3)), "(2, 3)"), (np.zeros(6), "(6,)"), (0.5, "()"), (np.zeros((3, 2, 1)), "(3, 2, 1)")],
+    ids=str,
+)
+def test_another_shape(answer: Any, shape: str) -> None:
+    assert message_of(answering(answer)) == (
+        f"The similarity 'odd' answered with shape {shape} for 3 hypotheses against 2. It must return one "
+        "row for each of the first, one column for each of the second."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("close", "str"),
+        ({"a": 1.0}, "dict"),
+        ([[1.0, 2.0], [3.0]], "list"),
+        (torch.zeros(3, 2, requires_grad=True), "Tensor"),
+    ],
+    ids=["text", "mapping", "ragged", "tensor that learns"],
+)
+def test_something_that_is_no_matrix(answer: Any, kind: str) -> None:
+    message = message_of(answering(answer))
+
+    assert message.startswith(f"The similarity 'odd' answered with {kind}, which is no matrix of numbers (")
+    assert message.endswith("). It must return one number for each pair.")
+
+
+@pytest.mark.parametrize(
+    "answer", [[[0, 0], [1, 0], [0, 0]], np.array([[0, 0], [1, 0], [0, 0]]), torch.eye(3)[:, 1:]], ids=type
+)
+def test_lists_whole_numbers_and_tensors_are_matrices_too(answer: Any) -> None:
+    assert answering(answer).rank(FOUND).text == "b"
+
+
+def test_one_that_fails() -> None:
+    def broken(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:
+        return judged[len(others)].words  # type: ignore[attr-defined]
+
+    message = message_of(BidiA(FunctionSimilarity(broken, "mine:broken")))
+
+    assert message == (
+        "The similarity 'mine:broken' failed with AttributeError: 'Hypothesis' object has no attribute "
+        f"'words'. {CALLED}"
+    )
+
+
+def test_one_that_says_itself_what_is_wrong_is_not_interrupted() -> None:
+    def particular(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:  # noqa: ARG001
+        raise InputError("Not these, please.")
+
+    with pytest.raises(InputError, match=r"^Not these, please\.$"):
+        BidiA(FunctionSimilarity(particular, "particular")).rank(FOUND)
+
+
+class Finder:
+    """A similarity with a shortcut that answers just so."""
+
+    signature: Any = Signature((("similarity", "finder"),))
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:
+        return np.zeros((len(judged), len(others)))
+
+    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:  # noqa: ARG002
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ClosestPair(3, 0, 0.5),
+        ClosestPair(0, 2, 0.5),
+        ClosestPair(-1, 0, 0.5),
+        ClosestPair(0, 0, math.nan),
+        (0, 1),
+        None,
+        0.5,
+    ],
+    ids=str,
+)
+def test_a_shortcut_to_no_pair(answer: Any) -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose(BidiA(Finder(answer)), FOUND)
+
+    assert str(caught.value) == (
+        f"The similarity 'finder' answered with {answer!r} as the closest pair of 3 hypotheses and 2. It "
+        "must return two places, counted from 0, and a finite number."
+    )
+
+
+def test_a_shortcut_that_fails() -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose(BidiA(Finder(ZeroDivisionError("no words"))), FOUND)
+
+    assert str(caught.value) == f"The similarity 'finder' failed with ZeroDivisionError: no words. {CALLED}"
+
+
+def test_one_whose_signature_is_something_else_goes_by_its_class() -> None:
+    finder = Finder(None)
+    finder.signature = "v2"
+
+    with pytest.raises(SimilarityError, match=r"^The similarity 'Finder' answered with None as the closest"):
+        choose(BidiA(finder), FOUND)

@@ -1,0 +1,206 @@
+"""Tuning reaches what a plain loop over every value reaches: each strategy ranks, and the metric scores."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.metrics.bleu import Bleu
+from bidibeam.protocols import Selection
+from bidibeam.selection.bidis import BidiS
+from bidibeam.selection.likelihood import Vbs, VbsTuned
+from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, REWARDS, Candidates, Curve, tune
+from tests.unit.selection.lists import beams, hypothesis, random_beams
+
+compiling = settings(deadline=None)  # the first example may wait for the compiler
+
+some_beams = st.lists(random_beams(smallest=1), min_size=1, max_size=6)
+
+
+def bleu(selection: Selection, found: Iterable[Beams]) -> float:
+    """Corpus BLEU of a strategy's replies, by the metric itself."""
+    lines = list(found)
+    replies = [split(selection.rank(line).text) for line in lines]
+    return Bleu().score(replies, [split(line.reference or "") for line in lines]).value
+
+
+def realistic(seed: int, sources: int = 40) -> list[Beams]:
+    """Sources whose longer hypotheses share more with the reference and are less likely."""
+    chooser = random.Random(seed)
+    words = list("abcdefgh")
+
+    def one(reference: Sequence[str]) -> Hypothesis:
+        tokens = [
+            chooser.choice(words) if chooser.random() < 0.5 else reference[place % len(reference)]
+            for place in range(chooser.randint(1, 9))
+        ]
+        length = len(tokens) + 1
+        log_prob = -length * chooser.uniform(0.5, 2.0)
+        score = log_prob / ((5 + length) / 6) ** 0.6
+        other = -length * chooser.uniform(0.2, 3.0)
+        return Hypothesis(
+            " ".join(tokens), tuple(tokens), log_prob, length, score, chooser.random() < 0.8, other
+        )
+
+    lines = []
+    for number in range(sources):
+        reference = [chooser.choice(words) for _ in range(chooser.randint(3, 9))]
+        regular = NBest(tuple(one(reference) for _ in range(chooser.randint(1, 8))))
+        lines.append(Beams(str(number), "hi", " ".join(reference), regular))
+    return lines
+
+
+@given(some_beams, st.randoms(use_true_random=False))
+@compiling
+def test_a_choices_bleu_is_the_metrics(found: list[Beams], chooser: random.Random) -> None:
+    # Every hypothesis finished and no two scores alike: whatever is chosen, is chosen here as there.
+    lines = [
+        replace(line, regular=NBest(tuple(each._replace(finished=True) for each in line.regular)))
+        for line in found
+    ]
+    chosen = [chooser.randrange(len(line.regular)) for line in lines]
+    scores = [
+        float(place == place_of)
+        for line, place_of in zip(lines, chosen, strict=True)
+        for place in range(len(line.regular))
+    ]
+
+    ours = Candidates(lines).bleu(np.array(scores))
+
+    replies = [split(line.regular.hypotheses[place].text) for line, place in zip(lines, chosen, strict=True)]
+    expected = Bleu().score(replies, [split(line.reference or "") for line in lines]).value
+    assert ours == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(some_beams, st.sampled_from([0.0, 0.1, 1.0, 2.5]))
+@compiling
+def test_a_weights_bleu_is_that_of_bidis(found: list[Beams], weight: float) -> None:
+    tuned = tune(found, lambdas=[weight], exponents=[0.0], rewards=[0.0])
+
+    assert tuned.bleu["bidis"] == pytest.approx(bleu(BidiS(weight), found), rel=1e-9, abs=1e-9)
+    assert tuned.bleu["vbs"] == pytest.approx(bleu(Vbs(), found), rel=1e-9, abs=1e-9)
+    assert tuned.sources == len(found)
+
+
+@given(some_beams, st.sampled_from([0.0, 0.6, 2.0]), st.sampled_from([0.0, 0.5, 1.0]))
+@compiling
+def test_a_length_settings_bleu_is_that_of_vbs_tuned(
+    found: list[Beams], exponent: float, reward: float
+) -> None:
+    tuned = tune(found, lambdas=[0.0], exponents=[exponent], rewards=[reward])
+
+    expected = bleu(VbsTuned(exponent, reward), found)
+    assert tuned.bleu["vbs-tuned"] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lambda_is_what_a_plain_loop_finds(seed: int) -> None:
+    found = realistic(seed)
+    values = [bleu(BidiS(value), found) for value in LAMBDAS]
+
+    tuned = tune(found, exponents=[0.0], rewards=[0.0])
+
+    curve = tuned.curves[0]
+    assert curve.setting == "lambda"
+    assert curve.values == LAMBDAS
+    assert curve.bleu == pytest.approx(values, rel=1e-9)
+    assert tuned.options["bidis"] == {"lambda_": LAMBDAS[int(np.argmax(values))]}
+    assert tuned.bleu["bidis"] == pytest.approx(max(values))
+    assert tuned.bleu["bidis"] >= tuned.bleu["vbs"] > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_length_settings_are_what_a_plain_loop_finds(seed: int) -> None:
+    found = realistic(seed)
+    exponents, rewards = (0.0, 0.6, 1.3, 2.0), (0.0, 0.3, 0.9, 1.5, 3.0)
+    values = {(a, r): bleu(VbsTuned(a, r), found) for a in exponents for r in rewards}
+    exponent, reward = max(values, key=values.__getitem__)
+
+    tuned = tune(found, lambdas=[0.0], exponents=exponents, rewards=rewards)
+
+    assert tuned.options["vbs-tuned"] == {"length_exponent": exponent, "word_reward": reward}
+    assert tuned.bleu["vbs-tuned"] == pytest.approx(values[exponent, reward])
+    by_exponent, by_reward = tuned.curves[1:]
+    assert (by_exponent.setting, by_exponent.held) == ("length_exponent", {"word_reward": 0.0})
+    assert by_exponent.bleu == pytest.approx([values[a, 0.0] for a in exponents])
+    assert (by_reward.setting, by_reward.held) == ("word_reward", {"length_exponent": 0.0})
+    assert by_reward.bleu == pytest.approx([values[0.0, r] for r in rewards])
+
+
+def test_the_grids_are_those_documented() -> None:
+    assert LAMBDAS[:3] == (0.0, 0.1, 0.2)
+    assert LAMBDAS[20:23] == (2.0, 2.5, 3.0)
+    assert LAMBDAS[-1] == 10.0
+    assert EXPONENTS == REWARDS
+    assert (EXPONENTS[0], EXPONENTS[6], EXPONENTS[-1], len(EXPONENTS)) == (0.0, 0.6, 4.0, 41)
+
+
+def test_of_equal_values_the_first_wins() -> None:
+    only = beams(hypothesis("a b c d", other=-1.0), reference="a b c d")
+
+    tuned = tune([only], lambdas=[0.7, 0.0], exponents=[1.0, 0.0], rewards=[0.5, 0.0])
+
+    assert tuned.options == {
+        "bidis": {"lambda_": 0.7},
+        "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.5},
+    }
+    assert tuned.bleu == pytest.approx({"vbs": 100.0, "vbs-tuned": 100.0, "bidis": 100.0})
+    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).best == (1.0, 7.0)
+
+
+def test_the_better_ranked_of_equal_hypotheses_answers() -> None:
+    right, wrong = hypothesis("a b c d", other=-1.0), hypothesis("e f g h", other=-1.0)
+
+    assert Candidates([beams(right, wrong, reference="a b c d")]).bleu(np.zeros(2)) == pytest.approx(100.0)
+    assert Candidates([beams(wrong, right, reference="a b c d")]).bleu(np.zeros(2)) == 0.0
+
+
+def test_one_that_was_cut_off_answers_only_where_none_finished() -> None:
+    right, wrong = hypothesis("a b c d", other=-1.0, finished=False), hypothesis("e f g h", -9.0, other=-9.0)
+    alone = beams(right, reference="a b c d")
+    beside = beams(right, wrong, reference="a b c d")
+
+    assert tune([alone], lambdas=[0.0]).bleu["vbs"] == pytest.approx(100.0)
+    assert tune([beside], lambdas=[0.0]).bleu == pytest.approx({"vbs": 0.0, "vbs-tuned": 0.0, "bidis": 0.0})
+
+
+def message_of(found: Iterable[Beams]) -> str:
+    with pytest.raises(InputError) as caught:
+        tune(found)
+    return str(caught.value)
+
+
+def test_a_source_without_reference_is_named() -> None:
+    assert message_of([beams("a", reference="a"), beams("b", name="s2")]) == (
+        "Source 's2' has no reference, and tuning compares replies with one."
+    )
+
+
+def test_a_source_for_which_nothing_was_found_is_named() -> None:
+    assert message_of([beams(name="s1", reference="a")]) == (
+        "Nothing was found for source 's1'; widen the beam."
+    )
+
+
+def test_no_sources_are_too_few() -> None:
+    assert message_of(iter(())) == "There are no sources to tune on."
+
+
+@pytest.mark.parametrize("field", ["score", "log_prob", "other_log_prob"])
+def test_a_missing_number_is_named(field: str) -> None:
+    lacking: dict[str, Any] = {field: None}
+    whole = hypothesis("a", other=-1.0)
+
+    message = message_of([beams(whole, whole._replace(text="b", **lacking), reference="a")])
+
+    assert message.startswith(f"The hypothesis 'b' has no \"{field}\"; ")
