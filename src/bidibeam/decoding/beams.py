@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
+from bidibeam.decoding.rescoring import contenders
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.protocols import SequenceScorer, StepScorer
 from bidibeam.search.beam import beam_search
 from bidibeam.search.found import FoundSequence
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
+MOST_SPELLINGS = 1 << 16
+"""Replies whose spelling is kept."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One beam search, for one direction or for both side by side.
+
+    Attributes:
+        scorer: The model; for several directions it reads every source once for each, the first's first.
+        directions: Its writing orders.
+        settings: How to search.
+    """
+
+    scorer: StepScorer[Any]
+    directions: tuple[Direction, ...]
+    settings: SearchSettings
+
 
 @dataclass(frozen=True)
 class SearchGenerator:
-    """Fills in one direction's hypotheses by beam search.
+    """Fills in hypotheses by beam search.
 
     Args:
         tokenizer: Text to ids and back.
-        scorer: The model that writes in this direction.
-        direction: Its writing order.
-        settings: How to search.
-        other: The model of the other direction, if its opinion is wanted too (`other_log_prob`).
+        searches: What to search; each direction at most once.
+        opinions: By direction, a model whose opinion of the other direction's hypotheses is wanted
+            (`other_log_prob`).
+        other_weight: If not None, only the reply is wanted, and it is that of `Needs.other_weight`: opinions
+            are asked for those hypotheses alone that can be it.
         max_source_length: Longer sources keep their last tokens only, as the nearest to the reply.
-        device: Where the scorer computes.
+        device: Where the scorers compute.
     """
 
     tokenizer: Tokenizer
-    scorer: StepScorer[Any]
-    direction: Direction
-    settings: SearchSettings
-    other: SequenceScorer | None = None
+    searches: tuple[Search, ...]
+    opinions: Mapping[Direction, SequenceScorer] = field(default_factory=dict)
+    other_weight: float | None = None
     max_source_length: int | None = None
     device: torch.device | str = "cpu"
+    _spellings: dict[tuple[int, ...], tuple[tuple[str, ...], str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Search for every source in one batch, and keep their order."""
@@ -47,46 +69,92 @@ class SearchGenerator:
         if self.max_source_length is not None:
             encoded = [ids[-self.max_source_length :] for ids in encoded]
         sources = pad_sources(encoded).to(self.device)  # (sources, length)
-        found = beam_search(self.scorer, sources, self.settings, self._roles())
-        opinions = self._other_log_probs(sources, found)
-        return [
-            line.having(self.direction, self._nbest(sequences, log_probs))
-            for line, sequences, log_probs in zip(beams, found, opinions, strict=True)
-        ]
+        filled = list(beams)
+        for search in self.searches:
+            repeated = sources.repeat(len(search.directions), 1)  # (directions * sources, length)
+            roles = self._roles(search.settings)
+            found = beam_search(search.scorer, repeated, search.settings, roles)
+            for index, direction in enumerate(search.directions):
+                here = found[index * len(beams) : (index + 1) * len(beams)]
+                written = [self._distinct(sequences, direction) for sequences in here]
+                nbests = self._with_opinions(sources, written, direction)
+                filled = [line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)]
+        return filled
 
-    def _roles(self) -> VocabularyRoles:
+    def _roles(self, settings: SearchSettings) -> VocabularyRoles:
         tokenizer = self.tokenizer
         forbidden = {tokenizer.pad_id, tokenizer.start_id}
-        if not self.settings.allow_unknown:
+        if not settings.allow_unknown:
             forbidden.add(tokenizer.unknown_id)
         return VocabularyRoles(tokenizer.start_id, tokenizer.end_id, frozenset(forbidden))
 
-    def _other_log_probs(
-        self, sources: torch.Tensor, found: Sequence[Sequence[FoundSequence]]
-    ) -> Sequence[Sequence[float | None]]:
-        """What the other direction makes of each sequence, as a whole reply."""
-        if self.other is None:
-            return [[None] * len(sequences) for sequences in found]
-        own, other, end = self.direction, self.direction.other, self.tokenizer.end_id
-        turned = [
-            [[*other.arrange(own.arrange(sequence.tokens)), end] for sequence in sequences]
-            for sequences in found
-        ]
-        return self.other.log_probs(sources, turned)
+    def _distinct(self, sequences: Sequence[FoundSequence], direction: Direction) -> _Distinct:
+        """One hypothesis a text, its best sequence's; several sequences of subwords may spell the same."""
+        merged: dict[str, Hypothesis] = {}
+        first: list[FoundSequence] = []
+        for sequence in sequences:
+            written, log_prob, length, score, finished = sequence
+            tokens, text = self._spelled(direction.arrange(written))
+            known = merged.get(text)
+            if known is None:
+                merged[text] = Hypothesis(text, tokens, log_prob, length, score, finished)
+                first.append(sequence)
+            else:
+                merged[text] = known._replace(multiplicity=known.multiplicity + 1)
+        return _Distinct(tuple(merged.values()), first)
 
-    def _nbest(self, sequences: Sequence[FoundSequence], others: Sequence[float | None]) -> NBest:
-        hypotheses = []
-        for sequence, other_log_prob in zip(sequences, others, strict=True):
-            tokens = self.tokenizer.tokens(self.direction.arrange(sequence.tokens))
-            hypotheses.append(
-                Hypothesis(
-                    text=self.tokenizer.text(tokens),
-                    tokens=tuple(tokens),
-                    log_prob=sequence.log_prob,
-                    length=sequence.length,
-                    score=sequence.score,
-                    finished=sequence.finished,
-                    other_log_prob=other_log_prob,
-                )
-            )
-        return NBest(tuple(hypotheses)).distinct()
+    def _spelled(self, ids: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
+        """Tokens and text of ids in reading order; sources have many replies in common, so they are kept."""
+        known = self._spellings.get(ids)
+        if known is None:
+            tokens = self.tokenizer.tokens(ids)
+            known = tuple(tokens), self.tokenizer.text(tokens)
+            if len(self._spellings) >= MOST_SPELLINGS:
+                self._spellings.clear()
+            self._spellings[ids] = known
+        return known
+
+    def _with_opinions(
+        self, sources: torch.Tensor, written: Sequence[_Distinct], own: Direction
+    ) -> list[NBest]:
+        """The hypotheses, with what the other direction makes of each as a whole reply, if that is wanted."""
+        scorer = self.opinions.get(own.other)
+        if scorer is None:
+            return [NBest(line.hypotheses) for line in written]
+        opinions = self._opinions(scorer, sources, [line.sequences for line in written], own)
+        return [_nbest(line.hypotheses, heard) for line, heard in zip(written, opinions, strict=True)]
+
+    def _opinions(
+        self,
+        scorer: SequenceScorer,
+        sources: torch.Tensor,
+        found: Sequence[Sequence[FoundSequence]],
+        own: Direction,
+    ) -> Sequence[Sequence[float | None]]:
+        end = self.tokenizer.end_id
+
+        def turned(sequence: FoundSequence, count: int | None = None) -> tuple[int, ...]:
+            tokens = sequence.tokens
+            if count is not None and len(tokens) > count:  # its last tokens are the other's first
+                return own.rearrange(tokens[-count:])
+            return (*own.rearrange(tokens), end)[:count]
+
+        if self.other_weight is None or self.other_weight < 0:
+            return scorer.log_probs(sources, [[turned(sequence) for sequence in line] for line in found])
+        return contenders(scorer, sources, found, turned, self.other_weight)
+
+
+def _nbest(hypotheses: Sequence[Hypothesis], opinions: Sequence[float | None]) -> NBest:
+    return NBest(
+        tuple(
+            hypothesis if opinion is None else hypothesis._replace(other_log_prob=opinion)
+            for hypothesis, opinion in zip(hypotheses, opinions, strict=True)
+        )
+    )
+
+
+class _Distinct(NamedTuple):
+    """Hypotheses and the sequences that they were made of."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    sequences: list[FoundSequence]

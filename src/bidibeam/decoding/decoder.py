@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, NBest
+from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.protocols import BeamGenerator, Selection
+from bidibeam.scores import Signature
+from bidibeam.selection.choosing import choose, is_parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,48 @@ class Answer:
     """A source's hypotheses, and the ranking that a strategy made of them."""
 
     beams: Beams
-    ranking: NBest
+    ranking: Ranking
 
     @property
     def text(self) -> str:
         """The reply; empty where nothing was found."""
-        return self.ranking.best.text if len(self.ranking) else ""
+        return self.ranking.text
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Ranks what was found, on several cores where the strategy allows.
+
+    Args:
+        selection: The strategy.
+        workers: Threads; the ranking does not depend on it.
+        replies_only: Whether the first of each ranking is enough.
+    """
+
+    selection: Selection
+    workers: int = 1
+    replies_only: bool = False
+
+    def answers(self, batch: Sequence[Beams]) -> list[Answer]:
+        """Rank each of a batch, in order."""
+        threads = min(self.workers, len(batch)) if is_parallel(self.selection) else 1
+        if threads <= 1:
+            return self._rank(batch)
+        size = -(-len(batch) // threads)
+        parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return list(chain.from_iterable(pool.map(self._rank, parts)))
+
+    def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
+        """Rank a stream in order, a batch at a time."""
+        stream = iter(beams)
+        while batch := list(islice(stream, batch_size)):
+            yield from self.answers(batch)
+
+    def _rank(self, batch: Sequence[Beams]) -> list[Answer]:
+        if self.replies_only:
+            return [Answer(beams, choose(self.selection, beams)) for beams in batch]
+        return [Answer(beams, self.selection.rank(beams)) for beams in batch]
 
 
 @dataclass(frozen=True)
@@ -30,12 +69,14 @@ class Decoder:
 
     Args:
         generator: Where hypotheses come from.
-        selection: The strategy that chooses among them.
+        ranker: The strategy that chooses among them.
+        signature: Strategy and search, for whoever reports the replies.
         batch_size: Sources searched at once; replies do not depend on it.
     """
 
     generator: BeamGenerator
-    selection: Selection
+    ranker: Ranker
+    signature: Signature = field(default_factory=lambda: Signature(()))
     batch_size: int = 32
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
@@ -47,11 +88,10 @@ class Decoder:
         if isinstance(sources, str):
             raise InputError(f"Give a list of sources, not one string: [{sources!r}].")
         beams = [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
-        return [answer.ranking for answer in self.answers(beams)]
+        return [answer.ranking.nbest for answer in self.answers(beams)]
 
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
         """Answer a stream of sources in order, a batch at a time."""
         stream = iter(beams)
         while batch := list(islice(stream, self.batch_size)):
-            for line in self.generator.generate(batch):
-                yield Answer(line, self.selection.rank(line))
+            yield from self.ranker.answers(self.generator.generate(batch))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bidibeam.data.tokenization import PAD_ID, START_ID
+from bidibeam import work
+from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.decoder import Decoders
+from bidibeam.models.forcing import distinct_prefixes
 from bidibeam.models.gru import BidirectionalModel, attention_mask
 from bidibeam.models.projection import projected_cross_entropy
 
@@ -49,7 +53,7 @@ class GRUScorer:
         if direction not in model.directions:
             raise RunError(
                 f"This run has no {direction.value} decoder, only: {', '.join(model.directions)}. "
-                "Train one with both directions."
+                "Train one with both directions, or choose a --strategy that does without."
             )
         index = model.directions.index(direction)
         network = index if len(model.encoders) > 1 else 0
@@ -59,88 +63,190 @@ class GRUScorer:
         self._bias = model.b_output[index].detach()
         self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
         self._logits = self._weight.new_empty(0)
+        self._read: tuple[Tensor, GRUState] | None = None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many logits a row has."""
+        return self._weight.shape[0]
 
     @torch.inference_mode()
     def start(self, sources: Tensor) -> GRUState:
         """Read padded sources, (sources, length)."""
         sources = sources.to(self._weight.device)
         lengths = (sources != PAD_ID).sum(1)  # (sources,)
-        memory = self._encoder(self._embedding(sources), lengths).unsqueeze(
-            0
-        )  # (1, sources, positions, memory)
-        hidden = self._decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
-        return GRUState(hidden, memory, self._decoder.keys(memory), attention_mask(lengths, sources.shape[1]))
+        memory = self._encoder(self._embedding(sources), lengths)  # (sources, positions, memory)
+        return self._begin(memory.unsqueeze(0), attention_mask(lengths, sources.shape[1]))
+
+    @torch.inference_mode()
+    def start_beside(self, other: GRUScorer, sources: Tensor) -> tuple[GRUState, GRUState]:
+        """Both states for the same sources; an encoder that the two share reads them once."""
+        state = self.start(sources)
+        if other._encoder is not self._encoder:
+            return state, other.start(sources)
+        return state, other._begin(state.memory, state.mask)
 
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
         """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step."""
-        readout, hidden = self._advance(last_tokens, state)
-        return self._project(readout), replace(state, hidden=hidden)
+        self._logits = grown(self._logits, len(last_tokens) * self.vocabulary_size, like=self._weight)
+        return self.step_into(self._logits, last_tokens, state)
 
     @torch.inference_mode()
-    def select(self, state: GRUState, rows: Tensor) -> GRUState:
-        """Repeat, reorder and drop rows: (sources, beams)."""
-        beams = state.hidden.shape[2]
-        hidden = state.hidden.flatten(1, 2)[:, rows.flatten()].view(1, *rows.shape, -1)
-        if rows.shape[0] == state.hidden.shape[1]:  # the same sources, in the same order
-            return replace(state, hidden=hidden)
-        kept = rows[:, 0] // beams  # (sources,)
-        return GRUState(hidden, state.memory[:, kept], state.keys[:, kept], state.mask[kept])
-
-    @torch.inference_mode()
-    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """Log-probabilities of each source's sequences, ids in writing order with the end token if any."""
-        beams = max((len(line) for line in sequences), default=0)
-        steps = max((len(sequence) for line in sequences for sequence in line), default=0)
-        if not beams or not steps:
-            return [[0.0] * len(line) for line in sequences]
-        targets = torch.full((len(sequences), beams, steps), PAD_ID)
-        for line, row in zip(sequences, targets, strict=True):
-            for sequence, slot in zip(line, row, strict=False):
-                slot[: len(sequence)] = torch.tensor(sequence)
-        totals = self._forced(sources, targets.to(self._weight.device)).tolist()
-        return [row[: len(line)] for line, row in zip(sequences, totals, strict=True)]
-
-    def _forced(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """(sources, beams), summed over the real tokens of `targets`, (sources, beams, steps)."""
-        count, beams, steps = targets.shape
-        state = self.start(sources)
-        state = replace(state, hidden=state.hidden.expand(-1, -1, beams, -1))
-        inputs = torch.cat((torch.full_like(targets[..., :1], START_ID), targets[..., :-1]), dim=-1)
-        flat = targets.flatten(0, 1)  # (sources * beams, steps)
-        totals = torch.zeros(flat.shape[0], device=flat.device)
-        for number in range(steps):
-            readout, hidden = self._advance(inputs[..., number].flatten(), state)
-            state = replace(state, hidden=hidden)
-            rows = (flat[:, number] != PAD_ID).nonzero().squeeze(1)  # only what is real is projected
-            weights = torch.ones(len(rows), device=flat.device)
-            _, losses = projected_cross_entropy(
-                readout[rows], self._weight, self._bias, flat[rows, number], weights
-            )
-            totals.index_add_(0, rows, losses, alpha=-1)
-        return totals.view(count, beams)
-
-    def _advance(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, Tensor]:
-        """The readout, (rows, width), and the new hidden state."""
-        words = self._embedding(
-            last_tokens.view(1, *state.hidden.shape[1:3])
-        )  # (1, sources, beams, embedding)
-        readout, hidden = self._decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
-        return readout[0], hidden
-
-    def _project(self, readout: Tensor) -> Tensor:
-        """Logits, written where the last step's were: fresh memory costs as much as the products.
+    def step_into(self, memory: Tensor, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
+        """The same with the logits written into given memory: fresh memory costs as much as the products.
 
         The bias is one more column of the weights, since adding it would be another pass over the logits. A
         GPU adds it on the way out, and there an odd width would cost more.
         """
-        needed = readout.shape[0] * self._weight.shape[0]
-        if self._logits.numel() < needed:
-            self._logits = self._weight.new_empty(needed)
-        logits = self._logits[:needed].view(readout.shape[0], -1)
+        words = last_tokens.view(1, *state.hidden.shape[1:3])  # (1, sources, beams)
+        readout, hidden = self._advance(words, state)
+        rows = len(last_tokens)
+        work.count(projected_rows=rows)
+        logits = memory[: rows * self.vocabulary_size].view(rows, -1)
         if readout.device.type == "cpu":
-            return torch.mm(F.pad(readout, (0, 1), value=1.0), self._extended.t(), out=logits)
-        return torch.addmm(self._bias, readout, self._weight.t(), out=logits)
+            torch.mm(F.pad(readout, (0, 1), value=1.0), self._extended.t(), out=logits)
+        else:
+            torch.addmm(self._bias, readout, self._weight.t(), out=logits)
+        return logits, replace(state, hidden=hidden)
+
+    @torch.inference_mode()
+    def select(self, state: GRUState, rows: Tensor, kept: Sequence[int] | None = None) -> GRUState:
+        """Repeat, reorder and drop rows: (sources, beams)."""
+        beams, size = state.hidden.shape[2:]
+        hidden = state.hidden.flatten(1, 2)[:, rows.flatten()].view(1, *rows.shape, size)
+        if kept is None:
+            return replace(state, hidden=hidden)
+        lines = rows[:, 0] // beams  # (sources,)
+        return GRUState(hidden, state.memory[:, lines], state.keys[:, lines], state.mask[lines])
+
+    @torch.inference_mode()
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """Log-probabilities of each source's sequences, ids in writing order with the end token if any.
+
+        All of them in one forced pass, in which sequences of one source share the work on what they begin
+        with: each distinct prefix is read, and projected, once.
+        """
+        if not any(sequence for line in sequences for sequence in line):
+            return [[0.0] * len(line) for line in sequences]
+        by_depth, targets = distinct_prefixes(sequences).to(self._weight.device)
+        if self._read is None or self._read[0] is not sources:  # who asks once about sources asks again
+            self._read = sources, self.start(sources)
+        state = self._read[1]
+        readouts = []
+        for parents, tokens, rows in by_depth:
+            hidden = state.hidden[0].gather(  # (sources, prefixes, decoder)
+                1, parents.unsqueeze(-1).expand(-1, -1, state.hidden.shape[-1])
+            )
+            readout, new = self._advance(tokens.unsqueeze(0), replace(state, hidden=hidden.unsqueeze(0)))
+            state = replace(state, hidden=new)
+            readouts.append(readout[rows])
+        totals = iter(self._totals(torch.cat(readouts), *targets, count=sum(map(len, sequences))))
+        return [list(islice(totals, len(line))) for line in sequences]
+
+    def _totals(
+        self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, *, count: int
+    ) -> list[float]:
+        """Every sequence's log-probabilities summed.
+
+        Args:
+            readout: (rows, width), of all prefixes.
+            rows: (targets,), the prefix that each token follows.
+            tokens: (targets,)
+            owners: (targets,), the sequences they are of.
+            count: How many sequences there are.
+        """
+        weight, bias = self._weight, self._bias
+        first = torch.zeros(len(readout), dtype=torch.long, device=readout.device)
+        first[rows] = tokens  # any target of a row: its loss gives the row's log-sum-exp
+        ones = torch.ones(len(readout), device=readout.device)
+        work.count(projected_rows=len(readout))
+        _, losses = projected_cross_entropy(readout, weight, bias, first, ones)
+        log_sums = losses + _logits_at(readout, first, weight, bias)  # (rows,)
+        found = _logits_at(readout[rows], tokens, weight, bias) - log_sums[rows]  # (targets,)
+        totals = torch.zeros(count, dtype=torch.float64, device=readout.device)
+        summed: list[float] = totals.index_add_(0, owners, found.double()).tolist()
+        return summed
+
+    def _begin(self, memory: Tensor, mask: Tensor) -> GRUState:
+        hidden = self._decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
+        return GRUState(hidden, memory, self._decoder.keys(memory), mask)
+
+    def _advance(self, tokens: Tensor, state: GRUState) -> tuple[Tensor, Tensor]:
+        """Read (1, sources, beams) tokens: the readout, (rows, width), and the new hidden state."""
+        words = self._embedding(tokens)  # (1, sources, beams, embedding)
+        readout, hidden = self._decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
+        return readout[0], hidden
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """Both directions' rows, the first's before the second's."""
+
+    first: GRUState
+    second: GRUState
+
+    @property
+    def first_sources(self) -> int:
+        """How many of the sources are the first direction's."""
+        return self.first.hidden.shape[1]
+
+
+class PairScorer:
+    """Two directions of a network side by side, as one step scorer: one search serves both.
+
+    The search is given every source twice, all for the first direction and then all for the second. It keeps
+    its own books once for both, and a shared encoder reads the sources once.
+
+    Args:
+        first: One direction.
+        second: The other.
+    """
+
+    def __init__(self, first: GRUScorer, second: GRUScorer) -> None:
+        self._first, self._second = first, second
+        self._logits = torch.empty(0)
+
+    def start(self, sources: Tensor) -> PairState:
+        """Read padded sources, (2 * sources, length): the second half repeats the first."""
+        return PairState(*self._first.start_beside(self._second, sources[: len(sources) // 2]))
+
+    def step(self, last_tokens: Tensor, state: PairState) -> tuple[Tensor, PairState]:
+        """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step."""
+        vocabulary = self._first.vocabulary_size
+        rows = state.first_sources * state.first.hidden.shape[2]
+        self._logits = grown(self._logits, len(last_tokens) * vocabulary, like=state.first.hidden)
+        first, second = state.first, state.second
+        if rows:  # a direction whose sources are all done has none
+            _, first = self._first.step_into(self._logits, last_tokens[:rows], first)
+        if rows < len(last_tokens):
+            rest = self._logits[rows * vocabulary :]
+            _, second = self._second.step_into(rest, last_tokens[rows:], second)
+        logits = self._logits[: len(last_tokens) * vocabulary].view(-1, vocabulary)
+        return logits, PairState(first, second)
+
+    def select(self, state: PairState, rows: Tensor, kept: Sequence[int] | None = None) -> PairState:
+        """Repeat, reorder and drop rows: (sources, beams)."""
+        sources, beams = state.first_sources, state.first.hidden.shape[2]
+        middle = sources if kept is None else bisect_left(kept, sources)
+        of_first, of_second = (None, None) if kept is None else (kept[:middle], kept[middle:])
+        return PairState(
+            self._first.select(state.first, rows[:middle], of_first),
+            self._second.select(state.second, rows[middle:] - sources * beams, of_second),
+        )
+
+
+def grown(memory: Tensor, needed: int, *, like: Tensor) -> Tensor:
+    """The same memory, or new one where it is too small or elsewhere: (at least `needed`,)."""
+    if memory.numel() >= needed and memory.device == like.device:
+        return memory
+    return like.new_empty(needed)
+
+
+def _logits_at(readout: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """One logit for each row of (rows, width): (rows,)."""
+    found: Tensor = torch.linalg.vecdot(readout, weight[tokens]) + bias[tokens]
+    return found
 
 
 def _only(decoders: Decoders, model: BidirectionalModel, index: int) -> Decoders:

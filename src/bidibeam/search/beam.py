@@ -13,7 +13,7 @@ from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
 from bidibeam.search.found import FoundSequence, Step, read_back
 from bidibeam.search.keys import PLACES
 from bidibeam.search.length import GNMTPenalty
-from bidibeam.search.reports import BROKEN, Reports
+from bidibeam.search.reports import BROKEN, Reports, sent
 from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def beam_search(
         if number == settings.max_length:
             break
         lines = torch.arange(len(live.sources), device=sources.device)  # (sources,), those that go on
+        kept = None
         if widths is not None:
             left = [line for line, source in enumerate(live.sources) if widths[source]]
             if not left:
@@ -73,9 +74,9 @@ def beam_search(
             width = min(width, max(widths.values()))
             live = live.narrowed(width)
             if len(left) < len(lines):
-                lines = torch.tensor(left, device=sources.device)  # (sources left,)
+                kept, lines = left, sent(left, sources.device)  # (sources left,)
                 live = live.without_others(left, lines)
-        state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1))
+        state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1), kept)
     reports.drain()
     return read_back(steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+from bidibeam.search.reports import sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +19,7 @@ if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSequence:
+class FoundSequence(NamedTuple):
     """One sequence that a search found.
 
     Attributes:
@@ -35,7 +37,7 @@ class FoundSequence:
     finished: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One step of a search. Only pointers: prefixes are never copied.
 
@@ -50,6 +52,11 @@ class Step:
     live: Tensor
     candidates: Tensor
     ended_log_probs: Tensor
+
+    @cached_property
+    def lines(self) -> Tensor:
+        """The sources as a tensor, (sources,), where the others are."""
+        return sent(self.sources, self.live.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +87,35 @@ def read_back(
         settings: Those of the search.
         penalty: That of the search.
     """
-    steps = _on_host(steps)
     finished = _finished(steps, vocabulary, settings, penalty)
-    unfinished = _unfinished(steps, live_log_probs.cpu(), penalty)
+    unfinished = _unfinished(steps, live_log_probs, penalty)
     kept = [(finished, True)] + ([(unfinished, False)] if settings.unfinished == "keep" else [])
     results: list[list[FoundSequence]] = [[] for _ in steps[0].sources]
     for entries, is_finished in kept:
         tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
-        columns = (tokens, entries.log_probs, entries.scores, entries.steps)
+        is_written = torch.arange(len(steps), device=tokens.device) < entries.steps.unsqueeze(-1)
+        all_written: list[int] = tokens[is_written].tolist()  # (tokens,), those of every entry end to end
+        added = settings.counted(1) if is_finished else 0  # what the end token adds to |Y|
+        columns = (entries.log_probs, entries.scores, entries.steps)
+        end = 0
         for found, *lines in zip(results, *(column.tolist() for column in columns), strict=True):
-            for written, log_prob, score, count in zip(*lines, strict=True):
-                if score == -torch.inf or len(found) == settings.beam_size:
-                    break
-                length = settings.counted(count + 1) if is_finished else count
-                found.append(FoundSequence(tuple(written[:count]), log_prob, length, score, is_finished))
+            room = settings.beam_size - len(found)
+            for log_prob, score, count in zip(*lines, strict=True):
+                start, end = end, end + count
+                if room > 0 and score > -torch.inf:
+                    room -= 1
+                    written = tuple(all_written[start:end])
+                    found.append(FoundSequence(written, log_prob, count + added, score, is_finished))
     return results
 
 
-def _on_host(steps: Sequence[Step]) -> list[Step]:
-    """The same steps in main memory, moved by one copy for each kind of tensor."""
-    pointers = _moved([tensor for step in steps for tensor in (step.live, step.candidates)])
-    log_probs = _moved([step.ended_log_probs for step in steps])
-    return [
-        Step(step.sources, live, candidates, ended)
-        for step, live, candidates, ended in zip(steps, pointers[::2], pointers[1::2], log_probs, strict=True)
-    ]
-
-
-def _moved(tensors: Sequence[Tensor]) -> list[Tensor]:
-    if tensors[0].device.type == "cpu":
-        return list(tensors)
-    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
-    parts = flat.split_with_sizes([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+def _spread(part: Tensor, step: Step, sources: int, fill: float) -> Tensor:
+    """A step's lines, (sources of the step, width), among those of all sources: (sources, width)."""
+    if len(step.sources) == sources:
+        return part
+    whole = part.new_full((sources, part.shape[1]), fill)
+    whole[step.lines] = part
+    return whole
 
 
 def _finished(
@@ -122,11 +125,8 @@ def _finished(
     sources = len(steps[0].sources)
     columns = []
     for number, step in enumerate(steps, start=1):
-        width = step.candidates.shape[1]
-        log_probs = torch.full((sources, width), -torch.inf)  # (sources, candidates)
-        log_probs[step.sources] = step.ended_log_probs
-        slots = torch.zeros(sources, width, dtype=torch.long)
-        slots[step.sources] = step.candidates // vocabulary
+        log_probs = _spread(step.ended_log_probs, step, sources, -torch.inf)  # (sources, candidates)
+        slots = _spread(step.candidates // vocabulary, step, sources, 0)  # (sources, candidates)
         scores = penalty.score(log_probs, settings.counted(number))
         columns.append((log_probs, scores, torch.full_like(slots, number - 1), slots))
     log_probs, scores, lengths, slots = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
@@ -136,22 +136,19 @@ def _finished(
 
 def _unfinished(steps: Sequence[Step], live_log_probs: Tensor, penalty: LengthPenalty) -> _Entries:
     """Those still live after the last step, best first."""
-    shape = (len(steps[0].sources), live_log_probs.shape[1])
-    log_probs = torch.full(shape, -torch.inf)  # (sources, beams)
-    log_probs[steps[-1].sources] = live_log_probs
-    lengths = torch.full(shape, len(steps))
-    slots = torch.arange(shape[1]).expand(shape)
+    log_probs = _spread(live_log_probs, steps[-1], len(steps[0].sources), -torch.inf)  # (sources, beams)
+    lengths = torch.full(log_probs.shape, len(steps), device=log_probs.device)
+    slots = torch.arange(log_probs.shape[1], device=log_probs.device).expand(log_probs.shape)
     return _Entries(log_probs, penalty.score(log_probs, len(steps)), lengths, slots)
 
 
 def _trace(steps: Sequence[Step], entries: _Entries, vocabulary: int) -> Tensor:
     """Follow the pointers from each entry's last slot to the start: (sources, entries, steps)."""
     slots = entries.slots  # (sources, entries)
-    tokens = torch.zeros(*slots.shape, len(steps), dtype=torch.long)
+    tokens = slots.new_zeros(*slots.shape, len(steps))
     for index in range(len(steps) - 1, -1, -1):
         step = steps[index]
-        live = torch.zeros(slots.shape[0], step.live.shape[1], dtype=torch.long)  # (sources, beams)
-        live[step.sources] = step.live
+        live = _spread(step.live, step, slots.shape[0], 0)  # (sources, beams)
         is_written = entries.steps > index  # (sources, entries)
         pointers = live.gather(1, slots.where(is_written, 0))  # (sources, entries)
         tokens[:, :, index] = pointers % vocabulary

@@ -19,6 +19,12 @@ BROKEN = -1
 """The width reported for a source whose logits were not numbers."""
 
 
+def sent(values: Sequence[int], device: torch.device) -> Tensor:
+    """Whole numbers on a device, (values,), without waiting for what it does before it reads them."""
+    numbers = torch.tensor(values, dtype=torch.long)
+    return numbers.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else numbers
+
+
 @dataclass(frozen=True, slots=True)
 class _Report:
     step: int
@@ -30,8 +36,8 @@ class _Report:
         if self.has_arrived is not None:
             self.has_arrived.synchronize()
         widths = dict(zip(self.sources, self.widths.tolist(), strict=True))
-        for source, width in widths.items():
-            if width == BROKEN:
+        if BROKEN in widths.values():
+            for source in (source for source, width in widths.items() if width == BROKEN):
                 raise ScorerError(
                     f"The model's logits for source {source} were NaN or infinite at step {self.step}, so "
                     "the search cannot go on. The weights are probably damaged: use an earlier checkpoint or "

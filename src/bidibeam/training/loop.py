@@ -171,7 +171,8 @@ class Trainer:
             raise RunError(f"{self.run} holds other things. Name an empty or new directory as --out.")
 
     def _data_facts(self) -> dict[str, Any]:
-        return {name: self.data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
+        facts = {name: self.data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
+        return {"path": str(self.data.path.resolve()), **facts}
 
     def _check_same_run(self) -> dict[str, Any]:
         """Make sure that a run goes on with what it began with; return the facts it has kept."""

@@ -1,26 +1,28 @@
-"""From sources to replies: reading order whichever way a reply was written, and one hypothesis a text."""
+"""From sources to hypotheses: reading order whichever way they were written, and one a text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from bidibeam.assembly import Run, load_decoder, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.beams import SearchGenerator
-from bidibeam.decoding.decoder import Decoder
+from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.scoring import GRUScorer
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.likelihood import LikelihoodSelection
+from bidibeam.selection.bidis import BidiS
 from tests.unit.search.tables import TableScorer
+
+VBS = {Direction.REGULAR: "vbs", Direction.REVERSE: "reverse-vbs"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def run(toy_run: Path) -> Run:
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_both_directions_answer_in_reading_order(run: Run, direction: Direction) -> None:
-    decoder = load_decoder(run, direction=direction)
+    decoder = load_decoder(run, VBS[direction])
 
     replies = [nbest.best for nbest in decoder.decode(["red cat", "blue dog fish", "white"])]
 
@@ -42,19 +44,21 @@ def test_both_directions_answer_in_reading_order(run: Run, direction: Direction)
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_the_other_directions_opinion_is_its_own_log_probability(run: Run, direction: Direction) -> None:
-    decoder = load_decoder(run, direction=direction, score_other=True)
+    decoder = load_decoder(run, VBS[direction], score_other=True)
     other = GRUScorer(run.model, direction.other)
 
     for source in ("red cat", "black horse bird"):
         ids = run.tokenizer.encode(source)
         for hypothesis in decoder.decode([source])[0]:
-            written = direction.other.arrange([run.tokenizer.id_of(token) for token in hypothesis.tokens])
-            expected = other.log_probs(pad_sources([ids]), [[[*written, run.tokenizer.end_id]]])  # type: ignore[list-item]
+            known = [run.tokenizer.id_of(token) for token in hypothesis.tokens]
+            written = direction.other.arrange([token for token in known if token is not None])
+            assert len(written) == len(hypothesis.tokens)
+            expected = other.log_probs(pad_sources([ids]), [[[*written, run.tokenizer.end_id]]])
             assert hypothesis.other_log_prob == pytest.approx(expected[0][0], abs=1e-4)
 
 
 def test_without_being_asked_the_other_direction_is_silent(run: Run) -> None:
-    assert load_decoder(run).decode(["red"])[0].best.other_log_prob is None
+    assert load_decoder(run, "vbs").decode(["red"])[0].best.other_log_prob is None
 
 
 def test_replies_do_not_depend_on_the_batch(run: Run, toy_data: PreparedData) -> None:
@@ -62,7 +66,7 @@ def test_replies_do_not_depend_on_the_batch(run: Run, toy_data: PreparedData) ->
 
     by_batch_size = {}
     for size in (1, 4, 100):
-        decoder = load_decoder(run, batch_size=size, settings=SearchSettings(beam_size=5))
+        decoder = load_decoder(run, "vbs", batch_size=size, settings=SearchSettings(beam_size=5))
         by_batch_size[size] = decoder.decode(sources)
 
     for alone, some, all_at_once in zip(*by_batch_size.values(), strict=True):
@@ -71,7 +75,7 @@ def test_replies_do_not_depend_on_the_batch(run: Run, toy_data: PreparedData) ->
 
 
 def test_an_empty_source_gets_a_reply_and_no_sources_get_none(run: Run) -> None:
-    decoder = load_decoder(run)
+    decoder = load_decoder(run, "vbs")
 
     assert len(decoder.decode([""])) == 1
     assert decoder.decode([]) == []
@@ -80,12 +84,18 @@ def test_an_empty_source_gets_a_reply_and_no_sources_get_none(run: Run) -> None:
 
 def test_a_source_beyond_what_training_saw_keeps_its_last_tokens(run: Run) -> None:
     assert run.max_source_length == 8
-    decoder = load_decoder(run)
+    decoder = load_decoder(run, "vbs")
 
     cut, short = decoder.decode([" ".join(["red"] * 5000 + ["cat"] * 8), " ".join(["cat"] * 8)])
 
     assert cut.best.text == short.best.text
     assert cut.best.log_prob == pytest.approx(short.best.log_prob, abs=1e-5)
+
+
+def generator(
+    tokenizer: Tokenizer, scorer: TableScorer, direction: Direction, settings: SearchSettings
+) -> SearchGenerator:
+    return SearchGenerator(tokenizer, (Search(scorer, (direction,), settings),))
 
 
 def rows(vocabulary: int, table: dict[tuple[int, ...], dict[int, float]]) -> TableScorer:
@@ -108,8 +118,8 @@ def test_the_unknown_token_is_written_only_if_allowed() -> None:
 
     def best(*, allow_unknown: bool) -> str:
         settings = SearchSettings(beam_size=2, max_length=2, allow_unknown=allow_unknown)
-        generator = SearchGenerator(tokenizer, likes_unknown, Direction.REGULAR, settings)
-        return generator.generate([Beams("1", "aa")])[0].regular.best.text
+        searching = generator(tokenizer, likes_unknown, Direction.REGULAR, settings)
+        return searching.generate([Beams("1", "aa")])[0].regular.best.text
 
     assert best(allow_unknown=False) == "aa"
     assert best(allow_unknown=True) == "<unk>"
@@ -133,12 +143,25 @@ def test_trap_6_pieces_that_spell_the_same_text_are_one_hypothesis() -> None:
     )
     settings = SearchSettings(beam_size=3, max_length=3, length_penalty=0.0)
 
-    found = SearchGenerator(tokenizer, spells_twice, Direction.REGULAR, settings).generate([Beams("1", "ab")])
+    found = generator(tokenizer, spells_twice, Direction.REGULAR, settings).generate([Beams("1", "ab")])
 
     texts = [(hypothesis.text, hypothesis.multiplicity) for hypothesis in found[0].regular]
     assert texts == [("ab", 2), ("a", 1)]
     assert found[0].regular.best.tokens == ("ab",)
     assert found[0].regular.best.log_prob == pytest.approx(math.log(0.5), abs=1e-5)
+
+
+def test_spellings_are_kept_for_a_while_and_make_no_difference(
+    run: Run, toy_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [example["source"] for example in toy_data.examples("test")]
+    kept = load_decoder(run, "vbs", batch_size=4).decode(sources)
+    monkeypatch.setattr("bidibeam.decoding.beams.MOST_SPELLINGS", 3)
+
+    forgotten = load_decoder(run, "vbs", batch_size=4)
+
+    assert forgotten.decode(sources) == kept
+    assert len(forgotten.generator._spellings) <= 3  # type: ignore[attr-defined]
 
 
 def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
@@ -149,9 +172,7 @@ def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
     from_the_right = rows(tokenizer.vocabulary_size, {(): {mark: 1.0}, (mark,): {whole: 1.0}})
     settings = SearchSettings(beam_size=1, max_length=4)
 
-    found = SearchGenerator(tokenizer, from_the_right, Direction.REVERSE, settings).generate(
-        [Beams("1", "ab")]
-    )
+    found = generator(tokenizer, from_the_right, Direction.REVERSE, settings).generate([Beams("1", "ab")])
 
     assert found[0].reverse.best.tokens == ("ab", "!")
     assert found[0].reverse.best.text == "ab!"
@@ -159,45 +180,51 @@ def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
 
 def test_one_string_is_not_taken_for_a_list_of_letters(run: Run) -> None:
     with pytest.raises(InputError, match=r"Give a list of sources, not one string: \['red cat'\]"):
-        load_decoder(run).decode("red cat")
-
-
-def hypothesis(text: str, score: float) -> Hypothesis:
-    return Hypothesis(text, tuple(text.split()), score, 3, score, True)
+        load_decoder(run, "vbs").decode("red cat")
 
 
 @dataclass
-class Listed:
-    """A generator that takes every source's hypotheses from a list, and notes the batches it was given."""
+class Opinion:
+    """A model that scores what it is told to by the log-probability of each token after its prefix."""
 
-    hypotheses: NBest
-    batches: list[int] = field(default_factory=list)
+    tokens: Mapping[tuple[int, ...], float]
 
-    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
-        self.batches.append(len(beams))
-        return [line.having(Direction.REGULAR, self.hypotheses) for line in beams]
-
-
-def test_a_decoder_streams_batch_by_batch() -> None:
-    listed = Listed(NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0))))
-    decoder = Decoder(listed, LikelihoodSelection(), batch_size=2)
-    read = []
-
-    def sources() -> Iterator[Beams]:
-        for number in range(5):
-            read.append(number)
-            yield Beams(str(number), "x")
-
-    answers = decoder.answers(sources())
-    first = next(answers)
-
-    assert first.text == "better"
-    assert read == [0, 1]  # no more than the first batch needs
-    assert [answer.beams.id for answer in answers] == ["1", "2", "3", "4"]
-    assert listed.batches == [2, 2, 1]
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        assert len(sources) == len(sequences)
+        return [
+            [
+                sum(self.tokens.get(tuple(written[:end]), 0.0) for end in range(1, len(written) + 1))
+                for written in line
+            ]
+            for line in sequences
+        ]
 
 
-def test_a_source_for_which_nothing_was_found_is_answered_with_nothing() -> None:
-    decoder = Decoder(Listed(NBest()), LikelihoodSelection())
+def test_of_several_spellings_the_best_alone_is_judged_and_keeps_no_other_reply_out() -> None:
+    tokenizer = Tokenizer.train(["aa b aa b aa b"], kind="bpe", vocabulary_size=262)
+    aa, a, b = (tokenizer.id_of(piece) or -1 for piece in ("aa", "a", "b"))
+    assert min(aa, a, b) > 0
+    spells_thrice = rows(
+        tokenizer.vocabulary_size,
+        {
+            (): {aa: 0.5, a: 0.4, b: 0.1},
+            (aa,): {a: 1.0},
+            (a,): {aa: 0.6, a: 0.4},
+            (a, a): {a: 1.0},
+        },
+    )
+    # From the right: the best spelling, aa a, is all but impossible; the two others would win; b is unlikely.
+    opinion = Opinion({(a, aa): -20.0, (aa,): -0.1, (a,): -0.1, (b,): -5.0})
+    settings = SearchSettings(beam_size=4, max_length=4, length_penalty=0.0)
+    searches = (Search(spells_thrice, (Direction.REGULAR,), settings),)
 
-    assert [answer.text for answer in decoder.answers([Beams("1", "x")])] == [""]
+    for other_weight in (None, 1.0):
+        generator = SearchGenerator(
+            tokenizer, searches, {Direction.REVERSE: opinion}, other_weight=other_weight
+        )
+        found = generator.generate([Beams("1", "aa")])[0]
+
+        assert [(each.text, each.multiplicity) for each in found.regular] == [("aaa", 3), ("b", 1)]
+        ranking = BidiS(1.0).rank(found)
+        assert ranking.text == "b"
+        assert ranking.entries[0].score == pytest.approx(math.log(0.1) - 5.0, abs=1e-5)

@@ -12,10 +12,11 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.scoring import GRUScorer, PairScorer
 from bidibeam.models.settings import ModelSettings
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from bidibeam.work import counting
 from tests.conftest import TINY_MODEL
 
 VOCABULARY = 70
@@ -116,6 +117,44 @@ def test_a_batch_is_searched_as_its_members_one_by_one(stopping: str) -> None:
             assert [found.score for found in one] == pytest.approx([found.score for found in three], abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["shared", "apart", "tied"])
+@pytest.mark.parametrize("stopping", ["shrinking", "optimal"])
+def test_both_directions_in_one_search_find_what_two_searches_find(name: str, stopping: str) -> None:
+    model = network(SHAPES[name])
+    with torch.no_grad():
+        model.b_output[:, 3] += 1.5  # replies end, some soon, so that sources leave at different times
+    sources = pad_sources(random_sources(9, seed=5))
+    settings = SearchSettings(beam_size=4, max_length=9, stopping=stopping)
+
+    both = PairScorer(GRUScorer(model, Direction.REGULAR), GRUScorer(model, Direction.REVERSE))
+    together = beam_search(both, torch.cat((sources, sources)), settings, ROLES)
+
+    apart = [
+        found
+        for direction in (Direction.REGULAR, Direction.REVERSE)
+        for found in beam_search(GRUScorer(model, direction), sources, settings, ROLES)
+    ]
+    assert len(together) == len(apart) == 18
+    assert len({max(len(found.tokens) for found in line) for line in apart}) > 1
+    for one, two in zip(together, apart, strict=True):
+        assert [found.tokens for found in one] == [found.tokens for found in two]
+        assert [found.log_prob for found in one] == pytest.approx([found.log_prob for found in two], abs=1e-5)
+
+
+def test_sequences_share_the_work_on_what_they_begin_with() -> None:
+    scorer = GRUScorer(network(), Direction.REGULAR)
+    sequences = [[[5, 6, 7, 3], [5, 6, 8, 3], [5, 3]], [[5, 6, 3]]]
+
+    with counting() as work:
+        together = scorer.log_probs(pad_sources([[4, 5], [6]]), sequences)
+
+    # Of the first source: the empty prefix, 5, 5 6, 5 6 7 and 5 6 8; of the second: the empty one, 5 and 5 6.
+    assert work.projected_rows == 8
+    for source, line, expected in zip(([4, 5], [6]), sequences, together, strict=True):
+        alone = [scorer.log_probs(pad_sources([source]), [[sequence]])[0][0] for sequence in line]
+        assert alone == pytest.approx(expected, abs=1e-5)
+
+
 def test_states_are_held_once_a_source_and_follow_their_rows() -> None:
     scorer = GRUScorer(network(), Direction.REVERSE)
     sources = pad_sources([[5, 6, 7], [8], [9, 10]])
@@ -127,7 +166,7 @@ def test_states_are_held_once_a_source_and_follow_their_rows() -> None:
 
     assert widened.keys is state.keys
     assert widened.memory is state.memory
-    fewer = scorer.select(widened, torch.tensor([[1], [5]]))  # the second source leaves
+    fewer = scorer.select(widened, torch.tensor([[1], [5]]), [0, 2])  # the second source leaves
     assert fewer.keys.shape[1] == fewer.memory.shape[1] == fewer.mask.shape[0] == 2
     torch.testing.assert_close(fewer.hidden[0, :, 0], widened.hidden[0].flatten(0, 1)[[1, 5]])
     lone = scorer.start(pad_sources([[9, 10]]))

@@ -58,7 +58,7 @@ class TableScorer:
         logits = torch.tensor([list(self.row(source, read[1:])) for source, read in rows])
         return logits.to(last_tokens.device), Prefixes(rows, state.beams)
 
-    def select(self, state: Prefixes, rows: Tensor) -> Prefixes:
+    def select(self, state: Prefixes, rows: Tensor, kept: Sequence[int] | None = None) -> Prefixes:  # noqa: ARG002
         assert rows.dim() == 2
         places = [{row // state.beams for row in line} for line in rows.tolist()]
         assert all(len(place) == 1 for place in places), "a line names rows of one source"

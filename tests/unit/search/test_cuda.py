@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor
@@ -54,7 +56,7 @@ class Constant:
     def step(self, last_tokens: Tensor, state: None) -> tuple[Tensor, None]:  # noqa: ARG002
         return self.row.expand(len(last_tokens), -1), None
 
-    def select(self, state: None, rows: Tensor) -> None:
+    def select(self, state: None, rows: Tensor, kept: Sequence[int] | None = None) -> None:
         pass
 
 

@@ -1,0 +1,81 @@
+"""The other direction's opinion of those hypotheses alone that can still win."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from bidibeam.protocols import SequenceScorer
+from bidibeam.search.found import FoundSequence
+
+FIRST = 2
+"""How many of each source's hypotheses are asked about first: those with the best scores."""
+BEGINNING = 2
+"""Tokens of the others that are asked about next: hypotheses share them, so they cost little."""
+MARGIN = 1e-4
+"""A model's opinion of the same tokens differs by rounding from one call to the next; by less than this."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def contenders(
+    scorer: SequenceScorer,
+    sources: Tensor,
+    found: Sequence[Sequence[FoundSequence]],
+    turned: Callable[[FoundSequence, int | None], Sequence[int]],
+    weight: float,
+) -> list[list[float | None]]:
+    """Log-probabilities of the sequences that may have the highest score + weight * (normalised) opinion.
+
+    A log-probability only falls as a sequence goes on: the opinion of its first tokens bounds that of the
+    whole from above, and so does 0. The few with the best scores are asked about whole. Those of the others
+    whose bound is below the best total cannot reach it, and are left out (None), as are those cut off where
+    another one finished: a strategy ranks them last.
+
+    Args:
+        scorer: The other direction.
+        sources: (sources, length), padded ids.
+        found: Each source's sequences, best first, finished ones before those cut off.
+        turned: The first so many tokens, or all, of what the other direction would write, end included.
+        weight: At least 0.
+    """
+    flat = list(chain.from_iterable(found))
+    counts = [len(sequences) for sequences in found]
+    if not flat:
+        return [[] for _ in found]
+    lines = np.repeat(np.arange(len(found)), counts)  # (sequences,)
+    scores = np.array([sequence.score for sequence in flat])  # (sequences,)
+    log_probs = np.array([sequence.log_prob for sequence in flat])  # (sequences,)
+    weights = weight * np.divide(scores, log_probs, out=np.ones_like(scores), where=log_probs != 0)
+    opinions = np.full(len(flat), np.nan)  # (sequences,)
+    starts = np.array([0, *accumulate(counts)])  # (sources + 1,)
+    places = np.arange(len(flat)) - starts[lines]  # (sequences,)
+
+    def ask(chosen: Array, tokens: int | None = None) -> Array:
+        """What the scorer makes of some sequences, or of their first tokens: (chosen,)."""
+        if not len(chosen):
+            return np.zeros(0)
+        asked: list[list[Sequence[int]]] = [[] for _ in found]
+        for index, line in zip(chosen.tolist(), lines[chosen].tolist(), strict=True):
+            asked[line].append(turned(flat[index], tokens))
+        return np.array(list(chain.from_iterable(scorer.log_probs(sources, asked))))
+
+    is_finished = np.array([sequence.finished for sequence in flat])  # (sequences,)
+    has_finished = np.zeros(len(found), dtype=bool)
+    has_finished[lines[is_finished]] = True
+    is_eligible = is_finished | ~has_finished[lines]  # (sequences,)
+    first = np.flatnonzero(is_eligible & (places < FIRST))
+    opinions[first] = ask(first)
+    best = np.full(len(found), -np.inf)  # (sources,)
+    np.maximum.at(best, lines[first], scores[first] + weights[first] * opinions[first])
+    bounds = scores + weights * MARGIN
+    rest = np.flatnonzero(is_eligible & (places >= FIRST) & (bounds >= best[lines]))
+    bounds = scores[rest] + weights[rest] * (ask(rest, BEGINNING) + MARGIN)
+    rest = rest[bounds >= best[lines[rest]]]
+    opinions[rest] = ask(rest)
+    values = [None if value != value else value for value in opinions.tolist()]  # NaN is not itself
+    return [values[start:end] for start, end in pairwise(starts.tolist())]

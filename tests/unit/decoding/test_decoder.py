@@ -1,0 +1,169 @@
+"""Beams plus a choice: streamed batch by batch, ranked in threads, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bidibeam.decoding.decoder import Answer, Decoder, Ranker
+from bidibeam.errors import SimilarityError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
+from bidibeam.selection.bidia import BidiA
+from bidibeam.selection.likelihood import Vbs
+from bidibeam.similarities.custom import FunctionSimilarity
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Matrix
+
+
+def hypothesis(text: str, score: float = -1.0) -> Hypothesis:
+    return Hypothesis(text, tuple(text.split()), score, 3, score)
+
+
+@dataclass
+class Listed:
+    """A generator that takes every source's hypotheses from a list, and notes the batches it was given."""
+
+    hypotheses: NBest
+    batches: list[int] = field(default_factory=list)
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        self.batches.append(len(beams))
+        return [line.having(Direction.REGULAR, self.hypotheses) for line in beams]
+
+
+LISTED = NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0)))
+
+
+def test_a_decoder_streams_batch_by_batch() -> None:
+    listed = Listed(LISTED)
+    decoder = Decoder(listed, Ranker(Vbs()), batch_size=2)
+    read = []
+
+    def sources() -> Iterator[Beams]:
+        for number in range(5):
+            read.append(number)
+            yield Beams(str(number), "x")
+
+    answers = decoder.answers(sources())
+    first = next(answers)
+
+    assert first.text == "better"
+    assert read == [0, 1]  # no more than the first batch needs
+    assert [answer.beams.id for answer in answers] == ["1", "2", "3", "4"]
+    assert listed.batches == [2, 2, 1]
+
+
+def test_every_source_gets_its_hypotheses_the_reply_first() -> None:
+    decoder = Decoder(Listed(LISTED), Ranker(Vbs()))
+
+    decoded = decoder.decode(["x", "y"])
+
+    assert [[each.text for each in nbest] for nbest in decoded] == [["better", "worse"]] * 2
+    assert str(decoder.signature) == ""
+
+
+def test_where_replies_are_enough_there_is_nothing_else() -> None:
+    decoder = Decoder(Listed(LISTED), Ranker(Vbs(), replies_only=True))
+
+    (answer,) = decoder.answers([Beams("1", "x")])
+
+    assert [entry.hypothesis.text for entry in answer.ranking] == ["better"]
+    assert len(answer.beams.regular) == 2
+
+
+@pytest.mark.parametrize("replies_only", [False, True])
+def test_a_source_for_which_nothing_was_found_is_answered_with_nothing(replies_only: bool) -> None:
+    decoder = Decoder(Listed(NBest()), Ranker(Vbs(), replies_only=replies_only))
+
+    (answer,) = decoder.answers([Beams("1", "x")])
+
+    assert answer.text == ""
+    assert answer.ranking == Ranking()
+
+
+class Watched:
+    """Which threads compared, all of them waiting for each other, as many as there should be."""
+
+    def __init__(self, together: int, *, is_parallel: bool = True) -> None:
+        self.is_parallel = is_parallel
+        self.barrier = threading.Barrier(together)
+        self.threads: set[int] = set()
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+        self.barrier.wait(timeout=20)
+        self.threads.add(threading.get_ident())
+        return np.array([[float(len(one.text) + len(two.text)) for two in others] for one in judged])
+
+
+def pairs(count: int) -> list[Beams]:
+    return [
+        Beams(
+            str(number),
+            "x",
+            regular=NBest((hypothesis("a"), hypothesis(f"b{number}"))),
+            reverse=NBest((hypothesis("c" * number),)),
+        )
+        for number in range(count)
+    ]
+
+
+def outlines(answers: Sequence[Answer]) -> list[tuple[str, str, float]]:
+    return [(answer.beams.id, answer.text, answer.ranking.entries[0].score) for answer in answers]
+
+
+def test_several_threads_share_a_batch_and_keep_its_order() -> None:
+    alone = Ranker(BidiA(Watched(1))).answers(pairs(8))
+    watched = Watched(4)
+
+    shared = Ranker(BidiA(watched), workers=4).answers(pairs(8))
+
+    assert len(watched.threads) == 4
+    assert shared == alone
+    assert outlines(shared) == [(str(number), f"b{number}", 2.0 + number) for number in range(8)]
+
+
+@pytest.mark.parametrize(("workers", "sources"), [(3, 7), (4, 1), (8, 5), (2, 0)])
+def test_any_number_of_workers_answers_any_number_of_sources(workers: int, sources: int) -> None:
+    answers = Ranker(BidiA(Watched(1)), workers=workers).answers(pairs(sources))
+
+    assert [answer.beams.id for answer in answers] == [str(number) for number in range(sources)]
+
+
+def test_a_similarity_that_does_not_say_that_it_is_parallel_stays_in_one_thread() -> None:
+    watched = Watched(1, is_parallel=False)
+
+    Ranker(BidiA(watched), workers=4).answers(pairs(8))
+
+    assert watched.threads == {threading.get_ident()}
+
+
+def test_a_failure_in_a_thread_is_the_callers() -> None:
+    def broken(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:  # noqa: ARG001
+        raise ZeroDivisionError("no")
+
+    similarity = FunctionSimilarity(broken, "broken", is_parallel=True)
+
+    with pytest.raises(SimilarityError, match="The similarity 'broken' failed with ZeroDivisionError: no"):
+        Ranker(BidiA(similarity), workers=2).answers(pairs(4))
+
+
+def test_a_ranker_streams_batch_by_batch() -> None:
+    read = []
+
+    def lines() -> Iterator[Beams]:
+        for line in pairs(5):
+            read.append(line.id)
+            yield line
+
+    stream = Ranker(BidiA(Watched(1)), workers=2).stream(lines(), batch_size=2)
+    first = next(stream)
+
+    assert first.beams.id == "0"
+    assert read == ["0", "1"]
+    assert [answer.beams.id for answer in stream] == ["1", "2", "3", "4"]
