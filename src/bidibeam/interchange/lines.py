@@ -76,7 +76,7 @@ def describe(value: object) -> str:
     kind = kinds.get(type(value), "the number")
     if kind in ("an object", "a list", "null"):
         return kind
-    text = json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
     return f"{kind} {text if len(text) <= 40 else text[:37] + '...'}"
 
 

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import json
-import math
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.files import create_text, replacing
-from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.fields import identifier, nullable
 from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-T = TypeVar("T")
+    from bidibeam.hypotheses import Ranked, Ranking
+    from bidibeam.scores import Signature
 
 
-def to_json(beams: Beams) -> str:
+def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
     """One line of an n-best file, without its end.
+
+    Args:
+        beams: What was found, written as it is.
+        ranking: What a strategy made of it, if that is to be written too.
+        signature: How the ranking came about.
 
     Raises:
         InputError: If a number in it is not finite, which JSON cannot say.
     """
-    value = {
+    value: dict[str, object] = {
         "id": beams.id,
         "source": beams.source,
         "reference": beams.reference,
-        "regular": [_to_mapping(hypothesis) for hypothesis in beams.regular],
-        "reverse": [_to_mapping(hypothesis) for hypothesis in beams.reverse],
+        "regular": [_hypothesis_to_mapping(hypothesis) for hypothesis in beams.regular],
+        "reverse": [_hypothesis_to_mapping(hypothesis) for hypothesis in beams.reverse],
     }
+    if ranking is not None:
+        value["ranking"] = {
+            "signature": None if signature is None else str(signature),
+            "replies": [_ranked_to_mapping(entry) for entry in ranking],
+        }
     try:
         line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
@@ -46,47 +57,87 @@ def to_json(beams: Beams) -> str:
     return line
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[Callable[[Beams], None]]:
-    """Yield a function that writes one source; the file appears under its name only once it is whole.
-
-    A name that ends in .gz or .xz is compressed.
-    """
-    with replacing(path) as partial, create_text(partial, named=path) as stream:
-        yield lambda beams: print(to_json(beams), file=stream)
-
-
 def write(beams: Iterable[Beams], path: Path) -> None:
-    """Write an n-best file; see `writing`."""
-    with writing(path) as write_one:
-        for each in beams:
-            write_one(each)
+    """Write an n-best file in one step, compressed if its name ends in .gz or .xz."""
+    with replacing(path) as partial, create_text(partial, named=path) as stream:
+        stream.writelines(f"{to_json(each)}\n" for each in beams)
 
 
-def read(source: LineSource) -> Iterator[Beams]:
-    """Read an n-best file one source at a time; blank lines are passed over.
+def read(source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
+    """Read an n-best file one source at a time; see `read_numbered`."""
+    return (beams for _, beams in read_numbered(source, allow_empty=allow_empty))
+
+
+def read_numbered(source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+    """Read an n-best file one source at a time, with the numbers of their lines; blank ones are passed over.
+
+    Args:
+        source: The file.
+        allow_empty: Whether a source may have no hypotheses at all, as where a search found nothing.
 
     Raises:
-        InputError: With file and line, if a line is not JSON, or a field is missing or of another type.
+        InputError: With file and line, if a line is not JSON or not such an object, if two have the same id,
+            if a source has no hypotheses, or if some hypotheses of the file have tokens and others do not.
     """
+    name = name_of(source)
+    line_of_id: dict[str, int] = {}
+    first_place: dict[bool, str] = {}
     for number, line in numbered_lines(source):
-        if line.strip():
-            yield from_json(line, f"{name_of(source)}, line {number}")
+        if not line.strip():
+            continue
+        place = f"{name}, line {number}"
+        value = parse_object(line, place)
+        beams = from_object(value, number, place)
+        earlier = line_of_id.setdefault(beams.id, number)
+        if earlier != number:
+            raise InputError(
+                f"{place}: the id {_quoted(beams.id)} stands on line {earlier} already. "
+                "Give every source an id of its own, or leave all ids out."
+            )
+        if not (allow_empty or beams.regular or beams.reverse):
+            raise InputError(
+                f"{place}: the source with the id {_quoted(beams.id)} has no hypotheses. "
+                "Give it at least one, or leave the line out."
+            )
+        _check_alike(value, name, number, first_place)
+        yield number, beams
 
 
 def from_json(line: str, place: str = "The n-best line") -> Beams:
-    """Read one line; `place` is what a message calls it."""
-    value = parse_object(line, place)
+    """Read one line by itself; `place` is what a message calls it."""
+    return from_object(parse_object(line, place), 1, place)
+
+
+def from_object(value: Mapping[str, Any], number: int, place: str) -> Beams:
+    """What the object on a line says.
+
+    Args:
+        value: The object.
+        number: The number of its line, which is its id if it has no other.
+        place: What a message calls it.
+
+    Raises:
+        InputError: If a field is missing or of another type.
+    """
+    if all(value.get(direction) is None for direction in Direction):
+        raise InputError(
+            f'{place}: the fields "regular" and "reverse" are both missing; '
+            "one of them must be there, a list of hypotheses."
+        )
     return Beams(
-        id=_field(value, "id", str, place),
-        source=_field(value, "source", str, place),
-        reference=_nullable(value, "reference", str, place),
+        id=identifier(value, number, place),
+        source=nullable(value, "source", str, place) or "",
+        reference=nullable(value, "reference", str, place),
         regular=_read_nbest(value, "regular", place),
         reverse=_read_nbest(value, "reverse", place),
     )
 
 
-def _to_mapping(hypothesis: Hypothesis) -> dict[str, object]:
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _hypothesis_to_mapping(hypothesis: Hypothesis) -> dict[str, object]:
     return {
         "text": hypothesis.text,
         "tokens": list(hypothesis.tokens),
@@ -98,52 +149,70 @@ def _to_mapping(hypothesis: Hypothesis) -> dict[str, object]:
     }
 
 
+def _ranked_to_mapping(entry: Ranked) -> dict[str, object]:
+    return {
+        "text": entry.hypothesis.text,
+        "score": entry.score,
+        "direction": entry.direction.value,
+        "place": entry.place,
+        "partner": entry.partner,
+    }
+
+
 def _read_nbest(value: Mapping[str, Any], key: str, place: str) -> NBest:
-    items: list[object] = _field(value, key, list, place)
+    items: list[object] = nullable(value, key, list, place) or []
     return NBest(tuple(_read_hypothesis(item, f"{place}, {key}[{i}]") for i, item in enumerate(items)))
 
 
 def _read_hypothesis(value: object, place: str) -> Hypothesis:
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a hypothesis object, received {describe(value)}.")
-    tokens: list[object] = _field(value, "tokens", list, place)
+    text, tokens = nullable(value, "text", str, place), _read_tokens(value, place)
+    if text is None and tokens is None:
+        raise InputError(
+            f'{place}: the fields "text" and "tokens" are both missing; one of them must be there.'
+        )
+    if tokens is None:
+        tokens = tuple(words.split(text or ""))
+    finished = nullable(value, "finished", bool, place) is not False
+    length = nullable(value, "length", int, place)
+    if length is not None and length < 0:
+        raise InputError(f'{place}: "length" must not be negative, received {describe(length)}.')
+    return Hypothesis(
+        text=" ".join(tokens) if text is None else text,
+        tokens=tokens,
+        log_prob=nullable(value, "log_prob", float, place),
+        other_log_prob=nullable(value, "other_log_prob", float, place),
+        length=len(tokens) + finished if length is None else length,
+        score=nullable(value, "score", float, place),
+        finished=finished,
+    )
+
+
+def _read_tokens(value: Mapping[str, Any], place: str) -> tuple[str, ...] | None:
+    tokens: list[object] | None = nullable(value, "tokens", list, place)
+    if tokens is None:
+        return None
     strings = tuple(token for token in tokens if isinstance(token, str))
     if len(strings) < len(tokens):
         odd = next(token for token in tokens if not isinstance(token, str))
         raise InputError(f'{place}: every one of "tokens" must be a string, received {describe(odd)}.')
-    length = _field(value, "length", int, place)
-    if length < 0:
-        raise InputError(f'{place}: "length" must not be negative, received {describe(length)}.')
-    return Hypothesis(
-        text=_field(value, "text", str, place),
-        tokens=strings,
-        log_prob=_field(value, "log_prob", float, place),
-        other_log_prob=_nullable(value, "other_log_prob", float, place),
-        length=length,
-        score=_field(value, "score", float, place),
-        finished=_field(value, "finished", bool, place),
-    )
+    return strings
 
 
-EXPECTED = {
-    str: "a string",
-    list: "a list",
-    int: "a whole number",
-    float: "a finite number",
-    bool: "true or false",
-}
+def _check_alike(value: Mapping[str, Any], name: str, number: int, first_place: dict[bool, str]) -> None:
+    """Refuse tokens here and none there: similarities would compare subwords with words.
 
-
-def _nullable(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T | None:
-    return None if value.get(key) is None else _field(value, key, kind, place)
-
-
-def _field(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T:
-    if key not in value:
-        raise InputError(f'{place}: the field "{key}" is missing; it must be {EXPECTED[kind]}.')
-    item = value[key]
-    if kind is float and type(item) is int and abs(item) < 2**1023:
-        item = float(item)
-    if type(item) is not kind or (isinstance(item, float) and not math.isfinite(item)):
-        raise InputError(f'{place}: "{key}" must be {EXPECTED[kind]}, received {describe(item)}.')
-    return item
+    `first_place` keeps where the file first had a hypothesis with tokens, and where one without.
+    """
+    for direction in Direction:
+        for index, hypothesis in enumerate(value.get(direction) or ()):
+            has_tokens = hypothesis.get("tokens") is not None
+            here = f"line {number}, {direction}[{index}]"
+            first_place.setdefault(has_tokens, here)
+            there = first_place.get(not has_tokens)
+            if there is not None:
+                raise InputError(
+                    f'{name}, {here}: this hypothesis has {"" if has_tokens else "no "}"tokens", unlike that '
+                    f"of {there}. Give tokens to every hypothesis of a file, or to none."
+                )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
+from bidibeam.interchange.fields import field, identifier, nullable
+from bidibeam.interchange.lines import LineSource, name_of, numbered_lines, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +44,8 @@ def _has_ending(name: str, ending: str) -> bool:
 
 
 def _from_object(value: dict[str, Any], number: int, place: str) -> Beams:
-    identifier = number if value.get("id") is None else value["id"]
-    if type(identifier) not in (str, int):
-        raise InputError(
-            f'{place}: "id" must be a string or a whole number, received {describe(identifier)}.'
-        )
-    if "source" not in value:
-        raise InputError(f'{place}: the field "source" is missing; it must be a string.')
-    reference = value.get("reference", value.get("response"))
-    for key, text in (("source", value["source"]), ("reference", reference)):
-        if not isinstance(text, str) and not (key == "reference" and text is None):
-            raise InputError(f'{place}: "{key}" must be a string, received {describe(text)}.')
-    return Beams(id=str(identifier), source=value["source"], reference=reference)
+    return Beams(
+        id=identifier(value, number, place),
+        source=field(value, "source", str, place),
+        reference=nullable(value, "reference" if "reference" in value else "response", str, place),
+    )

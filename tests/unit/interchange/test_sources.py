@@ -85,6 +85,7 @@ def test_a_stream_is_read_no_further_than_asked() -> None:
         (b'{"source": 3}', 'line 1: "source" must be a string, received the number 3.'),
         (b'{"source": null}', 'line 1: "source" must be a string, received null.'),
         (b'{"source": "hi", "reference": 3}', 'line 1: "reference" must be a string, received the number 3.'),
+        (b'{"source": "hi", "response": 3}', 'line 1: "response" must be a string, received the number 3.'),
         (
             b'{"source": "hi", "id": 1.5}',
             'line 1: "id" must be a string or a whole number, received the number 1.5.',
