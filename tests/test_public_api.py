@@ -17,12 +17,15 @@ PUBLIC = [
     "Direction",
     "Hypothesis",
     "NBest",
+    "Ranking",
     "SearchSettings",
+    "StrategySettings",
     "Tokenizer",
     "__version__",
     "beam_search",
     "load_decoder",
     "load_run",
+    "per_pair",
 ]
 
 

@@ -4,7 +4,7 @@ Everything public is listed here, and imported when it is first used: `import bi
 
     from bidibeam import SearchSettings, load_decoder
 
-    decoder = load_decoder("runs/demo/run", settings=SearchSettings(beam_size=25))
+    decoder = load_decoder("runs/demo/run", "bidia", settings=SearchSettings(beam_size=50))
     for hypothesis in decoder.decode(["how are you?"])[0]:
         print(hypothesis.score, hypothesis.text)
 """
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from bidibeam.data.tokenization import Tokenizer
     from bidibeam.decoding.decoder import Decoder
     from bidibeam.errors import BidibeamError
-    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
     from bidibeam.models.gru import BidirectionalModel
     from bidibeam.search.beam import beam_search
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.similarities.custom import per_pair
 
 _HOMES = {
     "Beams": "hypotheses",
@@ -34,11 +36,14 @@ _HOMES = {
     "Direction": "hypotheses",
     "Hypothesis": "hypotheses",
     "NBest": "hypotheses",
+    "Ranking": "hypotheses",
     "SearchSettings": "search.settings",
+    "StrategySettings": "selection.settings",
     "Tokenizer": "data.tokenization",
     "beam_search": "search.beam",
     "load_decoder": "assembly",
     "load_run": "assembly",
+    "per_pair": "similarities.custom",
 }
 
 __all__ = [
@@ -49,12 +54,15 @@ __all__ = [
     "Direction",
     "Hypothesis",
     "NBest",
+    "Ranking",
     "SearchSettings",
+    "StrategySettings",
     "Tokenizer",
     "__version__",
     "beam_search",
     "load_decoder",
     "load_run",
+    "per_pair",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.decode import search_options
+from bidibeam.cli.options import search_options, strategy_options, strategy_settings
 
 if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Decoder
@@ -17,45 +17,43 @@ if TYPE_CHECKING:
 HELP = """\
 Say something, and the model answers. Every line stands for itself: it has no memory of the lines before.
   /beams    show or hide the hypotheses behind each reply
-  /reverse  let the reverse decoder answer, or the regular one again
   /help     this text
   /quit     leave (so does the end of input)"""
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
+@strategy_options
 @search_options
-def chat(run: Path, device: str | None, **search: Any) -> None:
+def chat(run: Path, device: str | None, **flags: Any) -> None:
     """Talk to a trained run.
 
     RUN is what `bidibeam train` wrote. Replies go to stdout, all else to stderr, so a conversation can be
     piped through it; type /help inside.
     """
     from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.cli.answering import warm_up
     from bidibeam.cli.console import console
     from bidibeam.search.settings import SearchSettings
 
-    settings = SearchSettings(**search)
+    strategy, workers = strategy_settings(flags)
+    settings = SearchSettings(**flags)
     with console.status("Loading ..."):
-        loaded = load_run(run, device=device)
-        decoders = {
-            direction.value: load_decoder(loaded, direction=direction, settings=settings)
-            for direction in loaded.model.directions
-        }
+        decoder = load_decoder(load_run(run, device=device), strategy, settings=settings, workers=workers)
+        warm_up(decoder.ranker.selection)
     console.print(HELP, style="dim")
-    Conversation(decoders).run()
+    Conversation(decoder).run()
 
 
 class Conversation:
     """Reads lines until there are no more.
 
     Args:
-        decoders: One for each direction that the run has.
+        decoder: Answers them.
     """
 
-    def __init__(self, decoders: dict[str, Decoder]) -> None:
-        self._decoders = decoders
-        self._direction = next(iter(decoders))
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
         self._shows_beams = False
 
     def run(self) -> None:
@@ -85,19 +83,16 @@ class Conversation:
         if command == "/beams":
             self._shows_beams = not self._shows_beams
             return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
-        if command == "/reverse":
-            others = [name for name in self._decoders if name != self._direction]
-            if not others:
-                return f"This run has only the {self._direction} decoder."
-            self._direction = others[0]
-            return f"The {self._direction} decoder answers now."
         return f"There is no command {command}; /help lists those there are."
 
     def _answer(self, line: str) -> None:
+        from bidibeam.cli.answering import one_line
         from bidibeam.cli.console import console
+        from bidibeam.hypotheses import Beams
         from bidibeam.reporting.tables import hypotheses_table
 
-        ranking = self._decoders[self._direction].decode([line])[0]
+        (answer,) = self._decoder.answers([Beams("1", line)])
         if self._shows_beams:
-            console.print(hypotheses_table(f"{self._direction} beam", ranking))
-        click.echo(ranking.best.text if len(ranking) else "")
+            for direction in self._decoder.ranker.selection.needs.directions:
+                console.print(hypotheses_table(f"{direction.value} beam", answer.beams.of(direction)))
+        click.echo(one_line(answer.text))

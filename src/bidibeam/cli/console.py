@@ -40,6 +40,7 @@ def progress(*, transient: bool = False) -> Progress:
         NoteColumn(),
         console=console,
         transient=transient,
+        disable=transient and not console.is_interactive,  # a log would get an empty line for it
         expand=True,
         redirect_stdout=False,  # or rich would print replies to this console, on stderr
     )

@@ -22,9 +22,11 @@ COMMANDS = {
     "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into pairs of token ids that training reads."),
     "train": ("bidibeam.cli.train:train", "Train a regular and a reverse decoder on prepared data."),
     "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
+    "tune": ("bidibeam.cli.tune:tune", "Find lambda and the length settings on the validation split."),
+    "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
     "info": ("bidibeam.cli.info:info", "Show what a run directory holds."),
-    "demo": ("bidibeam.cli.demo:demo", "Prepare, train, decode and score, on the default corpus."),
+    "demo": ("bidibeam.cli.demo:demo", "Prepare, train, tune, decode and score, on the default corpus."),
 }
 """Name to where the command is, and the first line of its help."""
 
@@ -98,6 +100,7 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
     bidibeam prepare chitchat --out data         # a corpus becomes data
     bidibeam train data --out run --preset demo  # both directions learn
     bidibeam decode run sources.txt              # a reply for each line
+    bidibeam rerank beams.jsonl                  # choose again, without a model
     bidibeam chat run                            # or talk to it
 
     Replies go to stdout; tables and progress go to stderr. Every command explains itself with --help.

@@ -6,6 +6,7 @@ import errno
 import importlib.util
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,11 @@ from click.testing import CliRunner
 from bidibeam import __version__
 from bidibeam.cli import main as front
 from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.search.stopping import STOPPING
+from bidibeam.selection import STRATEGIES
+from bidibeam.selection.tuning import tune
+from bidibeam.similarities import SIMILARITIES
 
 EXISTING = [
     name
@@ -74,7 +80,7 @@ def test_help_walks_through_and_lists_every_command() -> None:
     text = CliRunner().invoke(front.bidibeam, ["--help"]).output
 
     walk = [line.split()[1] for line in text.splitlines() if line.startswith("  bidibeam ")]
-    assert walk == ["prepare", "train", "decode", "chat"]
+    assert walk == ["prepare", "train", "decode", "rerank", "chat"]
     listed = [f"{name} {short_help}" for name, (_, short_help) in front.COMMANDS.items()]
     assert " ".join(listed) in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -96,6 +102,38 @@ def test_every_command_explains_itself(name: str) -> None:
 
     assert result.exit_code == 0
     assert result.output.startswith(f"Usage: bidibeam {name} ")
+
+
+@pytest.mark.parametrize("name", ["decode", "rerank", "chat"])
+def test_help_names_every_strategy_and_similarity(name: str) -> None:
+    words = re.split(r"[\s,.:]+", CliRunner().invoke(front.bidibeam, [name, "--help"]).output)
+
+    assert {*STRATEGIES.names(), *SIMILARITIES.names()} <= set(words)
+
+
+@pytest.mark.parametrize("name", ["decode", "tune", "chat"])
+def test_help_names_every_stopping_rule(name: str) -> None:
+    words = re.split(r"[\s,.:[]+", CliRunner().invoke(front.bidibeam, [name, "--help"]).output)
+
+    assert set(STOPPING.names()) <= set(words)
+
+
+def test_help_of_tune_names_the_strategies_that_it_tunes() -> None:
+    hypothesis = Hypothesis("a", ("a",), -1.0, 2, -1.0, other_log_prob=-1.0)
+    tuned = tune([Beams("1", "", "a", regular=NBest((hypothesis,)))])
+    words = re.split(r"[\s,.:()]+", CliRunner().invoke(front.bidibeam, ["tune", "--help"]).output)
+
+    assert set(tuned.options) <= set(words)
+
+
+@pytest.mark.parametrize("name", ["decode", "rerank", "tune", "chat"])
+def test_help_of_a_command_is_quick_too(name: str) -> None:
+    code = (
+        f"import sys; from bidibeam.cli.main import run; run(['{name}', '--help'])\n"
+        "print(sorted({'torch', 'numpy', 'numba', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+
+    assert in_process(code).stderr == "[]\n"
 
 
 def test_a_command_is_imported_only_when_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +168,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             "trian",
             "Error: No command is called 'trian'. Did you mean 'train'? There are: prepare, train, decode,",
         ),
-        ("zzz", "Error: No command is called 'zzz'. There are: prepare, train, decode, chat, info, demo."),
+        ("zzz", f"Error: No command is called 'zzz'. There are: {', '.join(front.COMMANDS)}."),
     ],
 )
 def test_an_unknown_command_is_answered_with_the_nearest(

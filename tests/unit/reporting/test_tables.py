@@ -6,8 +6,17 @@ import io
 
 from rich.console import Console, RenderableType
 
-from bidibeam.hypotheses import Hypothesis
-from bidibeam.reporting.tables import Sample, facts_table, hypotheses_table, samples_panel, values_table
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+from bidibeam.reporting.tables import (
+    BAR_WIDTH,
+    Sample,
+    beams_table,
+    curves_table,
+    facts_table,
+    hypotheses_table,
+    samples_panel,
+    values_table,
+)
 
 
 def printed(renderable: RenderableType) -> list[str]:
@@ -89,3 +98,96 @@ def test_a_beam_is_shown_best_first_and_what_was_cut_off_ends_in_dots() -> None:
 
     assert lines[3].split() == ["1", "-1.89", "-2.50", "at", "home."]
     assert lines[4].split() == ["2", "-7.50", "-9.00", "at", "[b]", "..."]
+
+
+def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
+    lines = printed(curves_table("word_reward", {"length_exponent": 0.5}, [0, 0.1, 0.2], [2.0, 4.0, 1.0]))
+
+    assert lines[0] == "BLEU by word reward, length exponent 0.5"
+    assert lines[1].split() == ["word", "reward", "bleu"]
+    assert [line.split() for line in lines[3:]] == [
+        ["0", "2", "█" * (BAR_WIDTH // 2)],
+        ["0.1", "4", "█" * BAR_WIDTH],
+        ["0.2", "1", "█" * (BAR_WIDTH // 4)],
+    ]
+
+
+def test_a_long_curve_is_thinned_out_but_for_its_best() -> None:
+    values = [step / 10 for step in range(100)]
+    scores = [50.0 if value == 3.7 else 10.0 for value in values]
+
+    lines = printed(curves_table("lambda", {}, values, scores))
+
+    shown = [line.split()[0] for line in lines[3:]]
+    assert lines[0] == "BLEU by lambda"
+    assert shown == ["0", "0.9", "1.8", "2.7", "3.6", "3.7", "4.5", "5.4", "6.3", "7.2", "8.1", "9", "9.9"]
+    assert lines[3 + shown.index("3.7")].endswith("50   " + "█" * BAR_WIDTH)
+
+
+def test_a_curve_of_nothing_has_no_bars() -> None:
+    lines = printed(curves_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
+
+    assert [line.split() for line in lines[3:]] == [["0", "0"], ["1", "0"]]
+
+
+def beam(*texts: str) -> NBest:
+    """Hypotheses; what ends in dots was cut off."""
+    return NBest(
+        tuple(
+            Hypothesis(text.removesuffix(" ..."), (), -1.0, 1, -1.0, finished=not text.endswith(" ..."))
+            for text in texts
+        )
+    )
+
+
+def winner(beams: Beams, direction: Direction, place: int, partner: int | None) -> Ranked:
+    return Ranked(beams.of(direction).hypotheses[place], direction, place, 1.0, partner)
+
+
+def columns(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The cells of both beams: rank and text."""
+    middle = lines[1].index("reverse beam") - 5  # where its ranks begin
+    halves = ([line[:middle], line[middle:]] for line in lines[3:])
+    left, right = zip(*([" ".join(half.split()) for half in halved] for halved in halves), strict=True)
+    return [cell for cell in left if cell], [cell for cell in right if cell]
+
+
+def test_both_beams_stand_side_by_side_with_the_winners_marked() -> None:
+    beams = Beams("1", "hi", regular=beam("one", "two [b]", "three ..."), reverse=beam("four", ""))
+    winners = {
+        "bleu_t": winner(beams, Direction.REGULAR, 1, 0),
+        "wmd_t": winner(beams, Direction.REGULAR, 1, 1),
+        "either": winner(beams, Direction.REVERSE, 0, 2),
+    }
+
+    left, right = columns(printed(beams_table("Two beams", beams, winners)))
+
+    assert left == ["1 one", "2 two [b] ◀ bleu_t, wmd_t", "3 three ... ◀ either"]
+    assert right == ["1 four ◀ bleu_t, either", "2 (nothing) ◀ wmd_t"]
+
+
+def test_a_winner_far_down_is_shown_beside_the_first() -> None:
+    texts = [f"text {number}" for number in range(1, 31)]
+    beams = Beams("1", "hi", regular=beam(*texts), reverse=beam(*texts))
+    winners = {"bleu_t": winner(beams, Direction.REGULAR, 24, 29)}
+
+    left, right = columns(printed(beams_table("Two beams", beams, winners, rows=2)))
+
+    assert left == ["1 text 1", "2 text 2", "25 text 25 ◀ bleu_t"]
+    assert right == ["1 text 1", "2 text 2", "30 text 30 ◀ bleu_t"]
+
+
+def test_a_winner_may_have_no_partner() -> None:
+    beams = Beams("1", "hi", regular=beam("one"))
+
+    lines = printed(beams_table("One beam", beams, {"vbs": winner(beams, Direction.REGULAR, 0, None)}))
+
+    assert columns(lines) == (["1 one ◀ vbs"], [])
+
+
+def test_a_beam_from_elsewhere_may_know_no_scores() -> None:
+    lines = printed(
+        hypotheses_table("regular beam", [Hypothesis("at home.", ("at", "home", "."), None, 4, None)])
+    )
+
+    assert lines[3].split() == ["1", "at", "home."]

@@ -1,0 +1,179 @@
+"""Time and counted work of whole strategies, from sources to replies, beside vanilla beam search.
+
+    python benchmarks/strategies.py RUN SOURCES.jsonl [--beam-size 50] [--device cuda] [--out results.json]
+
+Every strategy answers the same batches of sources with the same N_B; they take turns batch by batch, in an
+order that changes, so that a busy machine slows all of them. A ratio is the median, over batches, of a
+strategy's time over that of VBS on the same batch. Choosing among hypotheses is included; loading and
+compiling are not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+import click
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bidibeam import __version__
+from bidibeam.assembly import load_decoder, load_run
+from bidibeam.cli.answering import settle
+from bidibeam.decoding.decoder import Decoder
+from bidibeam.hypotheses import Beams
+from bidibeam.interchange.sources import read_sources
+from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.settings import StrategySettings
+from bidibeam.work import Work, counting
+
+STRATEGIES = {
+    "vbs": StrategySettings("vbs"),
+    "bidis": StrategySettings("bidis", options={"lambda_": 1.0}),
+    "bidia bleu_t": StrategySettings("bidia"),
+    "bidia wmd_t": StrategySettings("bidia", similarity="wmd_t"),
+    "bidia bleu_t, either": StrategySettings("bidia", options={"answer": "either"}),
+    "bidia bleu_t, expected": StrategySettings("bidia", options={"agreement": "expected"}),
+}
+BASE = "vbs"
+
+
+def timed(decoder: Decoder, batch: list[Beams]) -> tuple[float, Work]:
+    """Seconds and work that one batch costs."""
+    with counting() as work:
+        began = time.perf_counter()
+        replies = [answer.text for answer in decoder.answers(batch)]
+        took_s = time.perf_counter() - began
+    assert len(replies) == len(batch)
+    return took_s, work
+
+
+def measure(
+    decoders: dict[str, Decoder], batches: list[list[Beams]], turns: int
+) -> tuple[dict[str, list[float]], dict[str, Work]]:
+    """Seconds by strategy, batch by batch and turn by turn, and the work of one turn over all batches."""
+    chance = Random(0)
+    times: dict[str, list[float]] = defaultdict(list)
+    total = {name: Work() for name in decoders}
+    for name in decoders:  # warm up
+        timed(decoders[name], batches[0])
+    settle()
+    for turn, batch in track(
+        [(turn, batch) for turn in range(turns) for batch in batches],
+        console=Console(stderr=True),
+        description="Decoding",
+    ):
+        for name in chance.sample(sorted(decoders), len(decoders)):
+            took_s, work = timed(decoders[name], batch)
+            times[name].append(took_s)
+            if not turn:
+                for field, value in asdict(work).items():
+                    setattr(total[name], field, getattr(total[name], field) + value)
+    return times, total
+
+
+@click.command(help=__doc__)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("sources", type=click.Path(path_type=Path))
+@click.option("--beam-size", type=int, default=50, show_default=True, help="N_B.")
+@click.option("--max-length", type=int, default=20, show_default=True)
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option("--batches", "count", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option("--turns", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--only", multiple=True, type=click.Choice(list(STRATEGIES)), help="Leave the others out.")
+@click.option("--device")
+@click.option("--threads", type=click.IntRange(min=1), help="Torch's own threads.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the numbers as JSON.")
+def main(
+    run: Path,
+    sources: Path,
+    *,
+    beam_size: int,
+    max_length: int,
+    batch_size: int,
+    count: int,
+    turns: int,
+    workers: int,
+    only: tuple[str, ...],
+    device: str | None,
+    threads: int | None,
+    out: Path | None,
+) -> None:
+    """Measure, print a table."""
+    if threads:
+        torch.set_num_threads(threads)
+    loaded = load_run(run, device=device)
+    settings = SearchSettings(beam_size=beam_size, max_length=max_length)
+    decoders = {
+        name: load_decoder(
+            loaded, strategy, settings=settings, batch_size=batch_size, workers=workers, replies_only=True
+        )
+        for name, strategy in STRATEGIES.items()
+        if not only or name in {*only, BASE}
+    }
+    stream = read_sources(sources)
+    batches = [batch for _ in range(count) if (batch := list(islice(stream, batch_size)))]
+    times, work = measure(decoders, batches, turns)
+    number = sum(map(len, batches))
+    rows = [
+        {
+            "strategy": name,
+            "ratio": median(own / base for own, base in zip(times[name], times[BASE], strict=True)),
+            "ms_a_source": 1000 * sum(times[name]) / (turns * number),
+            **{field: value / number for field, value in asdict(work[name]).items()},
+        }
+        for name in decoders
+    ]
+    where = loaded.device
+    signature: dict[str, Any] = {
+        "bidibeam": __version__,
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else str(where),
+        "threads": torch.get_num_threads(),
+        "workers": workers,
+        "N_B": beam_size,
+        "T": max_length,
+        "batch": batch_size,
+        "sources": number,
+        "turns": turns,
+        "vocabulary": loaded.model.vocabulary_size,
+        "corpus": loaded.config.facts.get("data", {}).get("corpus"),
+        "weights": loaded.fingerprint,
+    }
+    Console(width=120).print(table(rows, signature))
+    if out:
+        out.write_text(json.dumps({"signature": signature, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+
+
+def table(rows: list[dict[str, Any]], signature: dict[str, Any]) -> Table:
+    """The rows for people; work is counted a source."""
+    shown = Table(
+        title="From sources to replies", caption=" ".join(f"{key}={signature[key]}" for key in signature)
+    )
+    shown.add_column("strategy")
+    for name in ("time / vbs", "ms a source", "rows projected", "pairs compared", "exact transports"):
+        shown.add_column(name, justify="right")
+    for row in rows:
+        shown.add_row(
+            row["strategy"],
+            f"{row['ratio']:.3f}",
+            f"{row['ms_a_source']:.2f}",
+            f"{row['projected_rows']:.1f}",
+            f"{row['compared_pairs']:.1f}",
+            f"{row['exact_transports']:.2f}",
+        )
+    return shown
+
+
+if __name__ == "__main__":
+    main()

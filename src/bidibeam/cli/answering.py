@@ -1,0 +1,124 @@
+"""Answers on their way out: replies to stdout, rankings to a file, progress and a summary to stderr."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from bidibeam.decoding.decoder import Answer
+    from bidibeam.hypotheses import Beams
+    from bidibeam.protocols import Selection
+    from bidibeam.scores import Signature
+
+SLOW_S = 0.8
+"""After so many seconds a person wants to know what is going on."""
+
+
+def write_answers(
+    sources: Iterable[Beams],
+    answer: Callable[[Iterable[Beams]], Iterable[Answer]],
+    *,
+    signature: Signature,
+    nbest_file: Path | None = None,
+    resume: bool = False,
+    total: int | None = None,
+    description: str = "decoding",
+) -> None:
+    """Answer all sources and write as the answers come; see `interchange.resumable`.
+
+    Args:
+        sources: What to answer, in order.
+        answer: Answers a stream of sources, in order.
+        signature: All that the answers depend on besides the sources.
+        nbest_file: Where rankings go.
+        resume: Whether to go on with what a killed call left there.
+        total: How many sources there are, if that is known.
+        description: What the progress bar says.
+    """
+    from bidibeam.interchange import resumable
+    from bidibeam.work import counting
+
+    settle()
+    began, count, tied = time.perf_counter(), 0, 0
+    with (
+        counting() as work,
+        resumable.writing(nbest_file, sources, signature=signature, resume=resume) as output,
+    ):
+        for reply in output.replies:
+            click.echo(one_line(reply))
+        left = None if total is None else total - len(output.replies)
+        answers = answer(output.rest)
+        # In a terminal the replies themselves show how far it is.
+        for each in answers if sys.stdout.isatty() else watched(answers, left, description):
+            click.echo(one_line(each.text))
+            output.write(each.beams, each.ranking)
+            count, tied = count + 1, tied + (each.ranking.tied if len(each.ranking) else 0)
+    took_s = time.perf_counter() - began
+    sentences = [f"{count:,} source{'' if count == 1 else 's'} in {took_s:.1f} s."]
+    if output.replies:
+        sentences.append(f"{len(output.replies):,} were done already.")
+    sentences.append(f"Work: {work}.")
+    if count and nbest_file is not None:
+        sentences.append(f"For the first place {tied / count:.2f} hypotheses were tied on average.")
+    from bidibeam.cli.console import console
+
+    console.print(" ".join(sentences), style="dim")
+    console.print(f"Signature: {signature}", style="dim", soft_wrap=True)
+
+
+def one_line(reply: str) -> str:
+    """A reply as stdout shows it: line breaks, which lists from elsewhere may hold, become spaces."""
+    return " ".join(reply.splitlines())
+
+
+def watched(
+    answers: Iterable[Answer], total: int | None = None, description: str = "decoding"
+) -> Iterator[Answer]:
+    """The same answers, counted on a progress bar that goes away when they end."""
+    from bidibeam.cli.console import progress
+
+    with progress(transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        for answer in answers:
+            yield answer
+            bar.advance(task)
+
+
+@contextmanager
+def saying_if_slow(message: str) -> Iterator[None]:
+    """Print a message if the block takes so long that a person would wonder."""
+    from bidibeam.cli.console import console
+
+    timer = threading.Timer(SLOW_S, lambda: console.print(message, style="dim"))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def warm_up(selection: Selection) -> None:
+    """Have the kernels ready that a strategy will use; compiling them, the first time, takes seconds."""
+    from bidibeam.selection.choosing import warm_up as rank_something
+
+    with saying_if_slow("Compiling the similarity's kernels; this happens once, they are kept ..."):
+        rank_something(selection)
+
+
+def settle() -> None:
+    """Tell the garbage collector that what was loaded so far stays: it need not look through it again.
+
+    Otherwise it does, a third of a second each time, whenever a batch makes enough hypotheses.
+    """
+    gc.collect()
+    gc.freeze()

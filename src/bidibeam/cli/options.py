@@ -1,0 +1,231 @@
+"""Options that several commands share, and the settings they stand for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from bidibeam.selection.settings import StrategySettings
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+
+STOPPING_HELP = (
+    "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], optimal, exhaust."
+)
+STRATEGY_HELP = (
+    "bidia: what both directions agree on. bidis: the regular beam, scored by both. vbs: the most likely. "
+    "vbs-tuned, reverse-vbs, longest, random, oracle: to compare with."
+)
+SIMILARITY_HELP = (
+    "How bidia compares hypotheses: bleu_t, wmd_t (the paper's), bleu, wmd, token_f1, edit, "
+    "embedding_cosine, or package.module:name of a Python function of two lists of hypotheses.  "
+    "[default: bleu_t]"
+)
+STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
+"""What a strategy's own settings are called in a command's parameters."""
+
+
+def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Command]:
+    """Several options as one decorator; help lists them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+search_options = together(
+    [
+        click.option(
+            "--beam-size",
+            type=int,
+            default=10,
+            show_default=True,
+            help="Hypotheses kept, B; bidia gives half of them to each direction.",
+        ),
+        click.option(
+            "--max-length",
+            type=int,
+            default=20,
+            show_default=True,
+            help="Most steps, T, the end token counted.",
+        ),
+        click.option(
+            "--min-length", type=int, default=1, show_default=True, help="Tokens before the reply may end."
+        ),
+        click.option("--stopping", default="shrinking", show_default=True, help=STOPPING_HELP),
+        click.option(
+            "--length-penalty",
+            type=float,
+            default=0.6,
+            show_default=True,
+            help="Exponent a of lp = (5+|Y|)^a / 6^a; 0 ranks by log-probability alone.",
+        ),
+        click.option(
+            "--count-end/--no-count-end",
+            default=True,
+            show_default=True,
+            help="Does |Y| count the end token?",
+        ),
+        click.option(
+            "--unfinished",
+            type=click.Choice(["keep", "drop"]),
+            default="keep",
+            show_default=True,
+            help="Replies cut off at --max-length: rank them last, or leave them out.",
+        ),
+        click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
+        click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]"),
+    ]
+)
+"""The options of a search."""
+
+strategy_options = together(
+    [
+        click.option("--strategy", default="bidia", show_default=True, help=STRATEGY_HELP),
+        click.option("--similarity", default=None, help=SIMILARITY_HELP),
+        click.option(
+            "--similarity-option",
+            "similarity_options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
+        ),
+        click.option(
+            "--vectors",
+            type=click.Path(path_type=Path),
+            help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
+        ),
+        click.option(
+            "--lambda",
+            "lambda_",
+            type=float,
+            help="bidis: weight of the reverse score.  [default: the tuned one, or 1]",
+        ),
+        click.option(
+            "--answer",
+            type=click.Choice(["regular", "either"]),
+            help="bidia: may a reverse hypothesis answer too?  [default: regular]",
+        ),
+        click.option(
+            "--agreement",
+            type=click.Choice(["closest", "expected", "mean"]),
+            help="bidia: the closest match in the other beam, or the mean, or that weighted by probability.  "
+            "[default: closest]",
+        ),
+        click.option(
+            "--length-exponent", type=float, help="vbs-tuned: exponent a.  [default: the tuned one]"
+        ),
+        click.option(
+            "--word-reward", type=float, help="vbs-tuned: reward for each token.  [default: the tuned one]"
+        ),
+        click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            default=None,
+            help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
+        ),
+    ]
+)
+"""The options of a choice."""
+
+output_options = together(
+    [
+        click.option(
+            "--n-best",
+            "nbest_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Also write every hypothesis and the full ranking, with all scores, as JSON lines.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Go on with an --n-best file that a killed call left behind; stdout gets every reply again.",
+        ),
+    ]
+)
+"""The options of what is written."""
+
+
+def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
+    """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
+
+    Raises:
+        SettingsError: If an option of the similarity is not NAME=VALUE.
+        UnknownNameError: If nothing has the strategy's name.
+    """
+    from bidibeam.errors import SettingsError
+    from bidibeam.selection.settings import StrategySettings
+
+    name, similarity = flags.pop("strategy"), flags.pop("similarity")
+    compared = {
+        "--similarity": similarity,
+        "--similarity-option": flags.pop("similarity_options"),
+        "--vectors": flags.pop("vectors"),
+    }
+    if similarity is not None and ":" in similarity:
+        sys.path.insert(0, str(Path.cwd()))  # where `python -m` would look, and a script of ours would not
+    given = {flag: flags.pop(flag) for flag in STRATEGY_FLAGS}
+    strategy = StrategySettings(
+        name,
+        options={flag: value for flag, value in given.items() if value is not None},
+        similarity=similarity or "bleu_t",
+        similarity_options=_pairs(compared["--similarity-option"]),
+        vectors=compared["--vectors"],
+    )
+    for flag, value in compared.items():
+        if value and not strategy.compares:
+            raise SettingsError(f"The strategy {name} compares no hypotheses, so it has no {flag}.")
+    return strategy, flags.pop("workers") or cores()
+
+
+def check_output(nbest_file: Path | None, input_file: str, *, resume: bool) -> None:
+    """Make sure that what is to be resumed is named, and that what is to be written is not the input.
+
+    Raises:
+        SettingsError: If not.
+    """
+    from bidibeam.errors import SettingsError
+
+    if nbest_file is None:
+        if resume:
+            raise SettingsError("--resume needs --n-best FILE: what is done is read from that file.")
+        return
+    written = nbest_file.resolve()
+    growing = written.with_name(f"{written.name}.partial")
+    if input_file != "-" and Path(input_file).resolve() in (written, growing):
+        raise SettingsError(f"--n-best would overwrite the input, {input_file}. Name another file.")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pairs(given: Sequence[str]) -> dict[str, Any]:
+    import yaml
+
+    from bidibeam.errors import SettingsError
+
+    options: dict[str, Any] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise SettingsError(f"--similarity-option must be NAME=VALUE, not {item!r}.")
+        try:
+            read = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise SettingsError(
+                f"--similarity-option {name} has a value that cannot be read: {value!r}."
+            ) from error
+        options[name.strip()] = tuple(read) if isinstance(read, list) else read
+    return options

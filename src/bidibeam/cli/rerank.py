@@ -1,0 +1,157 @@
+"""`bidibeam rerank`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bidibeam.cli.options import check_output, output_options, strategy_options, strategy_settings
+
+if TYPE_CHECKING:
+    from bidibeam.hypotheses import Beams
+    from bidibeam.protocols import Needs
+    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.similarities.spaces import WordVectors
+
+BATCH_SIZE = 256
+"""Sources ranked at once, shared out among the workers."""
+
+
+@click.command()
+@click.argument("input_file", metavar="FILE")
+@strategy_options
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="T of bleu_t and wmd_t: the most steps that the search took.",
+)
+@click.option(
+    "--tuned",
+    "tuned_file",
+    type=click.Path(path_type=Path),
+    help="A tuned.json with the settings of bidis and vbs-tuned.",
+)
+@output_options
+def rerank(
+    input_file: str,
+    max_length: int,
+    tuned_file: Path | None,
+    nbest_file: Path | None,
+    resume: bool,
+    **flags: Any,
+) -> None:
+    """Choose again among hypotheses from anywhere; no model needed.
+
+    FILE holds a JSON object a line, each with the lists "regular" and "reverse" of one source's hypotheses;
+    these have "text" or "tokens", and the scores that the strategy needs (docs/nbest.md). `bidibeam decode
+    --n-best` writes such files; - is stdin. Replies go to stdout, one a line; the whole file is checked
+    before the first is written.
+
+    \b
+    bidibeam rerank beams.jsonl > replies.txt
+    bidibeam rerank beams.jsonl --similarity wmd_t --vectors wiki.vec --n-best ranked.jsonl > replies.txt
+    bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
+    """  # noqa: D301
+    from dataclasses import replace
+
+    from bidibeam._version import __version__
+    from bidibeam.cli.answering import warm_up, write_answers
+    from bidibeam.decoding.decoder import Ranker
+    from bidibeam.selection.choosing import is_parallel
+
+    strategy, workers = strategy_settings(flags)
+    check_output(nbest_file, input_file, resume=resume)
+    facts: dict[str, str] = {}
+    if tuned_file is not None:
+        from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+
+        tuned = TunedSettings(tuned_file)
+        options = {**tuned.options.get(strategy.name, {}), **strategy.options}
+        if options != strategy.options:
+            strategy, facts = replace(strategy, options=options), {"tuned": tuned.name}
+    lists = Lists(input_file)
+    lists.check(strategy.needs, strategy.name)
+    selection = strategy.build(max_length=max_length, space=_space(strategy, lists))
+    warm_up(selection)
+    ranker = Ranker(selection, workers, replies_only=nbest_file is None)
+    batch_size = BATCH_SIZE if is_parallel(selection) else 1  # alone, each is written as soon as it is there
+    write_answers(
+        lists.read(),
+        lambda stream: ranker.stream(stream, batch_size),
+        signature=selection.signature.extended(**facts, bidibeam=__version__),
+        nbest_file=nbest_file,
+        resume=resume,
+        total=lists.count,
+        description="reranking",
+    )
+
+
+class Lists:
+    """An n-best file that is read twice; what comes through a pipe, named or not, is kept in memory.
+
+    Args:
+        name: Its path, or - for stdin.
+    """
+
+    def __init__(self, name: str) -> None:
+        from bidibeam.interchange import nbest
+
+        self._source = Path(name) if name != "-" else sys.stdin.buffer
+        is_file = isinstance(self._source, Path) and self._source.is_file()
+        self._kept = None if is_file else list(nbest.read_numbered(self._source))
+        self.words: set[str] = set()
+        self.count = 0
+
+    def check(self, needs: Needs, strategy: str) -> None:
+        """Read all of it once, so that nothing is written if some of it cannot be used.
+
+        Raises:
+            InputError: With file and line, if so.
+        """
+        from bidibeam.cli.console import progress
+        from bidibeam.errors import InputError
+        from bidibeam.interchange.lines import name_of
+        from bidibeam.selection.ranking import check_needs
+
+        with progress(transient=True) as bar:
+            task = bar.add_task("checking", total=None)
+            for number, beams in self._numbered():
+                try:
+                    check_needs(beams, needs, strategy)
+                except InputError as error:
+                    raise InputError(f"{name_of(self._source)}, line {number}: {error}") from error
+                for hypothesis in (*beams.regular, *beams.reverse):
+                    self.words.update(hypothesis.tokens)
+                self.count += 1
+                bar.advance(task)
+
+    def read(self) -> Iterator[Beams]:
+        """Each source's lists."""
+        return (beams for _, beams in self._numbered())
+
+    def _numbered(self) -> Iterator[tuple[int, Beams]]:
+        from bidibeam.interchange import nbest
+
+        return nbest.read_numbered(self._source) if self._kept is None else iter(self._kept)
+
+
+def _space(strategy: StrategySettings, lists: Lists) -> Callable[[], WordVectors] | None:
+    """Reads the vectors of the words that the file holds, when they are asked for."""
+    path = strategy.vectors
+    if path is None:
+        return None
+
+    def read() -> WordVectors:
+        from bidibeam.cli.answering import saying_if_slow
+        from bidibeam.similarities.spaces import WordVectors
+
+        with saying_if_slow(f"Reading {path} ..."):
+            return WordVectors.from_file(path, wanted=lists.words)
+
+    return read

@@ -1,0 +1,113 @@
+"""The same hypotheses, live or from a file: the same replies and the same rankings, whoever chooses."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bidibeam.data.prepared import PreparedData
+from bidibeam.selection import STRATEGIES
+from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
+from tests.conftest import TINY_MODEL, WORDS
+from tests.unit.cli.calls import called, lines_of, write_vectors
+
+SEARCHES = {
+    "both finished": ("--beam-size", "8", "--max-length", "9"),
+    "some cut off, an odd beam": ("--beam-size", "7", "--max-length", "4"),
+}
+CHOICES = [
+    ("vbs",),
+    ("reverse-vbs",),
+    ("longest",),
+    ("oracle",),
+    ("random",),
+    ("random", "--seed", "3"),
+    ("vbs-tuned", "--length-exponent", "1.5", "--word-reward", "0.2"),
+    ("bidis",),
+    ("bidis", "--lambda", "0.3"),
+    ("bidis", "--lambda", "-0.5"),
+    *(
+        ("bidia", "--similarity", similarity, "--answer", answer, "--agreement", agreement)
+        for similarity, answer, agreement in product(
+            ("bleu_t", "wmd_t"), ("regular", "either"), ("closest", "expected", "mean")
+        )
+    ),
+    ("bidia", "--similarity", "bleu", "--similarity-option", "smoothing=add-1"),
+    ("bidia", "--similarity", "wmd", "--similarity-option", "weights=log"),
+    ("bidia", "--similarity", "token_f1"),
+    ("bidia", "--similarity", "edit", "--answer", "either"),
+    ("bidia", "--similarity", "embedding_cosine"),
+]
+
+
+def test_no_strategy_is_left_out() -> None:
+    assert {name for name, *_ in CHOICES} == set(STRATEGIES.names())
+
+
+@pytest.fixture(scope="module")
+def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt a part of its rule: its beams hold many that are nearly as good."""
+    run = tmp_path_factory.mktemp("unsure-run") / "run"
+    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
+    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    return run
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vectors for some of the words: the others count for nothing, live or not."""
+    return write_vectors(tmp_path_factory.mktemp("vectors") / "toy.vec", ["sky", "!", *WORDS[2:]])
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=" ".join)
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_live_and_from_a_file_it_is_the_same(
+    unsure_run: Path,
+    toy_data: PreparedData,
+    tmp_path: Path,
+    vectors: Path,
+    search: tuple[str, ...],
+    choice: tuple[str, ...],
+) -> None:
+    live, reranked = tmp_path / "live.jsonl", tmp_path / "reranked.jsonl"
+    needs_vectors = {"wmd", "wmd_t", "embedding_cosine"} & set(choice)
+    strategy = ("--strategy", *choice, *(("--vectors", vectors) if needs_vectors else ()))
+    decode = ("decode", unsure_run, toy_data.path / "test.jsonl", *search, *strategy)
+    length = search[search.index("--max-length") :]
+
+    written = called(*decode, "--n-best", live)
+    again = called("rerank", live, *strategy, *length, "--n-best", reranked)
+
+    assert len(written.replies) == len(list(toy_data.examples("test")))
+    assert again.out == written.out
+    ours, theirs = lines_of(live), lines_of(reranked)
+    for line in (*ours, *theirs):
+        signature = line["ranking"].pop("signature")
+        assert signature.startswith(f"strategy:{choice[0]}")
+    assert theirs == ours
+    # Those who want nothing but the reply may take shortcuts, and arrive at the same.
+    assert called(*decode).out == written.out
+    assert called("rerank", live, *strategy, *length).out == written.out
+
+
+def test_what_the_test_above_compares_is_not_all_the_same(
+    unsure_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    """Strategies disagree, beams are wide and some hypotheses are cut off: a mistake would show."""
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    for path, search in zip((whole, cut), SEARCHES.values(), strict=True):
+        called("decode", unsure_run, toy_data.path / "test.jsonl", *search, "--n-best", path)
+    lines = lines_of(cut)
+
+    replies = {
+        called("rerank", whole, "--strategy", *choice).out
+        for choice in (("vbs",), ("longest",), ("random",), ("bidia",), ("bidia", "--answer", "either"))
+    }
+
+    assert len(replies) >= 4
+    assert {len(line["regular"]) for line in lines} == {4}
+    assert {len(line["reverse"]) for line in lines} == {3}
+    assert {one["finished"] for line in lines for one in line["regular"]} == {True, False}

@@ -1,0 +1,92 @@
+"""The command line as a user calls it: a status, what stdout got, what stderr got."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.cli.main import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True)
+class Call:
+    """What came of a call."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def replies(self) -> list[str]:
+        assert self.status == 0, self.err
+        assert self.out.endswith("\n") or not self.out
+        return self.out.split("\n")[:-1]
+
+    @property
+    def told(self) -> str:
+        """What stderr got, however it was wrapped."""
+        return " ".join(self.err.split())
+
+    @property
+    def signature(self) -> str:
+        (line,) = (line for line in self.err.splitlines() if line.startswith("Signature: "))
+        return line.removeprefix("Signature: ")
+
+
+def called(*args: object, typed: str | bytes = b"") -> Call:
+    """Call `bidibeam` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    content = typed.encode() if isinstance(typed, str) else typed
+    with _stdin(content), redirect_stdout(out), redirect_stderr(err):
+        status = run([str(arg) for arg in args])
+    return Call(status, out.getvalue(), err.getvalue())
+
+
+def refused(*args: object, typed: str | bytes = b"") -> str:
+    """Call it in vain: the one sentence it said, with nothing on stdout."""
+    call = called(*args, typed=typed)
+    assert (call.status, call.out) == (1, ""), call
+    *notes, sentence = call.err.splitlines()
+    assert all(note.endswith(" ...") for note in notes), call.err  # "Compiling ..." where that took long
+    assert sentence.startswith("Error: ")
+    return sentence.removeprefix("Error: ")
+
+
+@contextmanager
+def _stdin(content: bytes) -> Iterator[None]:
+    """What a user types, as stdin has it: text over bytes."""
+    real = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdin = real
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+
+
+def write_lines(path: Path, *lines: object) -> Path:
+    """Write a file of JSON lines; a string is written as it is."""
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def write_vectors(path: Path, words: Sequence[str]) -> Path:
+    """Write a .vec file of random vectors."""
+    chooser = random.Random(0)
+    rows = [" ".join([word, *(f"{chooser.gauss(0, 1):.3f}" for _ in range(5))]) for word in words]
+    path.write_text("\n".join([f"{len(rows)} 5", *rows]) + "\n")
+    return path

@@ -1,0 +1,110 @@
+"""What the commands are called on: runs, vectors, n-best lists, and similarities that somebody wrote."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bidibeam.data.prepared import PreparedData
+from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
+from tests.conftest import TINY_MODEL, WORDS
+from tests.unit.cli.calls import write_lines, write_vectors
+
+SIMILARITIES = """
+import numpy
+
+def same(judged, others):
+    return numpy.array([[float(one.text == other.text) for other in others] for one in judged])
+
+def not_a_number(judged, others):
+    return same(judged, others) * numpy.nan
+
+def too_small(judged, others):
+    return numpy.zeros((1, 1))
+
+def words(judged, others):
+    return "closest"
+
+def fails(judged, others):
+    raise KeyError("x")
+
+class Same:
+    def pairwise(self, judged, others):
+        return same(judged, others)
+
+class Box:
+    inner = Same
+
+class Fails:
+    def pairwise(self, judged, others):
+        raise KeyError("x")
+
+class Wants:
+    def __init__(self, something):
+        pass
+
+number = 3
+"""
+
+
+@pytest.fixture(scope="session")
+def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt a part of its rule, so that settings make a difference."""
+    run = tmp_path_factory.mktemp("unsure-run") / "run"
+    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
+    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    return run
+
+
+@pytest.fixture
+def copied_run(toy_run: Path, tmp_path: Path) -> Path:
+    """The toy run, to write into."""
+    run = tmp_path / "run"
+    shutil.copytree(toy_run, run, ignore=shutil.ignore_patterns("training", "tensorboard"))
+    return run
+
+
+@pytest.fixture(scope="session")
+def regular_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without a reverse decoder, which has learnt next to nothing."""
+    run = tmp_path_factory.mktemp("regular-run") / "run"
+    settings = TrainingSettings(max_steps=2, batch_size=32, tensorboard=False)
+    train(toy_data, run, model_settings=replace(TINY_MODEL, directions=("regular",)), settings=settings)
+    return run
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random vectors for all words of the toy corpus but one."""
+    return write_vectors(tmp_path_factory.mktemp("vectors") / "toy.vec", [*WORDS[:-1], "!"])
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    """Two sources with texts alone: what `docs/nbest.md` says is enough."""
+    return write_lines(
+        tmp_path / "lists.jsonl",
+        {
+            "regular": [{"text": "I don't know."}, {"text": "At work."}, {"text": "No, I am at home now."}],
+            "reverse": [{"text": "I'm at home now."}, {"text": "At work."}],
+        },
+        {"regular": [{"text": "Yes."}, {"text": "Not now."}], "reverse": [{"text": "Not now!"}]},
+    )
+
+
+@pytest.fixture
+def similarities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A module in the current directory, and the name on the command line of what is in it."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "my_similarities.py").write_text(SIMILARITIES)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_similarities", raising=False)
+    return "my_similarities:{}".format
