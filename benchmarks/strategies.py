@@ -1,11 +1,10 @@
 """Time and counted work of whole strategies, from sources to replies, beside vanilla beam search.
 
-    python benchmarks/strategies.py RUN SOURCES.jsonl [--beam-size 50] [--device cuda] [--out results.json]
+    python benchmarks/strategies.py RUN SOURCES [--beam-size 50] [--device cuda] [--out results.json]
 
-Every strategy answers the same batches of sources with the same N_B; they take turns batch by batch, in an
-order that changes, so that a busy machine slows all of them. A ratio is the median, over batches, of a
-strategy's time over that of VBS on the same batch. Choosing among hypotheses is included; loading and
-compiling are not.
+Every strategy answers the same sources with the same N_B; they take turns in an order that changes, so that
+a busy machine slows all of them. A ratio is the median, over turns, of a strategy's time over that of VBS in
+the same turn. Choosing among hypotheses is included; loading and compiling are not.
 """
 
 from __future__ import annotations
@@ -47,48 +46,41 @@ STRATEGIES = {
 BASE = "vbs"
 
 
-def timed(decoder: Decoder, batch: list[Beams]) -> tuple[float, Work]:
-    """Seconds and work that one batch costs."""
+def timed(decoder: Decoder, sources: list[Beams]) -> tuple[float, Work]:
+    """Seconds and work that all sources cost."""
     with counting() as work:
         began = time.perf_counter()
-        replies = [answer.text for answer in decoder.answers(batch)]
+        replies = [answer.text for answer in decoder.answers(sources)]
         took_s = time.perf_counter() - began
-    assert len(replies) == len(batch)
+    assert len(replies) == len(sources)
     return took_s, work
 
 
 def measure(
-    decoders: dict[str, Decoder], batches: list[list[Beams]], turns: int
+    decoders: dict[str, Decoder], sources: list[Beams], turns: int
 ) -> tuple[dict[str, list[float]], dict[str, Work]]:
-    """Seconds by strategy, batch by batch and turn by turn, and the work of one turn over all batches."""
+    """Seconds by strategy, turn by turn, and the work of one turn."""
     chance = Random(0)
     times: dict[str, list[float]] = defaultdict(list)
-    total = {name: Work() for name in decoders}
-    for name in decoders:  # warm up
-        timed(decoders[name], batches[0])
+    done: dict[str, Work] = {}
+    for decoder in decoders.values():  # warm up
+        timed(decoder, sources[: decoder.batch_size])
     settle()
-    for turn, batch in track(
-        [(turn, batch) for turn in range(turns) for batch in batches],
-        console=Console(stderr=True),
-        description="Decoding",
-    ):
+    for _ in track(range(turns), console=Console(stderr=True), description="Decoding"):
         for name in chance.sample(sorted(decoders), len(decoders)):
-            took_s, work = timed(decoders[name], batch)
+            took_s, done[name] = timed(decoders[name], sources)
             times[name].append(took_s)
-            if not turn:
-                for field, value in asdict(work).items():
-                    setattr(total[name], field, getattr(total[name], field) + value)
-    return times, total
+    return times, done
 
 
 @click.command(help=__doc__)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.argument("sources", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("--beam-size", type=int, default=50, show_default=True, help="N_B.")
 @click.option("--max-length", type=int, default=20, show_default=True)
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--batches", "count", type=click.IntRange(min=1), default=4, show_default=True)
-@click.option("--turns", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--batch-size", type=click.IntRange(min=1), help="As `bidibeam decode` has it by default.")
+@click.option("--sources", "count", type=click.IntRange(min=1), default=128, show_default=True)
+@click.option("--turns", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--only", multiple=True, type=click.Choice(list(STRATEGIES)), help="Leave the others out.")
 @click.option("--device")
@@ -96,11 +88,11 @@ def measure(
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the numbers as JSON.")
 def main(
     run: Path,
-    sources: Path,
+    file: Path,
     *,
     beam_size: int,
     max_length: int,
-    batch_size: int,
+    batch_size: int | None,
     count: int,
     turns: int,
     workers: int,
@@ -121,10 +113,9 @@ def main(
         for name, strategy in STRATEGIES.items()
         if not only or name in {*only, BASE}
     }
-    stream = read_sources(sources)
-    batches = [batch for _ in range(count) if (batch := list(islice(stream, batch_size)))]
-    times, work = measure(decoders, batches, turns)
-    number = sum(map(len, batches))
+    examples = list(islice(read_sources(file), count))
+    times, work = measure(decoders, examples, turns)
+    number = len(examples)
     rows = [
         {
             "strategy": name,
@@ -143,7 +134,7 @@ def main(
         "workers": workers,
         "N_B": beam_size,
         "T": max_length,
-        "batch": batch_size,
+        "batch": decoders[BASE].batch_size,
         "sources": number,
         "turns": turns,
         "vocabulary": loaded.model.vocabulary_size,

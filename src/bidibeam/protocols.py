@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -202,6 +202,10 @@ class BeamGenerator(Protocol):
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Fill in the hypotheses of each source, in order."""
+        return self.begin(beams)()
+
+    def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
+        """Do as much as must be done here and now; what is returned does the rest, in any thread."""
         ...
 
 

@@ -93,7 +93,19 @@ def test_live_and_from_a_file_it_is_the_same(
     assert called("rerank", live, *strategy, *length).out == written.out
 
 
-def test_what_the_test_above_compares_is_not_all_the_same(
+def test_one_file_serves_all_that_choose_from_the_same_beam(
+    unsure_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    out, search = tmp_path / "vbs.jsonl", SEARCHES["both finished"]
+    decode = ("decode", unsure_run, toy_data.path / "test.jsonl", *search, "--strategy")
+    assert called(*decode, "vbs", "--n-best", out).status == 0
+
+    for choice in CHOICES:
+        if choice[0] not in ("bidia", "reverse-vbs"):
+            assert called("rerank", out, "--strategy", *choice).out == called(*decode, *choice).out
+
+
+def test_what_is_compared_here_is_not_all_the_same(
     unsure_run: Path, toy_data: PreparedData, tmp_path: Path
 ) -> None:
     """Strategies disagree, beams are wide and some hypotheses are cut off: a mistake would show."""

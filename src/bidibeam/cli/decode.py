@@ -26,16 +26,14 @@ from bidibeam.cli.options import (
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Sources searched at once.",
+    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
 )
 def decode(
     run: Path,
     input_file: str,
     nbest_file: Path | None,
     resume: bool,
-    batch_size: int,
+    batch_size: int | None,
     device: str | None,
     **flags: Any,
 ) -> None:

@@ -34,15 +34,13 @@ SPLIT = "validation"
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Sources searched at once.",
+    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
 )
 def tune(
     run: Path,
     data_folder: Path | None,
     sources: int | None,
-    batch_size: int,
+    batch_size: int | None,
     device: str | None,
     **search: Any,
 ) -> None:
@@ -69,7 +67,7 @@ def tune_run(
     settings: SearchSettings,
     *,
     sources: int | None = None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
 ) -> Tuned:
     """Tune on a run's validation split, and write tuned.json and the plot into the run."""
     from itertools import islice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -63,23 +63,32 @@ class SearchGenerator:
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Search for every source in one batch, and keep their order."""
+        return self.begin(beams)()
+
+    def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
+        """Search; what is returned spells out what was found, in whichever thread calls it."""
         if not beams:
-            return []
+            return list
         encoded = self.tokenizer.encode_batch([line.source for line in beams])
         if self.max_source_length is not None:
             encoded = [ids[-self.max_source_length :] for ids in encoded]
         sources = pad_sources(encoded).to(self.device)  # (sources, length)
-        filled = list(beams)
+        found: dict[Direction, Sequence[Sequence[FoundSequence]]] = {}
         for search in self.searches:
             repeated = sources.repeat(len(search.directions), 1)  # (directions * sources, length)
-            roles = self._roles(search.settings)
-            found = beam_search(search.scorer, repeated, search.settings, roles)
+            sequences = beam_search(search.scorer, repeated, search.settings, self._roles(search.settings))
             for index, direction in enumerate(search.directions):
-                here = found[index * len(beams) : (index + 1) * len(beams)]
-                written = [self._distinct(sequences, direction) for sequences in here]
+                found[direction] = sequences[index * len(beams) : (index + 1) * len(beams)]
+
+        def finish() -> list[Beams]:
+            filled = list(beams)
+            for direction, lines in found.items():
+                written = [self._distinct(line, direction) for line in lines]
                 nbests = self._with_opinions(sources, written, direction)
                 filled = [line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)]
-        return filled
+            return filled
+
+        return finish
 
     def _roles(self, settings: SearchSettings) -> VocabularyRoles:
         tokenizer = self.tokenizer

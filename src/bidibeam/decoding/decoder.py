@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -72,12 +72,15 @@ class Decoder:
         ranker: The strategy that chooses among them.
         signature: Strategy and search, for whoever reports the replies.
         batch_size: Sources searched at once; replies do not depend on it.
+        ahead: Whether the next batch is searched while the last one is ranked: where a device searches, the
+            interpreter has time for both. Answers then come one batch later.
     """
 
     generator: BeamGenerator
     ranker: Ranker
     signature: Signature = field(default_factory=lambda: Signature(()))
     batch_size: int = 32
+    ahead: bool = False
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
         """Every source's hypotheses, the reply first.
@@ -93,5 +96,21 @@ class Decoder:
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
         """Answer a stream of sources in order, a batch at a time."""
         stream = iter(beams)
-        while batch := list(islice(stream, self.batch_size)):
-            yield from self.ranker.answers(self.generator.generate(batch))
+        batches = iter(lambda: list(islice(stream, self.batch_size)), [])
+        if not self.ahead:
+            for batch in batches:
+                yield from self.ranker.answers(self.generator.generate(batch))
+            return
+        with ThreadPoolExecutor(1) as pool:
+            before: Future[list[Answer]] | None = None
+            for batch in batches:
+                finish = self.generator.begin(batch)
+                now = pool.submit(self._ranked, finish)
+                if before is not None:
+                    yield from before.result()
+                before = now
+            if before is not None:
+                yield from before.result()
+
+    def _ranked(self, finish: Callable[[], list[Beams]]) -> list[Answer]:
+        return self.ranker.answers(finish())

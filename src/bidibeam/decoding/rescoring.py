@@ -56,13 +56,23 @@ def contenders(
     places = np.arange(len(flat)) - starts[lines]  # (sequences,)
 
     def ask(chosen: Array, tokens: int | None = None) -> Array:
-        """What the scorer makes of some sequences, or of their first tokens: (chosen,)."""
+        """What the scorer makes of some sequences, or of their first tokens: (chosen,).
+
+        What begins alike is asked about once. The other direction begins with our last tokens.
+        """
         if not len(chosen):
             return np.zeros(0)
         asked: list[list[Sequence[int]]] = [[] for _ in found]
+        known: dict[tuple[int, tuple[int, ...]], int] = {}  # by source and last tokens: the question's number
+        numbers = []
+        last = None if tokens is None else -tokens
         for index, line in zip(chosen.tolist(), lines[chosen].tolist(), strict=True):
-            asked[line].append(turned(flat[index], tokens))
-        return np.array(list(chain.from_iterable(scorer.log_probs(sources, asked))))
+            sequence, new = flat[index], len(known)
+            number = known.setdefault((line, sequence.tokens[last:]), new)
+            numbers.append(number)
+            if number == new:  # the sources rise, so questions are numbered in the order of the answers
+                asked[line].append(turned(sequence, tokens))
+        return np.array(list(chain.from_iterable(scorer.log_probs(sources, asked))))[numbers]
 
     is_finished = np.array([sequence.finished for sequence in flat])  # (sequences,)
     has_finished = np.zeros(len(found), dtype=bool)

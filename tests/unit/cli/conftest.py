@@ -65,9 +65,18 @@ def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture
 def copied_run(toy_run: Path, tmp_path: Path) -> Path:
     """The toy run, to write into."""
-    run = tmp_path / "run"
-    shutil.copytree(toy_run, run, ignore=shutil.ignore_patterns("training", "tensorboard"))
-    return run
+    return copied(toy_run, tmp_path / "run")
+
+
+@pytest.fixture
+def copied_regular_run(regular_run: Path, tmp_path: Path) -> Path:
+    """The run without a reverse decoder, to write into."""
+    return copied(regular_run, tmp_path / "run")
+
+
+def copied(run: Path, to: Path) -> Path:
+    shutil.copytree(run, to, ignore=shutil.ignore_patterns("training", "tensorboard"))
+    return to
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pty
 import re
@@ -35,9 +36,10 @@ def vbs_tuned(hypothesis: Line) -> float:
     return float(hypothesis["log_prob"] / (5 + length) ** 2 * 6**2 + 0.3 * length)
 
 
-def token_f1(one: Line, other: Line) -> float:
-    shared = (Counter(one["tokens"]) & Counter(other["tokens"])).total()
-    return 2 * shared / (len(one["tokens"]) + len(other["tokens"]))
+def token_f1s(one: Line, others: list[Line]) -> list[float]:
+    counts = [(Counter(one["tokens"]) & Counter(other["tokens"])).total() for other in others]
+    lengths = [len(one["tokens"]) + len(other["tokens"]) for other in others]
+    return [2 * count / length for count, length in zip(counts, lengths, strict=True)]
 
 
 def best(hypotheses: list[Line], value: Callable[[Line], float]) -> str:
@@ -55,19 +57,28 @@ RULES: dict[tuple[str, ...], Callable[[Line], str]] = {
         line["regular"], vbs_tuned
     ),
     ("bidia", "--similarity", "token_f1"): lambda line: best(
+        line["regular"], lambda hypothesis: max(token_f1s(hypothesis, line["reverse"]))
+    ),
+    ("bidia", "--similarity", "token_f1", "--agreement", "mean"): lambda line: best(
+        line["regular"], lambda hypothesis: sum(token_f1s(hypothesis, line["reverse"]))
+    ),
+    ("bidia", "--similarity", "token_f1", "--agreement", "expected"): lambda line: best(
         line["regular"],
-        lambda hypothesis: max(token_f1(hypothesis, other) for other in line["reverse"]),
+        lambda hypothesis: sum(
+            math.exp(other["log_prob"]) * value
+            for other, value in zip(line["reverse"], token_f1s(hypothesis, line["reverse"]), strict=True)
+        ),
     ),
 }
 
 
-@pytest.mark.parametrize("strategy", RULES, ids=lambda strategy: strategy[0])
+@pytest.mark.parametrize("strategy", RULES, ids=" ".join)
 @pytest.mark.parametrize("writes", [False, True], ids=["replies alone", "all"])
 def test_every_strategy_replies_by_its_rule(
-    toy_run: Path, toy_data: PreparedData, tmp_path: Path, strategy: tuple[str, ...], writes: bool
+    unsure_run: Path, toy_data: PreparedData, tmp_path: Path, strategy: tuple[str, ...], writes: bool
 ) -> None:
     sources, out = toy_data.path / "test.jsonl", tmp_path / "out.jsonl"
-    arguments = ("decode", toy_run, sources, *SEARCH, "--strategy", *strategy)
+    arguments = ("decode", unsure_run, sources, *SEARCH, "--strategy", *strategy)
 
     wide = called(*arguments, "--n-best", out)
     call = wide if writes else called(*arguments)
@@ -75,6 +86,30 @@ def test_every_strategy_replies_by_its_rule(
     lines = lines_of(out)
     assert any(not one["finished"] for line in lines for one in (*line["regular"], *line["reverse"]))
     assert call.replies == [RULES[strategy](line) for line in lines]
+
+
+@pytest.mark.parametrize(("strategy", "searched"), [("vbs", 1), ("reverse-vbs", 1), ("bidia", 2)])
+def test_every_hypothesis_is_written_with_both_opinions(
+    toy_run: Path, toy_data: PreparedData, tmp_path: Path, strategy: str, searched: int
+) -> None:
+    out = tmp_path / "out.jsonl"
+
+    assert called(
+        "decode", toy_run, toy_data.path / "test.jsonl", *SEARCH, "--strategy", strategy, "--n-best", out
+    ).replies
+
+    examples, lines = list(toy_data.examples("test")), lines_of(out)
+    for key in ("id", "source", "reference"):
+        assert [line[key] for line in lines] == [example[key] for example in examples]
+    for line in lines:
+        beams = [line[direction] for direction in ("regular", "reverse") if line[direction]]
+        assert [len(beam) for beam in beams] == [6 // searched] * searched
+        for hypothesis in (hypothesis for beam in beams for hypothesis in beam):
+            assert hypothesis["log_prob"] < 0
+            assert hypothesis["other_log_prob"] < 0
+            assert hypothesis["score"] == pytest.approx(
+                hypothesis["log_prob"] / ((5 + hypothesis["length"]) / 6) ** 0.6, rel=1e-5
+            )
 
 
 def test_the_oracle_replies_with_what_is_nearest_to_the_reference(toy_run: Path, tmp_path: Path) -> None:
@@ -250,7 +285,7 @@ def test_options_of_the_similarity_and_its_vectors_stand_in_the_signature(
     assert "|similarity:wmd|vectors:toy.vec|weights:log|" in signature(*log)
     two = ("--similarity-option", "order=2", "--similarity-option", "weights=[0.25, 0.75]")
     assert "|similarity:bleu_t|order:2|weights:0.25,0.75|" in signature(*two)
-    assert "|max_length:9|answer:either|agreement:mean|" in signature(
+    assert "|T:9|answer:either|agreement:mean|" in signature(
         "--answer", "either", "--agreement", "mean", "--similarity-option", "max_length=9"
     )
 

@@ -46,7 +46,7 @@ def test_texts_are_enough(lists: Path) -> None:
         r"(Compiling .*\n)?2 sources in \d+\.\d s\. Work: 8 pairs compared\.\nSignature: ", call.err
     )
     assert call.signature == (
-        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|max_length:20|answer:regular|"
+        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:20|answer:regular|"
         f"agreement:closest|bidibeam:{__version__}"
     )
 
@@ -129,20 +129,24 @@ def test_a_reply_takes_one_line_whatever_it_holds(tmp_path: Path) -> None:
     assert again.out == call.out
 
 
-@pytest.mark.parametrize("flags", ["", "--similarity wmd_t", "--similarity edit", "--answer either"])
-@pytest.mark.parametrize("writes", [False, True], ids=["replies alone", "all"])
-def test_any_number_of_workers_does_the_same(tmp_path: Path, vectors: Path, flags: str, writes: bool) -> None:
+@pytest.mark.parametrize(
+    "flags", ["", "--similarity wmd_t", "--similarity edit", "--answer either", "--agreement expected"]
+)
+def test_any_number_of_workers_does_the_same_whether_all_is_ranked_or_not(
+    tmp_path: Path, vectors: Path, flags: str
+) -> None:
     source = many(tmp_path / "many.jsonl", sources=300)
     options = [*flags.split(), *(["--vectors", vectors] if "wmd" in flags else [])]
-    outputs = set()
+    outputs, files = set(), set()
     for workers in (1, 3):
         target = tmp_path / f"out{workers}.jsonl"
-        writing = ["--n-best", target] if writes else []
-        call = called("rerank", source, *options, "--workers", workers, *writing)
-        assert len(call.replies) == 300
-        outputs.add((call.out, target.read_bytes() if writes else b""))
+        for writing in ([], ["--n-best", target]):
+            call = called("rerank", source, *options, "--workers", workers, *writing)
+            assert len(call.replies) == 300
+            outputs.add(call.out)
+        files.add(target.read_bytes())
 
-    assert len(outputs) == 1
+    assert (len(outputs), len(files)) == (1, 1)
 
 
 def test_the_ranking_stands_beside_the_lists(tmp_path: Path) -> None:

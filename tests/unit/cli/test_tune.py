@@ -185,8 +185,14 @@ def test_data_that_it_was_not_trained_on_are_refused(copied_run: Path, tmp_path:
     assert "There is no directory" in refused("tune", copied_run, "--data", tmp_path / "none")
 
 
-def test_a_run_without_a_reverse_decoder_is_refused(regular_run: Path) -> None:
-    assert refused("tune", regular_run).startswith("This run has no reverse decoder, only: regular.")
+def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_regular_run: Path) -> None:
+    call = called("tune", copied_regular_run, *SEARCH)
+
+    assert call.status == 0
+    assert "BLEU by word reward" in call.told
+    assert "lambda" not in call.told
+    assert set(json.loads((copied_regular_run / "tuned.json").read_text())["options"]) == {"vbs-tuned"}
+    assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
 
 
 def test_without_matplotlib_all_but_the_plot_is_there(
