@@ -50,7 +50,7 @@ def write_answers(
     from bidibeam.work import counting
 
     settle()
-    began, count, tied = time.perf_counter(), 0, 0
+    began, count, answered, tied = time.perf_counter(), 0, 0, 0
     with (
         counting() as work,
         resumable.writing(nbest_file, sources, signature=signature, resume=resume) as output,
@@ -63,14 +63,16 @@ def write_answers(
         for each in answers if sys.stdout.isatty() else watched(answers, left, description):
             click.echo(one_line(each.text))
             output.write(each.beams, each.ranking)
-            count, tied = count + 1, tied + (each.ranking.tied if len(each.ranking) else 0)
+            count += 1
+            if len(each.ranking):
+                answered, tied = answered + 1, tied + each.ranking.tied
     took_s = time.perf_counter() - began
     sentences = [f"{count:,} source{'' if count == 1 else 's'} in {took_s:.1f} s."]
     if output.replies:
         sentences.append(f"{len(output.replies):,} were done already.")
     sentences.append(f"Work: {work}.")
-    if count and nbest_file is not None:
-        sentences.append(f"For the first place {tied / count:.2f} hypotheses were tied on average.")
+    if answered and nbest_file is not None:
+        sentences.append(f"For the first place {tied / answered:.2f} hypotheses were tied on average.")
     from bidibeam.cli.console import console
 
     console.print(" ".join(sentences), style="dim")

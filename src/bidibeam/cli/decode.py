@@ -51,7 +51,7 @@ def decode(
     """  # noqa: D301
     from bidibeam.assembly import load_decoder, load_run
     from bidibeam.cli.answering import warm_up, write_answers
-    from bidibeam.interchange.sources import read_sources
+    from bidibeam.interchange.sources import read_sources, with_distinct_ids
     from bidibeam.search.settings import SearchSettings
 
     strategy, workers = strategy_settings(flags)
@@ -70,8 +70,9 @@ def decode(
         score_other=nbest_file is not None,
     )
     warm_up(decoder.ranker.selection)
+    sources = read_sources(source)
     write_answers(
-        read_sources(source),
+        sources if nbest_file is None else with_distinct_ids(sources),
         decoder.answers,
         signature=decoder.signature,
         nbest_file=nbest_file,

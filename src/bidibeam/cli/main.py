@@ -99,6 +99,7 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
     \b
     bidibeam prepare chitchat --out data         # a corpus becomes data
     bidibeam train data --out run --preset demo  # both directions learn
+    bidibeam tune run                            # lambda and length settings
     bidibeam decode run sources.txt              # a reply for each line
     bidibeam rerank beams.jsonl                  # choose again, without a model
     bidibeam chat run                            # or talk to it

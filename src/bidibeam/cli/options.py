@@ -118,7 +118,7 @@ strategy_options = together(
         click.option(
             "--agreement",
             type=click.Choice(["closest", "expected", "mean"]),
-            help="bidia: the closest match in the other beam, or the mean, or that weighted by probability.  "
+            help="bidia: the closest match in the other beam, the mean weighted by probability, the mean.  "
             "[default: closest]",
         ),
         click.option(
@@ -182,6 +182,8 @@ def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
         similarity_options=_pairs(compared["--similarity-option"]),
         vectors=compared["--vectors"],
     )
+    if strategy.compares:
+        strategy.check_similarity()
     for flag, value in compared.items():
         if value and not strategy.compares:
             raise SettingsError(f"The strategy {name} compares no hypotheses, so it has no {flag}.")

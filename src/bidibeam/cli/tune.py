@@ -116,6 +116,8 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
     console.print(
         f"Wrote {run / TUNED_FILE}, which `bidibeam decode {run}` uses from now on.", soft_wrap=True
     )
+    if (run / PLOT_FILE).is_file():
+        console.print(f"The curves are drawn in {run / PLOT_FILE}.", soft_wrap=True)
 
 
 def _data(run: Run, given: Path | None) -> PreparedData:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.fields import field, identifier, nullable
 from bidibeam.interchange.lines import LineSource, name_of, numbered_lines, parse_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 def read_sources(source: LineSource) -> Iterator[Beams]:
@@ -35,6 +36,23 @@ def read_sources(source: LineSource) -> Iterator[Beams]:
         elif line.strip():
             place = f"{name_of(source)}, line {number}"
             yield _from_object(parse_object(line, place), number, place)
+
+
+def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
+    """The same sources, as long as no two have the same id: an n-best file could not tell them apart.
+
+    Raises:
+        InputError: At the second one.
+    """
+    seen: set[str] = set()
+    for beams in sources:
+        if beams.id in seen:
+            raise InputError(
+                f"The id {beams.id!r} is that of two sources, and an n-best file must tell them apart. Give "
+                "each its own, or none: then its line number is its id."
+            )
+        seen.add(beams.id)
+        yield beams
 
 
 def _has_ending(name: str, ending: str) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.selection.likelihood import check_finite
-from bidibeam.selection.ranking import number
+from bidibeam.selection.ranking import normalisation, number
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Hypothesis
@@ -62,23 +61,6 @@ class BidiS:
 
     def _score(self, hypothesis: Hypothesis) -> float:
         return number(hypothesis, "score") + self.lambda_ * normalised_other(hypothesis)
-
-
-def normalisation(hypothesis: Hypothesis) -> float:
-    """What its score is over its log-probability: the inverse of the length penalty, whichever that was.
-
-    Raises:
-        InputError: If the score is not a log-probability over some length penalty.
-    """
-    log_prob, score = number(hypothesis, "log_prob"), number(hypothesis, "score")
-    if log_prob == 0.0 and score == 0.0:
-        return 1.0
-    if log_prob == 0.0 or score / log_prob <= 0.0:
-        raise InputError(
-            f'The hypothesis {hypothesis.text!r} has the "score" {score!r} and the "log_prob" {log_prob!r}; '
-            "a score must be the log-probability divided by a positive length penalty."
-        )
-    return score / log_prob
 
 
 def normalised_other(hypothesis: Hypothesis) -> float:

@@ -34,6 +34,23 @@ def number(hypothesis: Hypothesis, field: Field) -> float:
     return float(value)
 
 
+def normalisation(hypothesis: Hypothesis) -> float:
+    """What its score is over its log-probability: the inverse of the length penalty, whichever that was.
+
+    Raises:
+        InputError: If the score is not a log-probability over some length penalty.
+    """
+    log_prob, score = number(hypothesis, "log_prob"), number(hypothesis, "score")
+    if log_prob == 0.0 and score == 0.0:
+        return 1.0
+    if log_prob == 0.0 or score / log_prob <= 0.0:
+        raise InputError(
+            f'The hypothesis {hypothesis.text!r} has the "score" {score!r} and the "log_prob" {log_prob!r}; '
+            "a score must be the log-probability divided by a positive length penalty."
+        )
+    return score / log_prob
+
+
 def ranking_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranking:
     """One direction's hypotheses by a number, highest first, those cut off last; ties keep their order."""
     return Ranking.of(
@@ -73,6 +90,10 @@ def check_needs(beams: Beams, needs: Needs, strategy: str) -> None:
                         f'source {beams.id!r}, {direction.value}[{place}] has no "{field}", and {strategy} '
                         f"needs it; {REMEDIES[field]}."
                     )
+    if needs.other_weight is not None:
+        for direction in needs.directions:
+            for hypothesis in beams.of(direction):
+                normalisation(hypothesis)
     if needs.reference and beams.reference is None:
         raise InputError(
             f'source {beams.id!r} has no "reference", and {strategy} chooses by it; add one, or choose '

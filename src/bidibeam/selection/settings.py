@@ -51,6 +51,7 @@ class StrategySettings:
         """
         if not self.compares:
             return self._with({})
+        self.check_similarity()
         similarity = build_similarity(
             self.similarity, self.similarity_options, max_length=max_length, space=space
         )
@@ -70,6 +71,23 @@ class StrategySettings:
     def compares(self) -> bool:
         """Whether the strategy asks how similar hypotheses are."""
         return "similarity" in _options_of(STRATEGIES.get(self.name))
+
+    def check_similarity(self) -> None:
+        """Make sure that there is such a similarity, and that vectors are given only to one that uses them.
+
+        Raises:
+            UnknownNameError: If nothing has its name.
+            SettingsError: If it has no use for the vectors, or they are given as an option.
+        """
+        if not isinstance(self.similarity, str) or ":" in self.similarity:
+            return
+        uses_vectors = "space" in _options_of(SIMILARITIES.get(self.similarity))
+        if self.vectors is not None and not uses_vectors:
+            raise SettingsError(
+                f"The similarity {self.similarity} uses no word vectors: leave --vectors out."
+            )
+        if "space" in self.similarity_options and isinstance(self.similarity_options["space"], str | int):
+            raise SettingsError("Word vectors are given by --vectors FILE.vec, not as an option.")
 
     @property
     def unset(self) -> set[str]:

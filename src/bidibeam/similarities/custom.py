@@ -105,7 +105,7 @@ def imported(location: str) -> Any:
         found: Any = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # whatever an import may run into
         raise UnknownNameError(
             f"The similarity {location!r} cannot be imported: {error}. Write package.module:name, and make "
             "sure that Python finds the module from here."

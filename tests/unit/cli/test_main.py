@@ -80,7 +80,7 @@ def test_help_walks_through_and_lists_every_command() -> None:
     text = CliRunner().invoke(front.bidibeam, ["--help"]).output
 
     walk = [line.split()[1] for line in text.splitlines() if line.startswith("  bidibeam ")]
-    assert walk == ["prepare", "train", "decode", "rerank", "chat"]
+    assert walk == ["prepare", "train", "tune", "decode", "rerank", "chat"]
     listed = [f"{name} {short_help}" for name, (_, short_help) in front.COMMANDS.items()]
     assert " ".join(listed) in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines())

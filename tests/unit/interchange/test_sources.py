@@ -11,7 +11,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
-from bidibeam.interchange.sources import read_sources
+from bidibeam.interchange.sources import read_sources, with_distinct_ids
 
 
 def read_bytes(tmp_path: Path, name: str, content: bytes) -> list[Beams]:
@@ -151,3 +151,12 @@ def test_training_pairs_have_their_response_for_a_reference(tmp_path: Path) -> N
     path.write_text('{"source": "tea?", "response": "please."}\n', encoding="utf-8")
 
     assert list(read_sources(path)) == [Beams("1", "tea?", "please.")]
+
+
+def test_an_id_that_two_sources_have_is_refused_where_they_must_be_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "sources.jsonl"
+    path.write_text('{"id": 1, "source": "a"}\n{"id": 2, "source": "b"}\n{"id": "1", "source": "c"}\n')
+
+    assert len(list(read_sources(path))) == 3
+    with pytest.raises(InputError, match=r"^The id '1' is that of two sources, and an n-best file must"):
+        list(with_distinct_ids(read_sources(path)))

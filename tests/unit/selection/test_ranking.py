@@ -87,3 +87,11 @@ def test_a_beam_by_any_number() -> None:
     assert texts(ranking) == ["bb", "cc", "a", "dddd"]
     assert [entry.place for entry in ranking] == [0, 3, 2, 1]
     assert len(ranking_by(found, Direction.REVERSE, lambda _: 0.0)) == 0
+
+
+def test_a_score_that_is_no_normalised_log_probability_is_found_beforehand() -> None:
+    odd = hypothesis("a", other=-1.0)._replace(score=0.5)
+
+    told = message(beams(odd), replace(ALL, directions=BOTH[:1]))
+
+    assert told.startswith("The hypothesis 'a' has the \"score\" 0.5")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -247,3 +248,10 @@ def test_a_table_keeps_its_place_in_the_signature() -> None:
     built = StrategySettings(similarity=Table({})).build()
 
     assert str(built.signature).startswith(f"strategy:bidia|similarity:{HERE}:Table|")
+
+
+def test_vectors_are_for_similarities_that_use_them() -> None:
+    with pytest.raises(SettingsError, match=r"^The similarity bleu_t uses no word vectors: leave"):
+        StrategySettings("bidia", vectors=Path("words.vec")).build()
+    with pytest.raises(SettingsError, match=r"^Word vectors are given by --vectors FILE\.vec"):
+        StrategySettings("bidia", similarity="wmd_t", similarity_options={"space": 3}).build()

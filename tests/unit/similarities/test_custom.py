@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,3 +155,13 @@ def test_a_python_name_that_leads_nowhere_is_one_sentence(location: str, reason:
         f"The similarity {location!r} cannot be imported: {reason}. Write package.module:name, and make sure "
         "that Python finds the module from here."
     )
+
+
+def test_a_module_that_does_not_even_parse_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_similarity.py").write_text("def same(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(UnknownNameError, match=r"^The similarity 'broken_similarity:same' cannot be"):
+        imported("broken_similarity:same")
