@@ -12,10 +12,12 @@ import click
 import pytest
 
 from bidibeam.cli.main import COMMANDS, LazyCommand
+from bidibeam.selection import STRATEGIES
+from bidibeam.similarities import SIMILARITIES
 
 ROOT = Path(__file__).parents[1]
 SIDES = ("source", "response")
-PAGES = [ROOT / "README.md", ROOT / "docs" / "nbest.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "nbest.md", ROOT / "docs" / "strategies.md"]
 CALLS = sorted(
     {
         call.split("#")[0].strip()
@@ -65,6 +67,39 @@ def test_the_speeds_are_those_of_the_committed_results() -> None:
     ratios = {(row["batch"], row["beam"]): row["ratio"] for row in search}
     for (batch, beam), ratio in ratios.items():
         assert f"| {batch} x {beam} | {ratio:.2f} |" in section
+
+
+def test_the_strategies_costs_are_those_of_the_committed_results() -> None:
+    cpu, gpu = (
+        json.loads((ROOT / "results" / "strategies" / f"{name}.json").read_text())["rows"]
+        for name in ("cpu", "h200")
+    )
+
+    for on_cpu, on_gpu in zip(cpu, gpu, strict=True):
+        assert on_cpu["strategy"] == on_gpu["strategy"]
+        ratios = f"{on_cpu['ratio']:.2f} | {on_gpu['ratio']:.2f}"
+        work = f"{on_cpu['projected_rows']:.0f} | {on_cpu['compared_pairs']:.0f}"
+        row = f"| {on_cpu['strategy']} | {ratios} | {work} | {on_cpu['exact_transports']:.2f} |"
+        assert row in README
+
+
+def test_the_similarities_speeds_are_those_of_the_committed_results() -> None:
+    results = json.loads((ROOT / "results" / "similarities" / "cpu.json").read_text())
+
+    for kind, column in (("bleu_t", "times_matrix"), ("wmd_t", "times_closest")):
+        ours, peers = results[kind]["rows"][:2], results[kind]["rows"][2:]
+        for peer in peers:
+            assert f"| {peer['name']} | {peer['how']} | {peer[column][0]:.0f} |" in README
+        assert f"{ours[0]['ms']:.3f} ms" in README
+        assert f"{results[kind]['first_call_s']['compiling']:.0f} s" in README
+
+
+def test_the_similarities_that_are_documented_are_those_there_are() -> None:
+    page = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")
+
+    for registry in (SIMILARITIES, STRATEGIES):
+        for name in registry.names():
+            assert re.search(rf"^\| `{re.escape(name)}`", page, flags=re.MULTILINE), name
 
 
 def test_the_numbers_of_the_corpora_are_those_of_the_committed_results() -> None:

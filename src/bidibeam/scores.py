@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from typing import Any
 
 FACT = "fact"
 
@@ -26,7 +23,7 @@ class Signature:
         return Signature((*self.facts, *((key, str(value)) for key, value in facts.items())))
 
     @classmethod
-    def of_settings(cls, settings: DataclassInstance, **facts: object) -> Signature:
+    def of_settings(cls, settings: Any, **facts: object) -> Signature:
         """Some facts, and behind them every field of a dataclass that its `repr` shows.
 
         A field whose value has a signature of its own brings that along; one that is None is left out. A fact
