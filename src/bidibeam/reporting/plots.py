@@ -47,7 +47,7 @@ def curves_figure(
 
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.4 * len(panels), 3.0), layout="constrained")
-        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]  # each with its own scale
         name, level = baseline
         for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
             axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label=name)
@@ -55,7 +55,7 @@ def curves_figure(
             chosen = bleu[list(values).index(best)]
             axis.plot([best], [chosen], color=ORANGE, marker="D", linestyle="none", label=f"best: {best:g}")
             axis.set_xlabel(setting)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
             axis.legend(frameon=False, fontsize=8)
         axes[0].set_ylabel("corpus BLEU on validation")
         with replacing(path) as partial:

@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from bidibeam.reporting import plots
 from bidibeam.reporting.plots import curves_figure
@@ -48,3 +49,20 @@ def test_without_matplotlib_nothing_is_drawn(tmp_path: Path, monkeypatch: pytest
 
     assert not curves_figure(tmp_path / "tuned.svg", PANELS, baseline=("vbs", 1.2))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_curve_is_seen_whole_whatever_the_other_panels_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[float, float]] = []
+
+    def saved(figure: Figure, path: Path, **_: object) -> None:
+        path.touch()
+        limits.extend(axis.get_ylim() for axis in figure.axes)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    panels = [("lambda", (0.0, 1.0), (0.002, 0.0), 0.0), ("exponent", (0.0, 1.0), (0.0, 0.5), 1.0)]
+
+    assert curves_figure(tmp_path / "curves.svg", panels, baseline=("vbs", 0.001))
+
+    assert limits == [(0.0, pytest.approx(0.0022)), (0.0, pytest.approx(0.55))]
