@@ -8,7 +8,7 @@ from pathlib import Path
 from bidibeam._version import __version__
 from bidibeam.assembly.runs import Run, load_run
 from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
-from bidibeam.data.tokenization import SPECIAL_TOKENS
+from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START
 from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import SettingsError
@@ -75,7 +75,7 @@ def load_decoder(
     return Decoder(
         generator,
         Ranker(selection, workers, replies_only=replies_only),
-        signature.extended(weights=loaded.fingerprint, bidibeam=__version__),
+        signature.extended(model=loaded.fingerprint, bidibeam=__version__),
         batch_size or (DEVICE_BATCH if on_device else HOST_BATCH),
         ahead=on_device,
     )
@@ -120,7 +120,7 @@ def _space(run: Run, vectors: Path | None) -> WordVectors:
     tokens = tokenizer.tokens(ids)
     if vectors is None:
         matrix = run.model.embedding(0).weight.detach()[len(SPECIAL_TOKENS) :].cpu().numpy()
-        return WordVectors(tokens, matrix, name="model")
+        return WordVectors(tokens, matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
     if tokenizer.kind == "word":
         return WordVectors.from_file(vectors, wanted=tokens)
     raise SettingsError(

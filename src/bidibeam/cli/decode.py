@@ -70,6 +70,10 @@ def decode(
         score_other=nbest_file is not None,
     )
     warm_up(decoder.ranker.selection)
+    total = None
+    if isinstance(source, Path) and source.is_file():
+        needs = decoder.ranker.selection.needs
+        total = _counted(source, needs_reference=needs.reference, has_ids=nbest_file is not None)
     sources = read_sources(source)
     write_answers(
         sources if nbest_file is None else with_distinct_ids(sources),
@@ -77,4 +81,25 @@ def decode(
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
+        total=total,
     )
+
+
+def _counted(path: Path, *, needs_reference: bool, has_ids: bool) -> int:
+    """How many sources a file holds; all of it is read before the first is answered, lest replies be in vain.
+
+    Raises:
+        InputError: If a line cannot be read, an id that matters comes twice, or a reference is missing.
+    """
+    from bidibeam.errors import InputError
+    from bidibeam.interchange.sources import read_sources, with_distinct_ids
+
+    sources, count = read_sources(path), 0
+    for beams in with_distinct_ids(sources) if has_ids else sources:
+        count += 1
+        if needs_reference and beams.reference is None:
+            raise InputError(
+                f"{path}: source {beams.id!r} has no reference, and the strategy chooses by it. Add one, or "
+                "choose another --strategy."
+            )
+    return count

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bidibeam.selection import STRATEGIES
+from bidibeam.similarities import SIMILARITIES
+
 if TYPE_CHECKING:
     from bidibeam.selection.settings import StrategySettings
 
@@ -19,13 +22,12 @@ STOPPING_HELP = (
     "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], optimal, exhaust."
 )
 STRATEGY_HELP = (
-    "bidia: what both directions agree on. bidis: the regular beam, scored by both. vbs: the most likely. "
-    "vbs-tuned, reverse-vbs, longest, random, oracle: to compare with."
+    f"Who answers: {', '.join(STRATEGIES.names())}. bidia takes what both directions agree on, bidis the "
+    "best of the regular beam by both scores, vbs the most likely; the others are there to compare with."
 )
 SIMILARITY_HELP = (
-    "How bidia compares hypotheses: bleu_t, wmd_t (the paper's), bleu, wmd, token_f1, edit, "
-    "embedding_cosine, or package.module:name of a Python function of two lists of hypotheses.  "
-    "[default: bleu_t]"
+    f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name of a Python "
+    "function of two lists of hypotheses.  [default: bleu_t]"
 )
 STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
 """What a strategy's own settings are called in a command's parameters."""
@@ -127,6 +129,13 @@ strategy_options = together(
         click.option(
             "--word-reward", type=float, help="vbs-tuned: reward for each token.  [default: the tuned one]"
         ),
+        click.option(
+            "--strategy-option",
+            "strategy_options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A setting of a strategy that another package brings.",
+        ),
         click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
         click.option(
             "--workers",
@@ -175,11 +184,12 @@ def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
     if similarity is not None and ":" in similarity:
         sys.path.insert(0, str(Path.cwd()))  # where `python -m` would look, and a script of ours would not
     given = {flag: flags.pop(flag) for flag in STRATEGY_FLAGS}
+    others = _pairs("--strategy-option", flags.pop("strategy_options"))
     strategy = StrategySettings(
         name,
-        options={flag: value for flag, value in given.items() if value is not None},
+        options={**others, **{flag: value for flag, value in given.items() if value is not None}},
         similarity=similarity or "bleu_t",
-        similarity_options=_pairs(compared["--similarity-option"]),
+        similarity_options=_pairs("--similarity-option", compared["--similarity-option"]),
         vectors=compared["--vectors"],
     )
     if strategy.compares:
@@ -213,7 +223,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _pairs(given: Sequence[str]) -> dict[str, Any]:
+def _pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
     import yaml
 
     from bidibeam.errors import SettingsError
@@ -222,12 +232,10 @@ def _pairs(given: Sequence[str]) -> dict[str, Any]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise SettingsError(f"--similarity-option must be NAME=VALUE, not {item!r}.")
+            raise SettingsError(f"{flag} must be NAME=VALUE, not {item!r}.")
         try:
             read = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise SettingsError(
-                f"--similarity-option {name} has a value that cannot be read: {value!r}."
-            ) from error
+            raise SettingsError(f"{flag} {name} has a value that cannot be read: {value!r}.") from error
         options[name.strip()] = tuple(read) if isinstance(read, list) else read
     return options

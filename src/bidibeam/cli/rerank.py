@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
 
+SUBWORD_MARKS = ("\u0120", "\u2581", "##")
+"""How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
 BATCH_SIZE = 256
 """Sources ranked at once, shared out among the workers."""
 
@@ -149,9 +151,19 @@ def _space(strategy: StrategySettings, lists: Lists) -> Callable[[], WordVectors
 
     def read() -> WordVectors:
         from bidibeam.cli.answering import saying_if_slow
+        from bidibeam.cli.console import console
+        from bidibeam.errors import SettingsError
         from bidibeam.similarities.spaces import WordVectors
 
+        piece = next((word for word in sorted(lists.words) if word.startswith(SUBWORD_MARKS)), None)
+        if piece is not None:
+            raise SettingsError(
+                f"The lists hold subwords, such as {piece!r}, and --vectors are vectors of words. Leave "
+                '"tokens" out of the file, so that texts are split into words, or use another similarity.'
+            )
         with saying_if_slow(f"Reading {path} ..."):
-            return WordVectors.from_file(path, wanted=lists.words)
+            space = WordVectors.from_file(path, wanted=lists.words)
+        console.print(f"{len(space.words):,} of {len(lists.words):,} words have a vector.", style="dim")
+        return space
 
     return read

@@ -74,7 +74,7 @@ def tune_run(
 
     from bidibeam.assembly import load_decoder
     from bidibeam.assembly.tuned import TUNED_FILE, write_tuned
-    from bidibeam.cli.answering import watched
+    from bidibeam.cli.answering import saying_if_slow, watched
     from bidibeam.errors import InputError
     from bidibeam.hypotheses import Beams
     from bidibeam.metrics import METRICS
@@ -91,7 +91,8 @@ def tune_run(
     strategy = StrategySettings("bidis", options={"lambda_": 1.0}) if both else StrategySettings("vbs")
     decoder = load_decoder(run, strategy, settings=settings, batch_size=batch_size, score_other=True)
     found = [answer.beams for answer in watched(decoder.answers(examples), len(examples), "searching")]
-    tuned = find(found)
+    with saying_if_slow("Trying every setting; the first time a kernel is compiled for it ..."):
+        tuned = find(found)
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     write_tuned(
         run.path / TUNED_FILE, tuned, search=settings, weights=run.fingerprint, split=SPLIT, metric=metric

@@ -23,6 +23,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 PADDING, UNKNOWN, START, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 PAD_ID, UNKNOWN_ID, START_ID, END_ID = range(len(SPECIAL_TOKENS))
 BYTES = 256
+WORD_START = "\u0120"
+"""How byte-level subwords write the space before a word."""
 LARGEST_VOCABULARY = 10_000_000
 LONGEST_PIECE = 32  # in bytes; a subword longer than this is an accident of the corpus
 

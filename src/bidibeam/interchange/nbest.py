@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Ranked, Ranking
     from bidibeam.scores import Signature
 
+LONGEST = 1_000_000
+
 
 def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
     """One line of an n-best file, without its end.
@@ -176,8 +178,10 @@ def _read_hypothesis(value: object, place: str) -> Hypothesis:
         tokens = tuple(words.split(text or ""))
     finished = nullable(value, "finished", bool, place) is not False
     length = nullable(value, "length", int, place)
-    if length is not None and length < 0:
-        raise InputError(f'{place}: "length" must not be negative, received {describe(length)}.')
+    if length is not None and not 0 <= length <= LONGEST:
+        raise InputError(
+            f'{place}: "length" must lie between 0 and {LONGEST:,}, received {describe(length)}.'
+        )
     return Hypothesis(
         text=" ".join(tokens) if text is None else text,
         tokens=tokens,

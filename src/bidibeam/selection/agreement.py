@@ -31,7 +31,7 @@ def similarities(
     answered = _asked(similarity, similarity.pairwise, judged, others)
     try:
         matrix = np.asarray(answered, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise SimilarityError(
             f"{_name(similarity)} answered with {type(answered).__name__}, which is no matrix of numbers "
             f"({error}). It must return one number for each pair."

@@ -9,7 +9,7 @@ from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked, Ranking
 if TYPE_CHECKING:
     from bidibeam.protocols import Selection
 
-EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0)
+EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0, other_log_prob=-1.0)
 
 
 def choose(selection: Selection, beams: Beams) -> Ranking:
@@ -31,8 +31,8 @@ def warm_up(selection: Selection) -> None:
 
     A similarity of somebody else's is left alone: it may not expect such a call.
     """
-    if not is_parallel(selection):
+    if hasattr(selection, "similarity") and not is_parallel(selection):
         return
-    beams = Beams("", "", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
+    beams = Beams("", "", "a b", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
     selection.rank(beams)
     choose(selection, beams)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LARGEST_EXPONENT = 10
 """As in a search; far beyond it, powers of a length overflow."""
 
+LARGEST_WEIGHT = 10_000
+
 
 @dataclass(frozen=True)
 class Vbs:
@@ -118,10 +120,14 @@ def _score(hypothesis: Hypothesis) -> float:
 
 
 def check_finite(flag: str, value: object) -> None:
-    """Refuse what is no finite number.
+    """Refuse what is no finite number, or one so large that sums with it mean nothing.
 
     Raises:
         SettingsError: If so.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SettingsError(f"{flag} must be a finite number, not {value!r}.")
+    if abs(value) > LARGEST_WEIGHT:
+        raise SettingsError(
+            f"{flag} must lie between -{LARGEST_WEIGHT:,} and {LARGEST_WEIGHT:,}, not {value!r}."
+        )

@@ -66,7 +66,8 @@ class Tuned:
     Attributes:
         options: By strategy, the settings to use.
         bleu: By strategy, corpus BLEU with them; and that of VBS as it was searched.
-        curves: What there is to see: BLEU against lambda, against the exponent and against the word reward.
+        curves: What there is to see: BLEU against lambda, and against the exponent and the word reward, each
+            with the other as it was chosen.
         sources: How many sources decided.
     """
 
@@ -203,9 +204,13 @@ def _with_lengths(
         "vbs-tuned",
         {"length_exponent": exponents[row], "word_reward": rewards[column]},
         float(grid[row, column]),
-        Curve("length_exponent", {"word_reward": rewards[0]}, tuple(exponents), tuple(grid[:, 0].tolist())),
-        Curve("word_reward", {"length_exponent": exponents[0]}, tuple(rewards), tuple(grid[0].tolist())),
+        _curve("length_exponent", exponents, grid[:, column], word_reward=rewards[column]),
+        _curve("word_reward", rewards, grid[row], length_exponent=exponents[row]),
     )
+
+
+def _curve(setting: str, values: Sequence[float], bleu: Array, **held: float) -> Curve:
+    return Curve(setting, held, tuple(values), tuple(bleu.tolist()))
 
 
 def _statistics(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> list[list[int]]:

@@ -46,7 +46,7 @@ class Bleu:
     """
 
     order: int = 4
-    weights: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = field(default=None, metadata={FACT: "order_weights"})
     smoothing: Literal["floor", "none", "add-1"] = "floor"
 
     is_parallel: ClassVar[bool] = True

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_LENGTH = 20
 """T where nobody said otherwise: the search's own default."""
 
+LARGEST_MAX_LENGTH = 1_000_000
+
 
 def check_max_length(value: object) -> None:
     """Refuse a T that no hypothesis can have.
@@ -27,8 +29,10 @@ def check_max_length(value: object) -> None:
     Raises:
         SettingsError: If so.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SettingsError(f"max_length (T) must be a whole number of at least 1, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_MAX_LENGTH:
+        raise SettingsError(
+            f"max_length (T) must be a whole number from 1 to {LARGEST_MAX_LENGTH:,}, not {value!r}."
+        )
 
 
 def brevity_penalties(hypotheses: Sequence[Hypothesis], max_length: int) -> Floats:

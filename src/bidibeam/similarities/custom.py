@@ -76,7 +76,7 @@ def as_similarity(given: Any, name: str | None = None) -> Similarity:
     if isinstance(given, type):
         try:
             given = given()
-        except TypeError as error:
+        except Exception as error:  # whatever the class runs into
             raise SimilarityError(
                 f"The similarity {called} cannot be made: {error}. Give a class that needs no arguments, or "
                 "an object of it."

@@ -236,7 +236,7 @@ def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> No
     assert str(decoder.signature) == (
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:9|answer:regular|agreement:closest"
         "|beam_size:12|max_length:9|min_length:1|length_penalty:0.6|count_end:True|stopping:shrinking"
-        f"|unfinished:keep|allow_unknown:False|weights:{run.fingerprint}|bidibeam:{__version__}"
+        f"|unfinished:keep|allow_unknown:False|model:{run.fingerprint}|bidibeam:{__version__}"
     )
 
 

@@ -103,7 +103,7 @@ def test_it_is_used_and_named_in_the_signature(tuned_run: Run) -> None:
     signature = load_decoder(tuned_run, "bidis").signature
     assert ("lambda", "0.3") in signature.facts
     assert ("tuned", name) in signature.facts
-    assert [key for key, _ in signature.facts[-3:]] == ["tuned", "weights", "bidibeam"]
+    assert [key for key, _ in signature.facts[-3:]] == ["tuned", "model", "bidibeam"]
 
 
 def test_a_strategys_own_options_win(tuned_run: Run) -> None:

@@ -163,6 +163,25 @@ def test_a_flag_that_cannot_be_used_is_named(lists: Path, flags: str, message: s
     assert refused("rerank", lists, *flags.split()) == message
 
 
+def test_vectors_of_words_are_not_for_subwords(tmp_path: Path, vectors: Path) -> None:
+    pieces = [{"tokens": ["\u0120the", "\u0120cat", "s"]}]
+    path = write_lines(tmp_path / "in.jsonl", {"regular": pieces, "reverse": pieces})
+
+    assert refused("rerank", path, "--similarity", "wmd", "--vectors", vectors) == (
+        "The lists hold subwords, such as '\u0120cat', and --vectors are vectors of words. Leave \"tokens\" "
+        "out of the file, so that texts are split into words, or use another similarity."
+    )
+
+
+def test_a_strategys_own_option_may_be_given_by_name(lists: Path) -> None:
+    assert refused("rerank", lists, "--strategy-option", "answer") == (
+        "--strategy-option must be NAME=VALUE, not 'answer'."
+    )
+    assert refused("rerank", lists, "--strategy-option", "answer=both") == (
+        "--answer must be one of regular, either, not 'both'."
+    )
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing, torn = tmp_path / "no.jsonl", tmp_path / "torn.jsonl.gz"
     torn.write_bytes(gzip.compress(b"x" * 100_000)[:60])

@@ -301,7 +301,7 @@ def test_a_source_that_does_not_fit_is_named_with_its_line(changes: dict[str, An
         ({"other_log_prob": {}}, '"other_log_prob" must be a finite number, received an object.'),
         ({"length": 1.5}, '"length" must be a whole number, received the number 1.5.'),
         ({"length": True}, '"length" must be a whole number, received the boolean true.'),
-        ({"length": -1}, '"length" must not be negative, received the number -1.'),
+        ({"length": -1}, '"length" must lie between 0 and 1,000,000, received the number -1.'),
         ({"finished": 1}, '"finished" must be true or false, received the number 1.'),
     ],
 )

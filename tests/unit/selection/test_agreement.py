@@ -158,3 +158,9 @@ def test_one_whose_signature_is_something_else_goes_by_its_class() -> None:
 
     with pytest.raises(SimilarityError, match=r"^The similarity 'Finder' answered with None as the closest"):
         choose(BidiA(finder), FOUND)
+
+
+def test_a_number_too_large_for_a_float() -> None:
+    assert message_of(answering([[10**400, 0]] * 3)).startswith(
+        "The similarity 'odd' answered with list, which is no matrix of numbers ("
+    )

@@ -123,3 +123,8 @@ def test_needs_and_signature() -> None:
 
 def test_an_empty_beam_ranks_as_empty() -> None:
     assert len(BidiS().rank(beams())) == 0
+
+
+def test_a_weight_beside_which_scores_mean_nothing_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^--lambda must lie between -10,000 and 10,000, not 1e\+308\.$"):
+        BidiS(1e308)

@@ -131,10 +131,11 @@ def test_length_settings_are_what_a_plain_loop_finds(seed: int) -> None:
     assert tuned.options["vbs-tuned"] == {"length_exponent": exponent, "word_reward": reward}
     assert tuned.bleu["vbs-tuned"] == pytest.approx(values[exponent, reward])
     by_exponent, by_reward = tuned.curves[1:]
-    assert (by_exponent.setting, by_exponent.held) == ("length_exponent", {"word_reward": 0.0})
-    assert by_exponent.bleu == pytest.approx([values[a, 0.0] for a in exponents])
-    assert (by_reward.setting, by_reward.held) == ("word_reward", {"length_exponent": 0.0})
-    assert by_reward.bleu == pytest.approx([values[0.0, r] for r in rewards])
+    assert (by_exponent.setting, by_exponent.held) == ("length_exponent", {"word_reward": reward})
+    assert by_exponent.bleu == pytest.approx([values[a, reward] for a in exponents])
+    assert (by_reward.setting, by_reward.held) == ("word_reward", {"length_exponent": exponent})
+    assert by_reward.bleu == pytest.approx([values[exponent, r] for r in rewards])
+    assert (by_exponent.best[0], by_reward.best[0]) == (exponent, reward)  # the plot marks what was chosen
 
 
 def test_the_grids_are_those_documented() -> None:

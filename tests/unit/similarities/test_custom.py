@@ -165,3 +165,12 @@ def test_a_module_that_does_not_even_parse_is_one_sentence(
 
     with pytest.raises(UnknownNameError, match=r"^The similarity 'broken_similarity:same' cannot be"):
         imported("broken_similarity:same")
+
+
+def test_a_class_that_cannot_be_made_is_one_sentence() -> None:
+    class Unready:
+        def __init__(self) -> None:
+            raise ValueError("no file")
+
+    with pytest.raises(SimilarityError, match=r"cannot be made: no file\. Give a class that needs"):
+        as_similarity(Unready, "mine:Unready")
