@@ -72,6 +72,9 @@ class NBest:
     def __len__(self) -> int:
         return len(self.hypotheses)
 
+    def __getitem__(self, place: int) -> Hypothesis:
+        return self.hypotheses[place]
+
     @property
     def best(self) -> Hypothesis:
         """The first hypothesis."""

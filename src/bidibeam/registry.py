@@ -53,6 +53,7 @@ class Registry(Generic[T]):
         return {point.name: point.value for point in entry_points(group=self._group)}
 
     def _miss(self, name: str) -> str:
-        close = difflib.get_close_matches(name, self.names(), n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        names = {known.lower(): known for known in self.names()}
+        close = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = f" Did you mean {names[close[0]]!r}?" if close else ""
         return f"Unknown {self.kind} {name!r}.{hint} Choose one of: {', '.join(self.names())}."

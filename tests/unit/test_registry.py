@@ -44,6 +44,11 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(shelves: Regi
     )
 
 
+def test_case_makes_no_difference_to_what_is_nearest(shelves: Registry[object]) -> None:
+    with pytest.raises(UnknownNameError, match=r"^Unknown shelf 'PATH'\. Did you mean 'path'\?"):
+        shelves.get("PATH")
+
+
 def test_a_name_near_to_none_is_answered_with_the_list_alone(shelves: Registry[object]) -> None:
     with pytest.raises(
         UnknownNameError, match=r"^Unknown shelf 'zzz'\. Choose one of: text, path, broken\.$"

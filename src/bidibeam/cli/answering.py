@@ -51,21 +51,26 @@ def write_answers(
 
     settle()
     began, count, answered, tied = time.perf_counter(), 0, 0, 0
-    with (
-        counting() as work,
-        resumable.writing(nbest_file, sources, signature=signature, resume=resume) as output,
-    ):
-        for reply in output.replies:
-            click.echo(one_line(reply))
-        left = None if total is None else total - len(output.replies)
-        answers = answer(output.rest)
-        # In a terminal the replies themselves show how far it is.
-        for each in answers if sys.stdout.isatty() else watched(answers, left, description):
-            click.echo(one_line(each.text))
-            output.write(each.beams, each.ranking)
-            count += 1
-            if len(each.ranking):
-                answered, tied = answered + 1, tied + each.ranking.tied
+    try:
+        with (
+            counting() as work,
+            resumable.writing(nbest_file, sources, signature=signature, resume=resume) as output,
+        ):
+            for reply in output.replies:
+                click.echo(one_line(reply))
+            left = None if total is None else total - len(output.replies)
+            answers = answer(output.rest)
+            # In a terminal the replies themselves show how far it is.
+            for each in answers if sys.stdout.isatty() else watched(answers, left, description):
+                click.echo(one_line(each.text))
+                output.write(each.beams, each.ranking)
+                count += 1
+                if len(each.ranking):
+                    answered, tied = answered + 1, tied + each.ranking.tied
+    except KeyboardInterrupt:
+        if nbest_file is not None:
+            click.echo(f"What is done is in {nbest_file}.partial; --resume goes on from there.", err=True)
+        raise
     took_s = time.perf_counter() - began
     sentences = [f"{count:,} source{'' if count == 1 else 's'} in {took_s:.1f} s."]
     if output.replies:

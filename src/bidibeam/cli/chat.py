@@ -89,10 +89,15 @@ class Conversation:
         from bidibeam.cli.answering import one_line
         from bidibeam.cli.console import console
         from bidibeam.hypotheses import Beams
-        from bidibeam.reporting.tables import hypotheses_table
+        from bidibeam.reporting.tables import beams_table, hypotheses_table
 
         (answer,) = self._decoder.answers([Beams("1", line)])
         if self._shows_beams:
-            for direction in self._decoder.ranker.selection.needs.directions:
+            directions = self._decoder.ranker.selection.needs.directions
+            if len(directions) > 1:
+                winners = {"reply": answer.ranking.entries[0]} if len(answer.ranking) else {}
+                console.print(beams_table("The two beams, and the pair that won", answer.beams, winners))
+            else:
+                (direction,) = directions
                 console.print(hypotheses_table(f"{direction.value} beam", answer.beams.of(direction)))
         click.echo(one_line(answer.text))

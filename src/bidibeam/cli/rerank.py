@@ -13,7 +13,7 @@ from bidibeam.cli.options import check_output, output_options, strategy_options,
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Needs
+    from bidibeam.protocols import Needs, Selection
     from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
 
@@ -37,7 +37,7 @@ BATCH_SIZE = 256
     "--tuned",
     "tuned_file",
     type=click.Path(path_type=Path),
-    help="A tuned.json with the settings of bidis and vbs-tuned.",
+    help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
 )
 @output_options
 def rerank(
@@ -71,15 +71,19 @@ def rerank(
     check_output(nbest_file, input_file, resume=resume)
     facts: dict[str, str] = {}
     if tuned_file is not None:
-        from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+        from bidibeam.assembly.tuned import (
+            TUNED_FILE,
+            TunedSettings,
+        )  # brings PyTorch, which takes seconds to load
 
-        tuned = TunedSettings(tuned_file)
+        tuned = TunedSettings(tuned_file / TUNED_FILE if tuned_file.is_dir() else tuned_file)
         options = {**tuned.options.get(strategy.name, {}), **strategy.options}
         if options != strategy.options:
             strategy, facts = replace(strategy, options=options), {"tuned": tuned.name}
     lists = Lists(input_file)
     lists.check(strategy.needs, strategy.name)
     selection = strategy.build(max_length=max_length, space=_space(strategy, lists))
+    _note_length(selection, lists.longest)
     warm_up(selection)
     ranker = Ranker(selection, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(selection) else 1  # alone, each is written as soon as it is there
@@ -108,6 +112,7 @@ class Lists:
         is_file = isinstance(self._source, Path) and self._source.is_file()
         self._kept = None if is_file else list(nbest.read_numbered(self._source))
         self.words: set[str] = set()
+        self.longest = 0
         self.count = 0
 
     def check(self, needs: Needs, strategy: str) -> None:
@@ -130,6 +135,7 @@ class Lists:
                     raise InputError(f"{name_of(self._source)}, line {number}: {error}") from error
                 for hypothesis in (*beams.regular, *beams.reverse):
                     self.words.update(hypothesis.tokens)
+                    self.longest = max(self.longest, len(hypothesis.tokens))
                 self.count += 1
                 bar.advance(task)
 
@@ -141,6 +147,19 @@ class Lists:
         from bidibeam.interchange import nbest
 
         return nbest.read_numbered(self._source) if self._kept is None else iter(self._kept)
+
+
+def _note_length(selection: Selection, longest: int) -> None:
+    """Say so if T is far from what the lists hold: length then counts for more than agreement."""
+    from bidibeam.cli.console import console
+
+    limit = getattr(getattr(selection, "similarity", None), "max_length", 0)
+    if limit >= 2 * longest:
+        console.print(
+            f"Note: T is {limit}, but the longest hypothesis has {longest} tokens, so length weighs heavily. "
+            "If the search's maximum was lower, say --max-length; or use a similarity without T: bleu, wmd.",
+            style="dim",
+        )
 
 
 def _space(strategy: StrategySettings, lists: Lists) -> Callable[[], WordVectors] | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bidibeam.assembly import Run
     from bidibeam.data.prepared import PreparedData
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.tuning import Tuned
+    from bidibeam.selection.tuning import Curve, Tuned
 
 PLOT_FILE = "tuned.svg"
 SPLIT = "validation"
@@ -141,13 +141,17 @@ def _data(run: Run, given: Path | None) -> PreparedData:
     return data
 
 
+def _label(curve: Curve) -> str:
+    """The setting, and what the other one was held at."""
+    held = "".join(f" ({name} {value:g})" for name, value in curve.held.items())
+    return f"{curve.setting}{held}".replace("_", " ")
+
+
 def _plot(path: Path, tuned: Tuned) -> None:
     """Draw the curves, if there is something to draw with."""
     from bidibeam.cli.console import console
     from bidibeam.reporting.plots import MISSING, curves_figure
 
-    panels = [
-        (curve.setting.replace("_", " "), curve.values, curve.bleu, curve.best[0]) for curve in tuned.curves
-    ]
+    panels = [(_label(curve), curve.values, curve.bleu, curve.best[0]) for curve in tuned.curves]
     if not curves_figure(path, panels, baseline=("vbs as searched", tuned.bleu["vbs"])):
         console.print(MISSING, style="dim")

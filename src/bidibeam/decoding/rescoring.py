@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -43,49 +43,94 @@ def contenders(
         turned: The first so many tokens, or all, of what the other direction would write, end included.
         weight: At least 0.
     """
+    flat = _flattened(found, weight)
+    if not flat.sequences:
+        return [[] for _ in found]
+    questions = _Questions(scorer, sources, flat, turned)
+    lines, scores, weights = flat.lines, flat.scores, flat.weights
+    opinions = np.full(len(scores), np.nan)  # (sequences,)
+    is_first = flat.places < FIRST  # (sequences,)
+    first = np.flatnonzero(flat.is_eligible & is_first)
+    opinions[first] = questions.ask(first)
+    best = np.full(len(found), -np.inf)  # (sources,)
+    np.maximum.at(best, lines[first], scores[first] + weights[first] * opinions[first])
+    bounds = scores + weights * MARGIN
+    rest = np.flatnonzero(flat.is_eligible & ~is_first & (bounds >= best[lines]))
+    bounds = scores[rest] + weights[rest] * (questions.ask(rest, BEGINNING) + MARGIN)
+    rest = rest[bounds >= best[lines[rest]]]
+    opinions[rest] = questions.ask(rest)
+    values = [None if value != value else value for value in opinions.tolist()]  # NaN is not itself
+    return [values[start:end] for start, end in pairwise(flat.starts.tolist())]
+
+
+class _Flat(NamedTuple):
+    """The sequences of all sources, one source's behind the other's.
+
+    Attributes:
+        sequences: The sequences.
+        starts: (sources + 1), where each source's begin, and where the last one's end.
+        lines: (sequences), the number of each one's source; they rise.
+        places: (sequences), its place among those of its source.
+        scores: (sequences), its score.
+        weights: (sequences), what an opinion of it weighs, normalised as its score is.
+        is_eligible: (sequences), whether it finished, or nothing of its source did.
+    """
+
+    sequences: list[FoundSequence]
+    starts: Array
+    lines: Array
+    places: Array
+    scores: Array
+    weights: Array
+    is_eligible: Array
+
+
+def _flattened(found: Sequence[Sequence[FoundSequence]], weight: float) -> _Flat:
     flat = list(chain.from_iterable(found))
     counts = [len(sequences) for sequences in found]
-    if not flat:
-        return [[] for _ in found]
-    lines = np.repeat(np.arange(len(found)), counts)  # (sequences,)
-    scores = np.array([sequence.score for sequence in flat])  # (sequences,)
-    log_probs = np.array([sequence.log_prob for sequence in flat])  # (sequences,)
+    starts = np.array([0, *accumulate(counts)])
+    lines = np.repeat(np.arange(len(found)), counts)
+    scores = np.array([sequence.score for sequence in flat])
+    log_probs = np.array([sequence.log_prob for sequence in flat])
     weights = weight * np.divide(scores, log_probs, out=np.ones_like(scores), where=log_probs != 0)
-    opinions = np.full(len(flat), np.nan)  # (sequences,)
-    starts = np.array([0, *accumulate(counts)])  # (sources + 1,)
-    places = np.arange(len(flat)) - starts[lines]  # (sequences,)
+    is_finished = np.array([sequence.finished for sequence in flat], dtype=bool)
+    has_finished = np.zeros(len(found), dtype=bool)  # (sources,)
+    has_finished[lines[is_finished]] = True
+    return _Flat(
+        sequences=flat,
+        starts=starts,
+        lines=lines,
+        places=np.arange(len(flat)) - starts[lines],
+        scores=scores,
+        weights=weights,
+        is_eligible=is_finished | ~has_finished[lines],
+    )
 
-    def ask(chosen: Array, tokens: int | None = None) -> Array:
+
+class _Questions(NamedTuple):
+    """What can be asked about sequences: the first arguments of `contenders`."""
+
+    scorer: SequenceScorer
+    sources: Tensor
+    flat: _Flat
+    turned: Callable[[FoundSequence, int | None], Sequence[int]]
+
+    def ask(self, chosen: Array, tokens: int | None = None) -> Array:
         """What the scorer makes of some sequences, or of their first tokens: (chosen,).
 
         What begins alike is asked about once. The other direction begins with our last tokens.
         """
         if not len(chosen):
             return np.zeros(0)
-        asked: list[list[Sequence[int]]] = [[] for _ in found]
+        sequences, turned = self.flat.sequences, self.turned
+        asked: list[list[Sequence[int]]] = [[] for _ in range(len(self.flat.starts) - 1)]
         known: dict[tuple[int, tuple[int, ...]], int] = {}  # by source and last tokens: the question's number
         numbers = []
         last = None if tokens is None else -tokens
-        for index, line in zip(chosen.tolist(), lines[chosen].tolist(), strict=True):
-            sequence, new = flat[index], len(known)
+        for index, line in zip(chosen.tolist(), self.flat.lines[chosen].tolist(), strict=True):
+            sequence, new = sequences[index], len(known)
             number = known.setdefault((line, sequence.tokens[last:]), new)
             numbers.append(number)
             if number == new:  # the sources rise, so questions are numbered in the order of the answers
                 asked[line].append(turned(sequence, tokens))
-        return np.array(list(chain.from_iterable(scorer.log_probs(sources, asked))))[numbers]
-
-    is_finished = np.array([sequence.finished for sequence in flat])  # (sequences,)
-    has_finished = np.zeros(len(found), dtype=bool)
-    has_finished[lines[is_finished]] = True
-    is_eligible = is_finished | ~has_finished[lines]  # (sequences,)
-    first = np.flatnonzero(is_eligible & (places < FIRST))
-    opinions[first] = ask(first)
-    best = np.full(len(found), -np.inf)  # (sources,)
-    np.maximum.at(best, lines[first], scores[first] + weights[first] * opinions[first])
-    bounds = scores + weights * MARGIN
-    rest = np.flatnonzero(is_eligible & (places >= FIRST) & (bounds >= best[lines]))
-    bounds = scores[rest] + weights[rest] * (ask(rest, BEGINNING) + MARGIN)
-    rest = rest[bounds >= best[lines[rest]]]
-    opinions[rest] = ask(rest)
-    values = [None if value != value else value for value in opinions.tolist()]  # NaN is not itself
-    return [values[start:end] for start, end in pairwise(starts.tolist())]
+        return np.array(list(chain.from_iterable(self.scorer.log_probs(self.sources, asked))))[numbers]

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
 from bidibeam.files import create_text, open_binary, open_text, replacing
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.interchange.lines import describe, name_of, numbered_lines, parse_object
 from bidibeam.interchange.nbest import from_object, to_json
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.scores import Signature
+
+WRITTEN = [field for field in Hypothesis._fields if field != "multiplicity"]
+"""What a line says of a hypothesis, its text first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +224,23 @@ def _check_source(done: Beams, source: Beams | None, place: str) -> None:
             raise InputError(
                 f'{place}: its "{key}" is {describe(ours)}, but the input has {describe(inputs)} there.'
             )
+    if source.regular or source.reverse:
+        _check_hypotheses(done, source, place)
+
+
+def _check_hypotheses(done: Beams, source: Beams, place: str) -> None:
+    """Refuse a line whose hypotheses, or what is known of them, are not those of its source.
+
+    Raises:
+        InputError: With what differs.
+    """
     for direction in Direction:
-        given = [hypothesis.text for hypothesis in source.of(direction)]
-        if given and given != [hypothesis.text for hypothesis in done.of(direction)]:
-            raise InputError(f'{place}: its "{direction}" hypotheses are not those that the input has there.')
+        for key in WRITTEN:
+            ours, inputs = ([getattr(each, key) for each in beams.of(direction)] for beams in (done, source))
+            if ours != inputs:
+                raise InputError(
+                    f'{place}: the "{key}" of its "{direction}" hypotheses is not what the input has there.'
+                )
 
 
 def _reply(value: Mapping[str, Any], signature: str, place: str) -> str:

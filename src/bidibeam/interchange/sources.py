@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,16 @@ def read_sources(source: LineSource) -> Iterator[Beams]:
     where there is one "id" and "reference" (or "response", as in training data). One that ends in .tsv has
     the source and its reference in the first two columns. Anything else is text, one source a line; a blank
     line is an empty source, so that line n of the answers belongs to line n of the input. A source without
-    an id has its line number for one.
+    an id has its line number for one. A stream has no ending: it holds objects if its first line is one with
+    a "source".
 
     Raises:
         InputError: With file and line, if it is not UTF-8, or not such an object.
     """
     is_json, is_tsv = (_has_ending(name_of(source), ending) for ending in (".jsonl", ".tsv"))
     for number, line in numbered_lines(source):
+        if number == 1 and not isinstance(source, Path):
+            is_json = is_json or _is_source(line)
         if is_tsv:
             text, _, reference = line.partition("\t")
             yield Beams(id=str(number), source=text, reference=reference.split("\t")[0] or None)
@@ -53,6 +57,15 @@ def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
             )
         seen.add(beams.id)
         yield beams
+
+
+def _is_source(line: str) -> bool:
+    """Whether a line is a JSON object with a source in it."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and isinstance(value.get("source"), str)
 
 
 def _has_ending(name: str, ending: str) -> bool:

@@ -84,7 +84,7 @@ def _asked(
     except Exception as error:
         raise SimilarityError(
             f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with two lists "
-            "of hypotheses, each with .text and .tokens."
+            "of hypotheses, each with .text and .tokens; --debug shows where it failed."
         ) from error
 
 

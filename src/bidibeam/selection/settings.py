@@ -165,6 +165,6 @@ def _created(
     required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
     missing = [shown(name) for name in required if name not in options]
     if missing:
-        hint = "; `bidibeam tune RUN` finds good values" if flags else ""
+        hint = "; `bidibeam tune RUN` finds good values, and rerank takes them by --tuned" if flags else ""
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
     return factory(**options)

@@ -56,12 +56,23 @@ def per_pair(function: Callable[[str, str], float]) -> PairwiseFunction:
     """
 
     def pairwise(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        rows = [[function(hypothesis.text, other.text) for other in others] for hypothesis in judged]
+        rows = [[_compared(function, one.text, other.text) for other in others] for one in judged]
         return np.array(rows, dtype=np.float64).reshape(len(judged), len(others))
 
     pairwise.__name__ = getattr(function, "__name__", "per_pair")
     pairwise.__module__ = getattr(function, "__module__", __name__)
     return pairwise
+
+
+def _compared(function: Callable[[str, str], float], one: str, other: str) -> float:
+    try:
+        return function(one, other)
+    except Exception as error:
+        name = getattr(function, "__name__", "per_pair")
+        raise SimilarityError(
+            f"The similarity {name} failed with {type(error).__name__} for {one!r} and {other!r}: {error}. "
+            "It is called with two texts; --debug shows where it failed."
+        ) from error
 
 
 def as_similarity(given: Any, name: str | None = None) -> Similarity:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from bidibeam.errors import SettingsError
 from bidibeam.scores import Signature
 from bidibeam.similarities.kernels import compiled
-from bidibeam.similarities.spaces import squared_distance
+from bidibeam.similarities.transport import squared_distances
 from bidibeam.work import count
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.protocols import Matrix
     from bidibeam.similarities.spaces import Bags, WordVectors
+
+    Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,22 @@ class EmbeddingCosine:
         """Each with each, from 0 to 1; exactly 1 for equal bags of words."""
         count(compared_pairs=len(judged) * len(others))
         one, other = self.space.bags(judged, others, remove_stop_words=self.remove_stop_words)
-        return _similarities(one, other, _directions(one), _directions(other))
+        directions, other_directions = _directions(one), _directions(other)
+        has_length, other_has_length = np.any(directions, axis=1), np.any(other_directions, axis=1)
+        squares = squared_distances(directions, other_directions)  # (judged, others)
+        return _similarities(one, other, has_length, other_has_length, squares)
+
+
+def _directions(bags: Bags) -> Matrix:
+    """Each bag's mean vector at length 1; zeros if it has no length."""
+    means = _means(bags)  # (bags, dimension)
+    lengths = np.sqrt(squared_distances(means, np.zeros((1, means.shape[1]))))  # (bags, 1)
+    means *= np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+    return means
 
 
 @compiled
-def _directions(bags: Bags) -> Matrix:
-    """Each bag's mean vector at length 1; zeros if it has no length."""
+def _means(bags: Bags) -> Matrix:
     words, masses, points = bags.words, bags.masses, bags.points
     found = np.zeros((len(bags.totals), points.shape[1]))  # (bags, dimension)
     for bag in range(found.shape[0]):
@@ -68,21 +79,15 @@ def _directions(bags: Bags) -> Matrix:
             share = masses[place] / bags.totals[bag]
             for axis in range(found.shape[1]):
                 found[bag, axis] += share * points[words[place], axis]
-    origin = np.zeros((1, found.shape[1]))
-    for bag in range(found.shape[0]):
-        length = sqrt(squared_distance(found, bag, origin, 0))
-        scale = 1.0 / length if length > 0.0 else 0.0
-        for axis in range(found.shape[1]):
-            found[bag, axis] *= scale
     return found
 
 
 @compiled
-def _similarities(one: Bags, other: Bags, directions: Matrix, other_directions: Matrix) -> Matrix:
+def _similarities(
+    one: Bags, other: Bags, has_length: Truth, other_has_length: Truth, squares: Matrix
+) -> Matrix:
     totals, twins, other_totals, other_twins = one.totals, one.twins, other.totals, other.twins
-    has_length = np.array([direction.any() for direction in directions])
-    other_has_length = np.array([direction.any() for direction in other_directions])
-    found = np.empty((len(directions), len(other_directions)))
+    found = np.empty(squares.shape)
     for row in range(found.shape[0]):
         for column in range(found.shape[1]):
             if totals[row] == 0.0 or other_totals[column] == 0.0:
@@ -91,6 +96,5 @@ def _similarities(one: Bags, other: Bags, directions: Matrix, other_directions: 
             elif has_length[row] != other_has_length[column]:
                 found[row, column] = 0.5
             else:  # |u - v|^2 = 2 - 2 cos, with no rounding where u = v
-                square = squared_distance(directions, row, other_directions, column)
-                found[row, column] = max(0.0, 1.0 - square / 4.0)
+                found[row, column] = max(0.0, 1.0 - squares[row, column] / 4.0)
     return found

@@ -11,21 +11,10 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-REORDERED = {"reassoc", "contract"}
-
 
 def compiled(function: Function) -> Function:
     """The function as machine code that frees the interpreter's lock."""
-    return _compiled(function)
-
-
-def summing(function: Function) -> Function:
-    """The same, and sums may be taken in another order, always the same: several terms at once."""
-    return _compiled(function, fastmath=REORDERED)
-
-
-def _compiled(function: Function, **options: Any) -> Function:
     try:
-        return cast("Function", numba.njit(cache=True, nogil=True, **options)(function))
+        return cast("Function", numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # nowhere to write: it is compiled again in each process
-        return cast("Function", numba.njit(nogil=True, **options)(function))
+        return cast("Function", numba.njit(nogil=True)(function))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from bidibeam.data.vectors import read_words
 from bidibeam.errors import InputError
 from bidibeam.scores import Signature
 from bidibeam.similarities import stop_words
-from bidibeam.similarities.kernels import compiled, summing
+from bidibeam.similarities.kernels import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -68,6 +69,8 @@ class WordVectors:
         words: The words.
         matrix: (words, dimension), their vectors; not to be changed afterwards.
         name: What signatures call them.
+        word_start: What a token that begins a word begins with, where the words are subwords: only such a one
+            can be a stop word.
 
     Raises:
         InputError: If there is not one row for each word, or none that can be used.
@@ -76,6 +79,7 @@ class WordVectors:
     words: Sequence[str] = field(repr=False)
     matrix: np.ndarray[tuple[int, int], np.dtype[Any]] = field(repr=False)
     name: str = "model"
+    word_start: str = field(default="", repr=False)
     rows: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +113,7 @@ class WordVectors:
         words, matrix = read_words(path, wanted)
         if not words:
             raise InputError(f"{path} holds none of the words wanted. Is it for another language?")
-        return cls(words, matrix, path.name)
+        return cls(words, matrix, f"{path.name}@{_fingerprint(path)}")
 
     @property
     def signature(self) -> Signature:
@@ -119,8 +123,10 @@ class WordVectors:
     @cached_property
     def is_stop_word(self) -> Truth:
         """Which rows belong to English stop words, (words)."""
-        found = stop_words.english()
-        return np.array([word in found for word in self.words])
+        found, start = stop_words.english(), self.word_start
+        return np.array(
+            [word.startswith(start) and word.removeprefix(start).lower() in found for word in self.words]
+        )
 
     def bags(
         self,
@@ -159,14 +165,11 @@ class WordVectors:
         return bagged(judged), bagged(others)
 
 
-@summing
-def squared_distance(points: Points, row: int, other_points: Points, other_row: int) -> float:
-    """The square of the Euclidean distance, exactly 0 for equal points."""
-    total = 0.0
-    for axis in range(points.shape[1]):
-        difference = points[row, axis] - other_points[other_row, axis]
-        total += difference * difference
-    return total
+def _fingerprint(path: Path) -> str:
+    """Tells a file from others of its name, by its size and its beginning."""
+    with path.open("rb") as file:
+        beginning = file.read(1 << 20)
+    return hashlib.blake2b(beginning + str(path.stat().st_size).encode()).hexdigest()[:8]
 
 
 @compiled

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bidibeam.similarities.kernels import compiled
-from bidibeam.similarities.spaces import squared_distance
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
@@ -41,6 +40,36 @@ COST, FLOW = range(2)  # its tables
 
 MARGIN = 1e-9  # far more than a matrix product loses to rounding
 BEYOND = 2**62  # comes after every word
+
+
+@compiled
+def squared_distance(points: Matrix, row: int, other_points: Matrix, other_row: int) -> float:
+    """The square of the Euclidean distance, exactly 0 for equal points.
+
+    Four sums at once, which the processor adds in one step. Their order is written out: left to the compiler,
+    the last bit would depend on the function that this one is made part of.
+    """
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    size = points.shape[1]
+    whole = size - size % 4
+    for axis in range(0, whole, 4):
+        first += (points[row, axis] - other_points[other_row, axis]) ** 2
+        second += (points[row, axis + 1] - other_points[other_row, axis + 1]) ** 2
+        third += (points[row, axis + 2] - other_points[other_row, axis + 2]) ** 2
+        fourth += (points[row, axis + 3] - other_points[other_row, axis + 3]) ** 2
+    for axis in range(whole, size):
+        first += (points[row, axis] - other_points[other_row, axis]) ** 2
+    return (first + second) + (third + fourth)
+
+
+@compiled
+def squared_distances(points: Matrix, other_points: Matrix) -> Matrix:
+    """The same for every pair, (points, other points)."""
+    found = np.empty((len(points), len(other_points)))
+    for row in range(found.shape[0]):
+        for column in range(found.shape[1]):
+            found[row, column] = squared_distance(points, row, other_points, column)
+    return found
 
 
 def _low_costs(one: Bags, other: Bags) -> Matrix:

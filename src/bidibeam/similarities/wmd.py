@@ -57,7 +57,7 @@ class Wmd:
     """
 
     space: WordVectors
-    weights: Literal["count", "log"] = "count"
+    weights: Literal["count", "log"] = field(default="count", metadata={FACT: "word_weights"})
     remove_stop_words: bool = True
     form: Literal["similarity", "ratio", "literal-max", "literal-min"] = "similarity"
 

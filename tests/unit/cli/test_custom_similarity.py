@@ -37,7 +37,10 @@ def test_it_compares_what_a_run_finds_too(toy_run: Path, similarities: Name) -> 
     assert called("decode", toy_run, "--similarity", similarities("same"), typed="red cat\n").replies
 
 
-FAILED = "failed with KeyError: 'x'. It is called with two lists of hypotheses, each with .text and .tokens."
+FAILED = (
+    "failed with KeyError: 'x'. It is called with two lists of hypotheses, each with .text and .tokens; "
+    "--debug shows where it failed."
+)
 REFUSED = {
     "not_a_number": (
         "The similarity '{}' answered with nan for \"I don't know.\" and \"I'm at home now.\". It must "

@@ -213,7 +213,7 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
             "--strategy vbs-tuned",
             (
                 "The strategy vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune RUN` finds "
-                "good values."
+                "good values, and rerank takes them by --tuned."
             ),
         ),
         ("--similarity-option order", "--similarity-option must be NAME=VALUE, not 'order'."),

@@ -3,84 +3,37 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
+from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest, resumable
-from bidibeam.scores import Signature
-
-SIGNATURE = Signature((("strategy", "vbs"), ("beam_size", "2")))
-SOURCES = [Beams(str(number), f"où {number}?", "là.") for number in range(1, 6)]
-
-
-def answered(source: Beams) -> tuple[Beams, Ranking]:
-    """Source n is answered with "n here"; the third finds nothing."""
-    if source.id == "3":
-        return source, Ranking()
-    found = Hypothesis(f"{source.id} here", (source.id, "here"), -1.0, 3, -0.5)
-    beams = source.having(Direction.REGULAR, NBest((found,)))
-    return beams, Ranking((Ranked(found, Direction.REGULAR, 0, -0.5),))
-
-
-def call(
-    path: Path | None,
-    sources: Iterable[Beams] = SOURCES,
-    *,
-    signature: Signature = SIGNATURE,
-    resume: bool = False,
-    fail_at: str | None = None,
-) -> tuple[list[str], int]:
-    """What a command does: all the replies that it prints, and how many of them it had to find."""
-    found = 0
-    with resumable.writing(path, sources, signature=signature, resume=resume) as output:
-        printed = list(output.replies)
-        for source in output.rest:
-            if source.id == fail_at:
-                raise RuntimeError
-            found += 1
-            beams, ranking = answered(source)
-            output.write(beams, ranking)
-            printed.append(ranking.text)
-    return printed, found
-
-
-def interrupt(path: Path, fail_at: str = "4") -> None:
-    with pytest.raises(RuntimeError):
-        call(path, fail_at=fail_at)
-
-
-def message_of(path: Path, sources: Iterable[Beams] = SOURCES, signature: Signature = SIGNATURE) -> str:
-    with pytest.raises(InputError) as caught:
-        call(path, sources, signature=signature, resume=True)
-    return str(caught.value)
-
-
-REPLIES = ["1 here", "2 here", "", "4 here", "5 here"]
-LINES = [nbest.to_json(*answered(source), SIGNATURE) + "\n" for source in SOURCES]
-CONTENT = "".join(LINES).encode()
+from tests.unit.interchange.answers import (
+    CONTENT,
+    LINES,
+    REPLIES,
+    SIGNATURE,
+    SOURCES,
+    answered,
+    call,
+    interrupt,
+    partial,
+)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "new folder" / "best.jsonl"
-
-
-def partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.partial")
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -226,145 +179,11 @@ def test_no_more_sources_are_read_than_are_done(path: Path) -> None:
         assert len(output.replies) == 3
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"id": "x"}, 'its "id" is the string "2", but the input has the string "x" there.'),
-        ({"source": "who?"}, 'its "source" is the string "où 2?", but the input has the string "who?"'),
-        ({"reference": None}, 'its "reference" is the string "là.", but the input has null there.'),
-    ],
-)
-def test_another_input_is_refused_with_the_line_that_differs(
-    path: Path, change: dict[str, str | None], message: str
-) -> None:
-    interrupt(path)
-    before = partial(path).read_bytes()
-    sources = [SOURCES[0], replace(SOURCES[1], **change), *SOURCES[2:]]  # type: ignore[arg-type]
-
-    found = message_of(path, sources)
-
-    assert found.startswith(f"{partial(path)}, line 2: {message}")
-    assert found.endswith(f" Remove {partial(path)}, or leave out --resume, to start over.")
-    assert partial(path).read_bytes() == before
-    assert not path.exists()
-
-
-def test_an_input_that_ends_too_early_is_refused(path: Path) -> None:
-    interrupt(path)
-
-    assert message_of(path, SOURCES[:2]) == (
-        f"{partial(path)}, line 3: the input ends before it. "
-        f"Remove {partial(path)}, or leave out --resume, to start over."
-    )
-
-
-def test_an_input_with_other_hypotheses_is_refused(path: Path) -> None:
-    beams = [answered(source)[0] for source in SOURCES]
-    interrupt(path)
-    assert call(path, beams, resume=True)[1] == 2
-
-    others = [*beams[:3], beams[3].having(Direction.REGULAR, beams[4].regular), beams[4]]
-
-    assert message_of(path, others) == (
-        f'{path}, line 4: its "regular" hypotheses are not those that the input has there. '
-        f"Remove {path}, or leave out --resume, to start over."
-    )
-
-
-def test_other_settings_are_refused_by_what_differs(path: Path) -> None:
-    interrupt(path)
-    other = Signature((("strategy", "vbs"), ("beam_size", "50"), ("seed", "1")))
-
-    assert message_of(path, signature=other) == (
-        f"{partial(path)}, line 1: it was written with other settings: beam_size:2, "
-        f"where now there is beam_size:50, seed:1. "
-        f"Remove {partial(path)}, or leave out --resume, to start over."
-    )
-
-
-def test_a_setting_that_is_new_is_told(path: Path) -> None:
-    interrupt(path)
-
-    found = message_of(path, signature=SIGNATURE.extended(seed=1))
-
-    assert "other settings: nothing, where now there is seed:1." in found
-
-
-@pytest.mark.parametrize("ranking", [None, {}, {"signature": None, "replies": []}, [1], {"signature": "a"}])
-def test_a_file_from_elsewhere_is_refused_and_stays(path: Path, ranking: object) -> None:
-    path.parent.mkdir()
-    line = json.dumps({"id": "1", "regular": [], "ranking": ranking})
-    path.write_text(line, encoding="utf-8")
-
-    assert message_of(path) == (
-        f"{path}, line 1: it has no ranking that says how it was made. "
-        f"Remove {path}, or leave out --resume, to start over."
-    )
-    assert path.read_text(encoding="utf-8") == line
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_line_that_is_broken_in_the_middle_is_named(path: Path) -> None:
-    path.parent.mkdir()
-    partial(path).write_text(LINES[0] + LINES[1][:20] + "\n" + LINES[2], encoding="utf-8")
-
-    found = message_of(path)
-
-    assert found.startswith(f"{partial(path)}, line 2: this is not JSON: ")
-    assert found.endswith(" to start over.")
-
-
 def test_blank_lines_are_passed_over(path: Path) -> None:
     path.parent.mkdir()
     partial(path).write_text(f"\n{LINES[0]}\n", encoding="utf-8")
 
     assert call(path, resume=True) == (REPLIES, 4)
-
-
-def test_an_error_of_the_input_is_told_as_it_is(path: Path) -> None:
-    interrupt(path)
-
-    def broken() -> Iterator[Beams]:
-        yield SOURCES[0]
-        raise InputError("in.jsonl, line 2: broken.")
-
-    assert message_of(path, broken()) == "in.jsonl, line 2: broken."
-    assert partial(path).read_bytes() == "".join(LINES[:3]).encode()
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_two_writers_of_one_file_are_one_too_many(path: Path, resume: bool) -> None:
-    with resumable.writing(path, SOURCES, signature=SIGNATURE) as output:
-        output.write(*answered(next(output.rest)))
-        with pytest.raises(InputError) as caught:
-            call(path, resume=resume)
-        for source in output.rest:
-            output.write(*answered(source))
-
-    assert str(caught.value) == (
-        f"Another process is writing to {partial(path)}. Wait until it is done, or name another file."
-    )
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_writer_that_comes_as_another_ends_does_not_touch_its_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path.parent.mkdir()
-    lock = resumable._lock
-
-    def lock_late(stream: object, locked: Path) -> None:
-        monkeypatch.undo()  # once
-        partial(path).write_bytes(CONTENT)
-        partial(path).replace(path)  # so the file that is open already has another name
-        lock(stream, locked)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(resumable, "_lock", lock_late)
-    with pytest.raises(RuntimeError):
-        call(path, fail_at="2")
-
-    assert path.read_bytes() == CONTENT
-    assert partial(path).read_bytes() == LINES[0].encode()
 
 
 def test_a_file_system_without_locks_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,3 +160,16 @@ def test_an_id_that_two_sources_have_is_refused_where_they_must_be_told_apart(tm
     assert len(list(read_sources(path))) == 3
     with pytest.raises(InputError, match=r"^The id '1' is that of two sources, and an n-best file must"):
         list(with_distinct_ids(read_sources(path)))
+
+
+@pytest.mark.parametrize(
+    ("content", "sources"),
+    [
+        (b'{"source": "hi", "id": "a"}\n{"source": "ho"}\n', ["hi", "ho"]),
+        (b'{"text": "hi"}\n', ['{"text": "hi"}']),
+        (b"hi\n", ["hi"]),
+        (b'hi\n{"source": "ho"}\n', ["hi", '{"source": "ho"}']),
+    ],
+)
+def test_a_stream_of_objects_is_known_by_its_first_line(content: bytes, sources: list[str]) -> None:
+    assert [beams.source for beams in read_sources(io.BytesIO(content))] == sources

@@ -20,7 +20,9 @@ from bidibeam.similarities.custom import FunctionSimilarity
 from tests.unit.selection.lists import beams
 
 FOUND = beams("a", "b", "c", reverse=["x", "y"])
-CALLED = "It is called with two lists of hypotheses, each with .text and .tokens."
+CALLED = (
+    "It is called with two lists of hypotheses, each with .text and .tokens; --debug shows where it failed."
+)
 
 
 def answering(answer: Any) -> BidiA:

@@ -94,7 +94,7 @@ def test_an_unknown_option_of_a_similarity_is_named() -> None:
 
 
 def test_missing_options_are_named_with_where_to_get_them() -> None:
-    hint = "; `bidibeam tune RUN` finds good values."
+    hint = "; `bidibeam tune RUN` finds good values, and rerank takes them by --tuned."
     assert message_of(StrategySettings("vbs-tuned").build) == (
         f"The strategy vbs-tuned needs --length-exponent and --word-reward{hint}"
     )

@@ -174,3 +174,14 @@ def test_a_class_that_cannot_be_made_is_one_sentence() -> None:
 
     with pytest.raises(SimilarityError, match=r"cannot be made: no file\. Give a class that needs"):
         as_similarity(Unready, "mine:Unready")
+
+
+def test_a_function_of_two_texts_that_fails_says_on_which() -> None:
+    @per_pair
+    def ratio(one: str, other: str) -> float:
+        return len(one) / len(other)
+
+    with pytest.raises(
+        SimilarityError, match=r"^The similarity ratio failed with ZeroDivisionError for 'a' and"
+    ):
+        ratio(hypotheses("a"), hypotheses("b", ""))

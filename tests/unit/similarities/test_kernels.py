@@ -1,22 +1,35 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
 from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
-from bidibeam.similarities.kernels import compiled, summing
+from bidibeam import similarities
+from bidibeam.similarities.kernels import compiled
+
+MODULES = [module.name for module in pkgutil.iter_modules(similarities.__path__, "bidibeam.similarities.")]
 
 
-@pytest.mark.parametrize("compiling", [compiled, summing])
-def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same(
-    compiling: Callable[[Callable[..., Any]], Any],
-) -> None:
+def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same() -> None:
     namespace: dict[str, Any] = {}
     exec("def total(values): return values.sum()", namespace)  # of no file, so there is no place beside it
 
-    total = compiling(namespace["total"])
+    total = compiled(namespace["total"])
 
     assert total(np.ones(5)) == 5.0
     assert total.signatures  # machine code
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_kernel_calls_one_of_another_file(name: str) -> None:
+    """Numba keeps machine code until the file that it is from changes; what is called is part of the code."""
+    module = vars(importlib.import_module(name))
+
+    for kernel in module.values():
+        if isinstance(kernel, CPUDispatcher) and kernel.__module__ == name:
+            for called in map(module.get, kernel.py_func.__code__.co_names):
+                assert not isinstance(called, CPUDispatcher) or called.__module__ == name, kernel.__name__

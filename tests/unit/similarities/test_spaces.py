@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Hypothesis
-from bidibeam.similarities.spaces import Bags, WordVectors, squared_distance
+from bidibeam.similarities.spaces import Bags, WordVectors
 
 SPACE = WordVectors(["the", "cat", "dog", "sat", "n't"], np.arange(10, dtype=np.float32).reshape(5, 2), "toy")
 
@@ -38,7 +39,11 @@ def test_a_file_gives_all_its_words_or_those_wanted(tmp_path: Path) -> None:
     assert every.rows == {"cat": 0, "dog": 1, "emu": 2}
     assert wanted.rows == {"cat": 0, "emu": 1}
     assert wanted.matrix.tolist() == [[1, 2], [5, 6]]
-    assert str(wanted.signature) == "vectors:animals.vec"
+    assert re.fullmatch("vectors:animals.vec@[0-9a-f]{8}", str(wanted.signature))
+    other = tmp_path / "other" / "animals.vec"
+    other.parent.mkdir()
+    other.write_text("3 2\ncat 1 2\ndog 3 4\nemu 5 7\n")
+    assert str(WordVectors.from_file(other).signature) != str(every.signature) == str(wanted.signature)
     assert str(WordVectors(["cat"], np.ones((1, 2))).signature) == "vectors:model"
 
 
@@ -118,15 +123,6 @@ def test_nothing_gives_nothing() -> None:
     assert one.points.shape == (0, 2)
 
 
-def test_distances_are_the_same_both_ways_and_zero_for_equal_points() -> None:
-    points = np.random.default_rng(0).normal(size=(2, 301))
-
-    there, back = squared_distance(points, 0, points, 1), squared_distance(points, 1, points, 0)
-
-    assert there == back == pytest.approx(((points[0] - points[1]) ** 2).sum(), rel=1e-14)
-    assert squared_distance(points, 1, points.copy(), 1) == 0.0
-
-
 @pytest.mark.parametrize(
     ("words", "matrix", "message"),
     [
@@ -154,3 +150,11 @@ def test_a_file_without_any_of_the_words_is_refused(tmp_path: Path) -> None:
         InputError, match=r"vec holds none of the words wanted\. Is it for another language\?$"
     ):
         WordVectors.from_file(path, wanted=["Katze"])
+
+
+def test_of_subwords_only_what_begins_a_word_can_be_a_stop_word() -> None:
+    pieces = ["\u0120the", "\u0120The", "\u0120cat", "s", "the"]
+
+    space = WordVectors(pieces, np.ones((5, 2)), word_start="\u0120")
+
+    assert space.is_stop_word.tolist() == [True, True, False, False, False]

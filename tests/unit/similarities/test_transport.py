@@ -259,3 +259,15 @@ def test_many_words_on_both_sides_are_no_trouble() -> None:
     one, other = generator.integers(0, 300, size=400).tolist(), generator.integers(0, 300, size=350).tolist()
 
     assert distances(space, [one], [other]).item() == pytest.approx(theirs(space, one, other), rel=1e-9)
+
+
+def test_points_are_as_far_there_as_back_and_equal_ones_not_at_all() -> None:
+    points = np.random.default_rng(0).normal(size=(3, 301))
+    expected = ((points[:, np.newaxis] - points) ** 2).sum(axis=2)
+
+    found = transport.squared_distances(points, points.copy())
+
+    assert found == pytest.approx(expected, rel=1e-14)
+    assert found.tolist() == found.T.tolist()
+    assert found.diagonal().tolist() == [0.0] * 3
+    assert transport.squared_distance(points, 0, points, 1) == found[0, 1]

@@ -190,10 +190,10 @@ def test_the_farthest_pair_needs_every_transport() -> None:
 def test_the_signature_has_every_setting() -> None:
     assert (
         str(Wmd(LINE).signature)
-        == "similarity:wmd|vectors:line|weights:count|remove_stop_words:True|form:similarity"
+        == "similarity:wmd|vectors:line|word_weights:count|remove_stop_words:True|form:similarity"
     )
     assert str(WmdT(LINE, weights="log", remove_stop_words=False, form="ratio", max_length=7).signature) == (
-        "similarity:wmd_t|vectors:line|weights:log|remove_stop_words:False|form:ratio|T:7"
+        "similarity:wmd_t|vectors:line|word_weights:log|remove_stop_words:False|form:ratio|T:7"
     )
 
 
@@ -206,7 +206,7 @@ def test_the_signature_has_every_setting() -> None:
             {"form": "distance"},
             r"^form must be one of similarity, ratio, literal-max, literal-min, not 'distance'\.$",
         ),
-        ({"max_length": 0}, r"^max_length \(T\) must be a whole number of at least 1, not 0\.$"),
+        ({"max_length": 0}, r"^max_length \(T\) must be a whole number from 1 to 1,000,000, not 0\.$"),
     ],
 )
 def test_settings_that_cannot_be(options: dict[str, Any], message: str) -> None:
