@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,10 @@ from bidibeam.cli.options import (
     strategy_options,
     strategy_settings,
 )
+
+if TYPE_CHECKING:
+    from bidibeam.scores import Signature
+    from bidibeam.search.settings import SearchSettings
 
 
 @click.command()
@@ -69,6 +73,7 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
+    _note_tuning(run, decoder.signature, settings)
     warm_up(decoder.ranker.selection)
     total = None
     if isinstance(source, Path) and source.is_file():
@@ -83,6 +88,21 @@ def decode(
         resume=resume,
         total=total,
     )
+
+
+def _note_tuning(run: Path, signature: Signature, settings: SearchSettings) -> None:
+    """Say so if what is used was tuned for another search."""
+    from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+    from bidibeam.cli.console import console
+    from bidibeam.selection.settings import flag_of
+
+    if "tuned" not in dict(signature.facts):
+        return
+    search = TunedSettings(run / TUNED_FILE).content.get("search", {})
+    then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
+    if any(value != getattr(settings, name) for name, value in then.items()):
+        told = " and ".join(f"{flag_of(name)} {value}" for name, value in then.items())
+        console.print(f"Note: the strategy's settings were tuned with {told}.", style="dim")
 
 
 def _counted(path: Path, *, needs_reference: bool, has_ids: bool) -> int:

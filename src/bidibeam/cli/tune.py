@@ -113,6 +113,8 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
     for strategy, options in tuned.options.items():
         shown = ", ".join(f"{name.rstrip('_')} {value:g}" for name, value in options.items())
         facts[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
+    if not any(any(curve.bleu) for curve in tuned.curves):
+        console.print("Note: every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
     console.print(facts_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", facts))
     console.print(
         f"Wrote {run / TUNED_FILE}, which `bidibeam decode {run}` uses from now on.", soft_wrap=True

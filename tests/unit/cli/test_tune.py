@@ -219,3 +219,13 @@ def test_tuning_twice_finds_the_same(tuned_run: Path) -> None:
     assert called("tune", tuned_run, *SEARCH, "--sources", "3", "--batch-size", "2").status == 0
 
     assert [path.read_bytes() for path in files] == first
+
+
+def test_decoding_says_so_if_it_was_tuned_for_another_search(tuned_run: Path) -> None:
+    told = "Note: the strategy's settings were tuned with --beam-size 4 and --max-length 9."
+    flags = ("--strategy", "bidis")
+
+    assert told in called("decode", tuned_run, *flags, "--beam-size", "6", typed="red\n").told
+    assert told not in called("decode", tuned_run, *flags, *SEARCH, typed="red\n").told
+    assert told not in called("decode", tuned_run, *flags, "--lambda", "1", typed="red\n").told
+    assert told not in called("decode", tuned_run, "--strategy", "vbs", typed="red\n").told
