@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Selection
     from bidibeam.scores import Signature
 
-SWITCH_S = 0.0003
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
 
@@ -116,20 +115,19 @@ def saying_if_slow(message: str) -> Iterator[None]:
 
 
 def warm_up(selection: Selection) -> None:
-    """Have the kernels ready that a strategy will use; compiling them, the first time, takes seconds."""
+    """Have the kernels ready that a strategy will use; compiling them, the first time, takes seconds.
+
+    They say so themselves.
+    """
     from bidibeam.selection.choosing import warm_up as rank_something
 
-    with saying_if_slow("Compiling the similarity's kernels; this happens once, they are kept ..."):
-        rank_something(selection)
+    rank_something(selection)
 
 
 def settle() -> None:
-    """Prepare the interpreter for long work.
+    """Prepare for long work: the garbage collector need not look again through what was loaded.
 
-    The garbage collector need not look again through what was loaded so far; otherwise it does, a third of a
-    second each time, whenever a batch makes enough hypotheses. And a thread that a device has kept waiting
-    gets its turn soon, not after the usual five milliseconds: half as long as a step of the search.
+    Otherwise it does, a third of a second each time, whenever enough hypotheses were read or made.
     """
     gc.collect()
     gc.freeze()
-    sys.setswitchinterval(SWITCH_S)

@@ -91,7 +91,7 @@ def tune_run(
     strategy = StrategySettings("bidis", options={"lambda_": 1.0}) if both else StrategySettings("vbs")
     decoder = load_decoder(run, strategy, settings=settings, batch_size=batch_size, score_other=True)
     found = [answer.beams for answer in watched(decoder.answers(examples), len(examples), "searching")]
-    with saying_if_slow("Trying every setting; the first time a kernel is compiled for it ..."):
+    with saying_if_slow("Trying every setting ..."):
         tuned = find(found)
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     write_tuned(

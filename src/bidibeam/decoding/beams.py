@@ -12,8 +12,9 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import contenders
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interpreter import uncollected
 from bidibeam.protocols import SequenceScorer, StepScorer
-from bidibeam.search.beam import beam_search
+from bidibeam.search.beam import find
 from bidibeam.search.found import FoundSequence
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
@@ -73,19 +74,27 @@ class SearchGenerator:
         if self.max_source_length is not None:
             encoded = [ids[-self.max_source_length :] for ids in encoded]
         sources = pad_sources(encoded).to(self.device)  # (sources, length)
-        found: dict[Direction, Sequence[Sequence[FoundSequence]]] = {}
-        for search in self.searches:
-            repeated = sources.repeat(len(search.directions), 1)  # (directions * sources, length)
-            sequences = beam_search(search.scorer, repeated, search.settings, self._roles(search.settings))
-            for index, direction in enumerate(search.directions):
-                found[direction] = sequences[index * len(beams) : (index + 1) * len(beams)]
+        found = [
+            find(
+                search.scorer,
+                sources.repeat(len(search.directions), 1),  # (directions * sources, length)
+                search.settings,
+                self._roles(search.settings),
+            )
+            for search in self.searches
+        ]
 
         def finish() -> list[Beams]:
             filled = list(beams)
-            for direction, lines in found.items():
-                written = [self._distinct(line, direction) for line in lines]
-                nbests = self._with_opinions(sources, written, direction)
-                filled = [line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)]
+            with uncollected():
+                for search, here in zip(self.searches, found, strict=True):
+                    sequences = here.sequences()
+                    for index, direction in enumerate(search.directions):
+                        lines = sequences[index * len(beams) : (index + 1) * len(beams)]
+                        nbests = self._nbests(sources, lines, direction)
+                        filled = [
+                            line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)
+                        ]
             return filled
 
         return finish
@@ -123,10 +132,11 @@ class SearchGenerator:
             self._spellings[ids] = known
         return known
 
-    def _with_opinions(
-        self, sources: torch.Tensor, written: Sequence[_Distinct], own: Direction
+    def _nbests(
+        self, sources: torch.Tensor, found: Sequence[Sequence[FoundSequence]], own: Direction
     ) -> list[NBest]:
         """The hypotheses, with what the other direction makes of each as a whole reply, if that is wanted."""
+        written = [self._distinct(line, own) for line in found]
         scorer = self.opinions.get(own.other)
         if scorer is None:
             return [NBest(line.hypotheses) for line in written]

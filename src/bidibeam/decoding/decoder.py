@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
+from bidibeam.interpreter import taking_turns, uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
 from bidibeam.selection.choosing import choose, is_parallel
@@ -43,6 +44,10 @@ class Ranker:
 
     def answers(self, batch: Sequence[Beams]) -> list[Answer]:
         """Rank each of a batch, in order."""
+        with uncollected():
+            return self._answers(batch)
+
+    def _answers(self, batch: Sequence[Beams]) -> list[Answer]:
         threads = min(self.workers, len(batch)) if is_parallel(self.selection) else 1
         if threads <= 1:
             return self._rank(batch)
@@ -101,7 +106,7 @@ class Decoder:
             for batch in batches:
                 yield from self.ranker.answers(self.generator.generate(batch))
             return
-        with ThreadPoolExecutor(1) as pool:
+        with taking_turns(), ThreadPoolExecutor(1) as pool:
             before: Future[list[Answer]] | None = None
             for batch in batches:
                 finish = self.generator.begin(batch)

@@ -10,7 +10,7 @@ import torch
 from bidibeam.errors import ScorerError, SettingsError
 from bidibeam.protocols import SearchProgress, StepScorer
 from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
-from bidibeam.search.found import FoundSequence, Step, read_back
+from bidibeam.search.found import Found, FoundSequence, Step, read_back
 from bidibeam.search.keys import PLACES
 from bidibeam.search.length import GNMTPenalty
 from bidibeam.search.reports import BROKEN, Reports, sent
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 State = TypeVar("State")
 
 
-@torch.no_grad()
 def beam_search(
     scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
 ) -> list[list[FoundSequence]]:
@@ -47,9 +46,17 @@ def beam_search(
         ScorerError: If the model answers with something other than numbers, or in the wrong shape.
         SettingsError: If a role's token is not in the model's vocabulary, or the beam is too large for it.
     """
+    return find(scorer, sources, settings, roles).sequences()
+
+
+@torch.no_grad()
+def find(
+    scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
+) -> Found:
+    """What `beam_search` finds, for whoever reads the sequences later or in another thread."""
     count = sources.shape[0]
     if not count:
-        return []
+        return Found((), settings)
     rules = _Rules(settings, roles)
     reports = Reports(sources.device)
     steps: list[Step] = []

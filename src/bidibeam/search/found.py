@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from bidibeam.interpreter import uncollected
 from bidibeam.search.reports import sent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
@@ -69,6 +71,72 @@ class _Entries:
     slots: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """Entries with their tokens, on the host.
+
+    Attributes:
+        tokens: (sources, entries, steps), those past an entry's own are of no meaning.
+        log_probs: (sources, entries).
+        scores: (sources, entries), -inf where there is no entry.
+        steps: (sources, entries), how many tokens each has.
+        finished: Whether they are those that ended.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    scores: Tensor
+    steps: Tensor
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, still as tensors: to make objects of them takes the interpreter a while.
+
+    Attributes:
+        traced: The entries, the finished ones first.
+        settings: Those of the search.
+    """
+
+    traced: Sequence[_Traced]
+    settings: SearchSettings
+
+    def sequences(self) -> list[list[FoundSequence]]:
+        """The up to B best sequences of each source, best first; those cut off come after the finished."""
+        if not self.traced:
+            return []
+        results: list[list[FoundSequence]] = [[] for _ in self.traced[0].tokens]
+        room = torch.full((len(results), 1), self.settings.beam_size)  # (sources, 1), how many more may come
+        with uncollected():
+            for traced in self.traced:
+                places = torch.arange(traced.scores.shape[1])  # (entries,)
+                is_kept = (traced.scores > -torch.inf) & (places < room)  # (sources, entries)
+                kept = is_kept.sum(1, keepdim=True)  # (sources, 1)
+                room -= kept
+                found = self._sequences(traced, is_kept)
+                for line, count in zip(results, kept.squeeze(1).tolist(), strict=True):
+                    line.extend(islice(found, count))
+        return results
+
+    def _sequences(self, traced: _Traced, is_kept: Tensor) -> Iterator[FoundSequence]:
+        """Those kept, (sources, entries), one source's behind the other's."""
+        steps = traced.steps[is_kept]  # (kept,)
+        tokens = traced.tokens[is_kept]  # (kept, steps)
+        is_written = torch.arange(tokens.shape[1]) < steps.unsqueeze(1)  # (kept, steps)
+        written: list[int] = tokens[is_written].tolist()  # (tokens,), every sequence's end to end
+        ends = steps.cumsum(0).tolist()
+        added = self.settings.counted(1) if traced.finished else 0  # what the end token adds to |Y|
+        columns = (
+            (tuple(written[start:end]) for start, end in pairwise((0, *ends))),
+            traced.log_probs[is_kept].tolist(),
+            (steps + added).tolist(),
+            traced.scores[is_kept].tolist(),
+            repeat(traced.finished),
+        )
+        return map(FoundSequence._make, zip(*columns, strict=False))
+
+
 def read_back(
     steps: Sequence[Step],
     live_log_probs: Tensor,
@@ -76,8 +144,8 @@ def read_back(
     *,
     settings: SearchSettings,
     penalty: LengthPenalty,
-) -> list[list[FoundSequence]]:
-    """The up to B best sequences of each source, best first; those cut off come after the finished ones.
+) -> Found:
+    """The up to B best sequences of each source.
 
     Args:
         steps: Every step of the search; all sources took part in the first.
@@ -87,26 +155,15 @@ def read_back(
         settings: Those of the search.
         penalty: That of the search.
     """
-    finished = _finished(steps, vocabulary, settings, penalty)
-    unfinished = _unfinished(steps, live_log_probs, penalty)
-    kept = [(finished, True)] + ([(unfinished, False)] if settings.unfinished == "keep" else [])
-    results: list[list[FoundSequence]] = [[] for _ in steps[0].sources]
+    kept = [(_finished(steps, vocabulary, settings, penalty), True)]
+    if settings.unfinished == "keep":
+        kept.append((_unfinished(steps, live_log_probs, penalty), False))
+    traced = []
     for entries, is_finished in kept:
         tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
-        is_written = torch.arange(len(steps), device=tokens.device) < entries.steps.unsqueeze(-1)
-        all_written: list[int] = tokens[is_written].tolist()  # (tokens,), those of every entry end to end
-        added = settings.counted(1) if is_finished else 0  # what the end token adds to |Y|
-        columns = (entries.log_probs, entries.scores, entries.steps)
-        end = 0
-        for found, *lines in zip(results, *(column.tolist() for column in columns), strict=True):
-            room = settings.beam_size - len(found)
-            for log_prob, score, count in zip(*lines, strict=True):
-                start, end = end, end + count
-                if room > 0 and score > -torch.inf:
-                    room -= 1
-                    written = tuple(all_written[start:end])
-                    found.append(FoundSequence(written, log_prob, count + added, score, is_finished))
-    return results
+        log_probs, scores = entries.log_probs.cpu(), entries.scores.cpu()
+        traced.append(_Traced(tokens.cpu(), log_probs, scores, entries.steps.cpu(), is_finished))
+    return Found(traced, settings)
 
 
 def _spread(part: Tensor, step: Step, sources: int, fill: float) -> Tensor:
