@@ -132,3 +132,23 @@ def _lines_until(path: Path, step: int) -> list[str]:
     if not path.is_file():
         return []
     return [line for line in _complete_lines(path) if json.loads(line)["step"] <= step]
+
+
+def progress_of(run: Path) -> dict[str, Any]:
+    """Where a run's training stood at its best evaluation."""
+    records = read_metrics(run)
+    evaluations = [record for record in records if record["kind"] == "validation"]
+    if not evaluations:
+        return {"steps": records[-1]["step"] if records else 0}
+    best = min(evaluations, key=lambda record: float(record["loss"]))
+    progress: dict[str, Any] = {
+        "epochs": evaluations[-1]["epoch"] + 1,
+        "steps": records[-1]["step"],
+        "best step": best["step"],
+    }
+    for name, value in best.items():
+        if name.startswith("loss_"):
+            direction = name.removeprefix("loss_")
+            progress[f"{direction} validation loss"] = value
+            progress[f"{direction} validation perplexity"] = perplexity(value)
+    return progress

@@ -29,6 +29,7 @@ from bidibeam.training.settings import TrainingSettings
 from bidibeam.training.steps import make_step
 
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
+NEVER = 2**60
 SCHEDULE_PROGRESS = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
 
 
@@ -47,8 +48,8 @@ def train(
 
     Args:
         data: Prepared pairs.
-        run: Where config.json, model.safetensors (the best weights), tokenizer.json, metrics.jsonl and
-            training/ (the last state) go.
+        run: Where config.json, model.safetensors (the best weights, or the last), tokenizer.json,
+            metrics.jsonl and training/ (the last state) go.
         model_settings: The network's shape.
         settings: How to train it.
         initialise: Changes the fresh network's weights, to start from pretrained embeddings, say.
@@ -94,9 +95,7 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        self.scheduler = ReduceLROnPlateau(
-            self.optimizer, factor=settings.plateau_factor, patience=settings.plateau_patience
-        )
+        self.scheduler = _scheduler(self.optimizer, settings)
         self.batches = self._batches("train")
         self.validation = self._batches("validation")
         self.position = state.Position()
@@ -282,7 +281,7 @@ class Trainer:
         self.observer.reported(step=self.position.step, record=record)
 
     def _evaluate(self, *, is_scheduled: bool = True) -> None:
-        """Measure the validation loss; keep the weights if it is the lowest so far.
+        """Measure the validation loss; keep the weights if it is the lowest so far, or the last is wanted.
 
         One that is not scheduled, where training happens to end, leaves the schedules as they are: a run that
         is prolonged goes on as if it had never stopped.
@@ -308,10 +307,10 @@ class Trainer:
         position = self.position
         shares = self.network.shares(self.settings.regular_weight)
         loss = sum(share * value for share, value in zip(shares, record.values(), strict=True))
-        if position.best_loss is None or loss < position.best_loss:
-            position.best_loss = loss
-            if self.is_main:
-                checkpoint.write_weights(self.run / checkpoint.WEIGHTS_FILE, self.network.state_dict())
+        is_best = position.best_loss is None or loss < position.best_loss
+        position.best_loss = loss if is_best else position.best_loss
+        if (is_best or self.settings.keep == "last") and self.is_main:
+            checkpoint.write_weights(self.run / checkpoint.WEIGHTS_FILE, self.network.state_dict())
         if is_scheduled:
             is_lowest = position.lowest_scheduled is None or loss < position.lowest_scheduled
             position.lowest_scheduled = loss if is_lowest else position.lowest_scheduled
@@ -389,3 +388,10 @@ def _precision(name: str) -> str:
     if name == "auto":
         return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
     return {"float32": "no", "bf16": "bf16"}[name]
+
+
+def _scheduler(optimizer: torch.optim.Optimizer, settings: TrainingSettings) -> ReduceLROnPlateau:
+    """Lowers the learning rate on a plateau; with a factor of 1, which torch refuses, it never does."""
+    if settings.plateau_factor == 1:
+        return ReduceLROnPlateau(optimizer, patience=NEVER)
+    return ReduceLROnPlateau(optimizer, factor=settings.plateau_factor, patience=settings.plateau_patience)

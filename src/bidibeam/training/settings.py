@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bidibeam.errors import SettingsError
 
 PRECISIONS = ("auto", "float32", "bf16")
+KEPT = ("best", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ class TrainingSettings:
     regular_weight: float = 0.5
     """Alpha: the regular direction's share of the loss."""
     plateau_factor: float = 0.5
-    """What the learning rate is multiplied by when the validation loss stops falling."""
+    """What the learning rate is multiplied by when the validation loss stops falling; 1 leaves it alone."""
     plateau_patience: int = 0
     """Evaluations without improvement before that happens."""
     early_stopping: int = 4
     """Evaluations without improvement before training stops; 0 runs all epochs."""
+    keep: str = "best"
+    """Which weights the run ends with: the best by validation loss, or the last."""
     evaluate_every: int = 0
     """Steps between evaluations; 0 evaluates once an epoch."""
     save_every: int = 500
@@ -67,6 +70,7 @@ class TrainingSettings:
         self._require(0 <= self.seed < 2**63, "seed", "0 or more, and below 2^63")
         self._require(0 <= self.regular_weight <= 1, "regular_weight", "between 0 and 1")
         self._require(0 < self.plateau_factor <= 1, "plateau_factor", "above 0 and at most 1")
+        self._require(self.keep in KEPT, "keep", f"one of {', '.join(KEPT)}")
         self._require(self.precision in PRECISIONS, "precision", f"one of {', '.join(PRECISIONS)}")
 
     def _require(self, is_met: bool, name: str, rule: str) -> None:

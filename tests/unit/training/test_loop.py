@@ -115,6 +115,23 @@ def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_pat
     assert position.best_loss == min(losses) == losses[0]
 
 
+def test_the_last_weights_are_kept_if_they_are_wanted(toy_data: PreparedData, tmp_path: Path) -> None:
+    """A learning rate at which the loss rises in the end: the best weights are not the last."""
+    rising = replace(QUICK, epochs=6, early_stopping=0, learning_rate=0.3, plateau_factor=1.0)
+    kept = {}
+    for keep in ("best", "last"):
+        train(toy_data, tmp_path / keep, model_settings=TINY_MODEL, settings=replace(rising, keep=keep))
+        kept[keep] = load_file(tmp_path / keep / "model.safetensors")
+    losses = [record["loss"] for record in read_metrics(tmp_path / "last") if record["kind"] == "validation"]
+    assert min(losses) < losses[-1]
+
+    newest = state.newest(tmp_path / "last")
+    assert newest is not None
+    trained = load_file(newest / "model.safetensors")
+    assert all(torch.equal(kept["last"][name], trained[name]) for name in kept["last"])
+    assert not all(torch.equal(kept["best"][name], trained[name]) for name in kept["best"])
+
+
 def test_one_direction_alone_and_two_networks_train_too(toy_data: PreparedData, tmp_path: Path) -> None:
     for name, model in {
         "alone": replace(TINY_MODEL, directions=("reverse",)),
@@ -171,6 +188,7 @@ def test_every_process_has_as_many_batches_even_if_they_are_few(
     ("setting", "message"),
     [
         ({"seed": -1}, "training.seed is -1; it must be 0 or more"),
+        ({"keep": "first"}, "training.keep is 'first'; it must be one of best, last"),
         ({"seed": 2**63}, "training.seed is 9223372036854775808; it must be"),
         ({"epochs": 0}, "training.epochs is 0; it must be at least 1"),
         ({"learning_rate": 0.0}, "training.learning_rate is 0.0; it must be a positive number"),
