@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bidibeam._version import __version__
 from bidibeam.assembly.runs import Run, load_run
 from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
-from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START
+from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer
 from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Direction
 from bidibeam.models.scoring import GRUScorer, PairScorer
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
@@ -20,11 +22,10 @@ from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
 
 HOST_BATCH, DEVICE_BATCH = 32, 512
-"""Sources searched at once: more keep a GPU busy."""
 
 
 def load_decoder(
-    run: Run | Path | str,
+    run: Run | Path | str | None = None,
     strategy: StrategySettings | str = "bidia",
     *,
     settings: SearchSettings | None = None,
@@ -38,7 +39,7 @@ def load_decoder(
     What `bidibeam tune` found for the run is used where the strategy's own options do not say otherwise.
 
     Args:
-        run: A run, or its directory.
+        run: A run, or its directory; None for the model that comes with the package.
         strategy: How to choose among hypotheses.
         settings: How to search; a strategy that needs both directions shares the beam out among them.
         batch_size: Sources searched at once; 32 by default, 512 on a GPU.
@@ -56,19 +57,16 @@ def load_decoder(
     chosen, tuned = _tuned(
         loaded, strategy if isinstance(strategy, StrategySettings) else StrategySettings(strategy)
     )
-    selection = chosen.build(max_length=search.max_length, space=lambda: _space(loaded, chosen.vectors))
+    selection = chosen.build(max_length=search.max_length, space=lambda: space_of(loaded, chosen.vectors))
     needs = selection.needs
-    on_device = loaded.device.type != "cpu"
-    wanted = [direction.other for direction in needs.directions]
+    wanted = needs.directions
     if needs.other_weight is None:
-        wanted = [direction for direction in wanted if score_other and direction in loaded.model.directions]
-    generator = SearchGenerator(
-        loaded.tokenizer,
+        wanted = tuple(each for each in wanted if score_other and each.other in loaded.model.directions)
+    generator = _generator(
+        loaded,
         _searches(loaded, needs, search, chosen.name),
-        opinions={direction: GRUScorer(loaded.model, direction) for direction in wanted},
+        judged=wanted,
         other_weight=needs.other_weight if replies_only and not score_other else None,
-        max_source_length=loaded.max_source_length,
-        device=loaded.device,
     )
     facts = Signature.of_settings(search).facts + (() if tuned is None else (("tuned", tuned.name),))
     signature = Signature(selection.signature.facts + facts)
@@ -76,8 +74,58 @@ def load_decoder(
         generator,
         Ranker(selection, workers, replies_only=replies_only),
         signature.extended(model=loaded.fingerprint, bidibeam=__version__),
-        batch_size or (DEVICE_BATCH if on_device else HOST_BATCH),
-        ahead=on_device,
+        batch_size or default_batch(loaded),
+        ahead=is_on_device(loaded),
+    )
+
+
+def load_generator(
+    run: Run, directions: Sequence[Direction], settings: SearchSettings, *, judged: Sequence[Direction] = ()
+) -> SearchGenerator:
+    """What searches beams, all of the settings' size, for no strategy in particular.
+
+    Args:
+        run: A run.
+        directions: What to search.
+        settings: How.
+        judged: Directions whose hypotheses the other one scores too.
+
+    Raises:
+        RunError: If the run lacks a direction.
+    """
+    scorers = [GRUScorer(run.model, direction) for direction in directions]
+    if len(scorers) == 2:
+        return _generator(run, (Search(PairScorer(*scorers), tuple(directions), settings),), judged=judged)
+    searches = tuple(
+        Search(scorer, (direction,), settings) for scorer, direction in zip(scorers, directions, strict=True)
+    )
+    return _generator(run, searches, judged=judged)
+
+
+def default_batch(run: Run) -> int:
+    """How many sources to search at once: more keep a GPU busy."""
+    return DEVICE_BATCH if is_on_device(run) else HOST_BATCH
+
+
+def is_on_device(run: Run) -> bool:
+    """Whether something else than the CPU searches, while the interpreter may rank."""
+    return run.device.type != "cpu"
+
+
+def _generator(
+    run: Run,
+    searches: tuple[Search, ...],
+    *,
+    judged: Sequence[Direction],
+    other_weight: float | None = None,
+) -> SearchGenerator:
+    return SearchGenerator(
+        run.tokenizer,
+        searches,
+        opinions={direction.other: GRUScorer(run.model, direction.other) for direction in judged},
+        other_weight=other_weight,
+        max_source_length=run.max_source_length,
+        device=run.device,
     )
 
 
@@ -113,16 +161,25 @@ def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -
     )
 
 
-def _space(run: Run, vectors: Path | None) -> WordVectors:
+def space_of(run: Run, vectors: Path | None) -> WordVectors:
     """The vectors of a file, or the network's own embeddings."""
+    if vectors is not None:
+        return space_of_file(run.tokenizer, vectors)
     tokenizer = run.tokenizer
     ids = range(len(SPECIAL_TOKENS), tokenizer.vocabulary_size)
-    tokens = tokenizer.tokens(ids)
-    if vectors is None:
-        matrix = run.model.embedding(0).weight.detach()[len(SPECIAL_TOKENS) :].cpu().numpy()
-        return WordVectors(tokens, matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
+    matrix = run.model.embedding(0).weight.detach()[len(SPECIAL_TOKENS) :].cpu().numpy()
+    return WordVectors(tokenizer.tokens(ids), matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
+
+
+def space_of_file(tokenizer: Tokenizer, vectors: Path) -> WordVectors:
+    """The vectors of a file, for the words that a tokenizer writes.
+
+    Raises:
+        SettingsError: If it writes no words.
+    """
     if tokenizer.kind == "word":
-        return WordVectors.from_file(vectors, wanted=tokens)
+        ids = range(len(SPECIAL_TOKENS), tokenizer.vocabulary_size)
+        return WordVectors.from_file(vectors, wanted=tokenizer.tokens(ids))
     raise SettingsError(
         "--vectors are vectors of words, and this run writes subwords; leave it out to use the run's own "
         "embeddings."

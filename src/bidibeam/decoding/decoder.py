@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import TypeVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
@@ -13,6 +14,8 @@ from bidibeam.interpreter import taking_turns, uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
 from bidibeam.selection.choosing import choose, is_parallel
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +103,45 @@ class Decoder:
 
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
         """Answer a stream of sources in order, a batch at a time."""
-        stream = iter(beams)
-        batches = iter(lambda: list(islice(stream, self.batch_size)), [])
-        if not self.ahead:
-            for batch in batches:
-                yield from self.ranker.answers(self.generator.generate(batch))
-            return
-        with taking_turns(), ThreadPoolExecutor(1) as pool:
-            before: Future[list[Answer]] | None = None
-            for batch in batches:
-                finish = self.generator.begin(batch)
-                now = pool.submit(self._ranked, finish)
-                if before is not None:
-                    yield from before.result()
-                before = now
+        return searched(self.generator, beams, self.batch_size, ahead=self.ahead, then=self.ranker.answers)
+
+
+def searched(
+    generator: BeamGenerator,
+    sources: Iterable[Beams],
+    batch_size: int,
+    *,
+    then: Callable[[Sequence[Beams]], Iterable[Result]],
+    ahead: bool = False,
+) -> Iterator[Result]:
+    """Search for a stream of sources in order, a batch at a time, and make something of what was found.
+
+    Args:
+        generator: Where hypotheses come from.
+        sources: The sources.
+        batch_size: How many are searched at once.
+        then: Takes a batch with its hypotheses; one result a source.
+        ahead: As in `Decoder`.
+    """
+    stream = iter(sources)
+    batches = iter(lambda: list(islice(stream, batch_size)), [])
+    if not ahead:
+        for batch in batches:
+            yield from then(generator.generate(batch))
+        return
+    with taking_turns(), ThreadPoolExecutor(1) as pool:
+        before: Future[list[Result]] | None = None
+        for batch in batches:
+            finish = generator.begin(batch)
+            now = pool.submit(_finished, finish, then)
             if before is not None:
                 yield from before.result()
+            before = now
+        if before is not None:
+            yield from before.result()
 
-    def _ranked(self, finish: Callable[[], list[Beams]]) -> list[Answer]:
-        return self.ranker.answers(finish())
+
+def _finished(
+    finish: Callable[[], list[Beams]], then: Callable[[Sequence[Beams]], Iterable[Result]]
+) -> list[Result]:
+    return list(then(finish()))
