@@ -36,6 +36,12 @@ def metric(name: str) -> Metric:
     return METRICS.create(name)
 
 
+def test_reports_show_quality_first_then_variety_then_length() -> None:
+    ours = ["bleu", "sentence_bleu", "chrf", "distinct-1", "distinct-2", "length_ratio"]
+
+    assert METRICS.names()[: len(ours)] == ours
+
+
 def test_the_score_bears_the_registered_name(name: str, metric: Metric) -> None:
     assert metric.score(REPLIES, REFERENCES).name == name
 
@@ -74,6 +80,12 @@ def test_one_pair_is_enough(metric: Metric) -> None:
 @pytest.mark.parametrize("references", [[["a", "b"], ["c"]], [[], []]], ids=["references", "nothing at all"])
 def test_empty_replies_score_zero(metric: Metric, references: list[list[str]]) -> None:
     assert metric.score([[], []], references).value == 0.0
+
+
+def test_an_empty_reply_never_helps(metric: Metric) -> None:
+    replies = [["i", "do"], ["not", "know"]]
+
+    assert metric.score([replies[0], []], replies).value <= metric.score(replies, replies).value
 
 
 def test_empty_references_still_give_a_number(metric: Metric) -> None:

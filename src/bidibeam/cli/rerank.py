@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from bidibeam.cli.options import check_output, output_options, strategy_options,
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Needs, Selection
-    from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
 
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
@@ -82,8 +81,8 @@ def rerank(
             strategy, facts = replace(strategy, options=options), {"tuned": tuned.name}
     lists = Lists(input_file)
     lists.check(strategy.needs, strategy.name)
-    selection = strategy.build(max_length=max_length, space=_space(strategy, lists))
-    _note_length(selection, lists.longest)
+    selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))
+    note_length(selection, lists.longest)
     warm_up(selection)
     ranker = Ranker(selection, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(selection) else 1  # alone, each is written as soon as it is there
@@ -149,7 +148,7 @@ class Lists:
         return nbest.read_numbered(self._source) if self._kept is None else iter(self._kept)
 
 
-def _note_length(selection: Selection, longest: int) -> None:
+def note_length(selection: Selection, longest: int) -> None:
     """Say so if T is far from what the lists hold: length then counts for more than agreement."""
     from bidibeam.cli.console import console
 
@@ -162,9 +161,8 @@ def _note_length(selection: Selection, longest: int) -> None:
         )
 
 
-def _space(strategy: StrategySettings, lists: Lists) -> Callable[[], WordVectors] | None:
-    """Reads the vectors of the words that the file holds, when they are asked for."""
-    path = strategy.vectors
+def word_space(path: Path | None, words: Collection[str]) -> Callable[[], WordVectors] | None:
+    """Reads the vectors of the words that lists hold, when they are asked for."""
     if path is None:
         return None
 
@@ -174,15 +172,15 @@ def _space(strategy: StrategySettings, lists: Lists) -> Callable[[], WordVectors
         from bidibeam.errors import SettingsError
         from bidibeam.similarities.spaces import WordVectors
 
-        piece = next((word for word in sorted(lists.words) if word.startswith(SUBWORD_MARKS)), None)
+        piece = next((word for word in sorted(words) if word.startswith(SUBWORD_MARKS)), None)
         if piece is not None:
             raise SettingsError(
                 f"The lists hold subwords, such as {piece!r}, and --vectors are vectors of words. Leave "
                 '"tokens" out of the file, so that texts are split into words, or use another similarity.'
             )
         with saying_if_slow(f"Reading {path} ..."):
-            space = WordVectors.from_file(path, wanted=lists.words)
-        console.print(f"{len(space.words):,} of {len(lists.words):,} words have a vector.", style="dim")
+            space = WordVectors.from_file(path, wanted=words)
+        console.print(f"{len(space.words):,} of {len(words):,} words have a vector.", style="dim")
         return space
 
     return read

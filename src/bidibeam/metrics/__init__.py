@@ -14,9 +14,11 @@ METRICS: Registry[Metric] = Registry(
     group="bidibeam.metrics",
     locations={
         "bleu": "bidibeam.metrics.bleu:Bleu",
-        "length_ratio": "bidibeam.metrics.length_ratio:LengthRatio",
+        "sentence_bleu": "bidibeam.metrics.sentence_bleu:SentenceBleu",
+        "chrf": "bidibeam.metrics.chrf:Chrf",
         "distinct-1": "bidibeam.metrics.distinct:distinct_1",
         "distinct-2": "bidibeam.metrics.distinct:distinct_2",
+        "length_ratio": "bidibeam.metrics.length_ratio:LengthRatio",
     },
 )
 """Every metric, by the name that reports and the command line use."""

@@ -1,13 +1,29 @@
-"""Replies are scored as words, by every metric."""
+"""Replies are scored as words, by every metric, and systems are compared."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.errors import InputError
-from bidibeam.evaluation.evaluate import evaluate
+from bidibeam.errors import InputError, UnknownNameError
+from bidibeam.evaluation import evaluate as evaluation
+from bidibeam.evaluation import significance
+from bidibeam.evaluation.evaluate import compare, evaluate, score_system
+from bidibeam.evaluation.significance import (
+    Resampling,
+    chances_of,
+    paired_test,
+    statistics_of,
+)
+from bidibeam.evaluation.systems import System
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
 from bidibeam.metrics import METRICS
+from bidibeam.metrics.ngrams import count_ngrams
+from bidibeam.scores import Signature
 
 TOKENIZER = Tokenizer.train(["i do not know you"], kind="word", vocabulary_size=50)
 
@@ -33,3 +49,160 @@ def test_words_that_the_vocabulary_lacks_count_as_themselves() -> None:
 def test_a_missing_reference_is_named() -> None:
     with pytest.raises(InputError, match="Source 2 has no reference"):
         evaluate(["a", "b"], ["a", None], TOKENIZER)
+
+
+REFERENCES = ["see you at noon then", "i do not know", "no", "yes , at home"]
+
+
+def system(
+    name: str, *replies: str, beam_size: int = 10, references: Sequence[str | None] = REFERENCES
+) -> System:
+    beams = [Beams(str(number), "", reference) for number, reference in enumerate(references)]
+    rankings = [
+        Ranking((Ranked(Hypothesis(reply, tuple(reply.split()), None, 1, None), Direction.REGULAR, 0, 0.0),))
+        for reply in replies
+    ]
+    return System(name, beam_size, beams, rankings, Signature((("strategy", name),)))
+
+
+GOOD = ("See you at noon then!", "I do not know.", "yes", "Yes, at home.")
+POOR = ("see you", "i do not know", "no", "")
+
+
+def test_a_system_is_scored_by_every_metric_as_the_metric_itself_does() -> None:
+    poor = system("poor", *POOR)
+
+    scored = score_system(poor)
+
+    assert (scored["signature"], scored["empty"]) == ("strategy:poor", 1)
+    assert list(scored["scores"]) == METRICS.names()
+    for name, score in scored["scores"].items():
+        expected = METRICS.create(name).score(poor.reply_words, poor.reference_words)
+        assert score["value"] == expected.value
+        assert score["signature"].startswith(f"{expected.signature}|words:lower-cased, by bidibeam")
+
+
+def test_only_bleu_has_an_interval_and_it_is_sacrebleus() -> None:
+    scores = score_system(system("good", *GOOD), resampling=Resampling(samples=200))["scores"]
+
+    assert {name for name, score in scores.items() if "low" in score or "high" in score} == {"bleu"}
+    words = [" ".join(TOKENIZER.words(reply)) for reply in GOOD]
+    theirs = BLEU(tokenize="none", force=True).corpus_score(words, [REFERENCES], n_bootstrap=200)
+    bleu = scores["bleu"]
+    assert (bleu["high"] - bleu["low"]) / 2 == pytest.approx(theirs._ci, abs=1e-9)
+    assert bleu["low"] <= bleu["value"] <= bleu["high"]
+    assert bleu["signature"].endswith("|interval:95%|samples:200|seed:12345")
+
+
+def test_only_the_metrics_asked_for_are_computed() -> None:
+    assert list(score_system(system("good", *GOOD), ["chrf", "bleu"])["scores"]) == ["chrf", "bleu"]
+    with pytest.raises(UnknownNameError, match=r"^Unknown metric 'bleuu'\. Did you mean 'bleu'\?"):
+        score_system(system("good", *GOOD), ["bleuu"])
+
+
+def test_a_system_without_a_reference_or_without_sources_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^Source '1' has no reference, so its reply cannot be scored\.$"):
+        score_system(system("good", "a", "b", references=["a", None]))
+    with pytest.raises(InputError, match=r"^There are no replies to score"):
+        score_system(system("good", references=[]))
+
+
+def test_every_system_is_tested_against_every_baseline_but_itself() -> None:
+    systems = [system("vbs", *POOR), system("bidia", *GOOD), system("random", "a", "b", "c", "d")]
+
+    tests = compare(systems, ["vbs", "bidia"], resampling=Resampling(50, 60, 7))
+
+    pairs = [(test["system"], test["baseline"]) for test in tests]
+    assert pairs == [("bidia", "vbs"), ("random", "vbs"), ("vbs", "bidia"), ("random", "bidia")]
+    bleu = {each.name: score_system(each, ["bleu"])["scores"]["bleu"]["value"] for each in systems}
+    for test in tests:
+        assert test["difference"] == bleu[test["system"]] - bleu[test["baseline"]]
+        assert test["low"] <= test["high"]
+        assert (test["beam_size"], test["metric"]) == (10, "bleu")
+        assert test["signature"].startswith("tests:paired_bootstrap,approximate_randomisation|metric:bleu|")
+        assert "|samples:50|trials:60|seed:7|" in test["signature"]
+    assert list(tests[0]) == [
+        "system",
+        "baseline",
+        "beam_size",
+        "metric",
+        "difference",
+        "low",
+        "high",
+        "paired_bootstrap",
+        "approximate_randomisation",
+        "signature",
+    ]
+
+
+def test_a_tests_p_values_are_those_of_the_pair_alone() -> None:
+    few = Resampling(50, 60)
+    vbs, bidia, other = system("vbs", *POOR), system("bidia", *GOOD), system("other", "a", "b", "c", "d")
+
+    together, alone = (
+        compare([other, vbs, bidia], ["vbs"], resampling=few)[1:],
+        compare([vbs, bidia], ["vbs"], resampling=few),
+    )
+
+    assert together == alone
+    statistics = [
+        statistics_of(count_ngrams(each.reply_words, each.reference_words, 4)) for each in (bidia, vbs)
+    ]
+    first, second = chances_of(statistics, few)
+    expected = paired_test(first, second, few)
+    assert alone[0]["approximate_randomisation"] == expected.approximate_randomisation
+    assert alone[0]["paired_bootstrap"] == expected.paired_bootstrap
+
+
+def test_the_baseline_is_that_of_the_same_beam_size() -> None:
+    few = Resampling(20, 20)
+    systems = [
+        system("vbs", *POOR, beam_size=10),
+        system("vbs", *GOOD, beam_size=50),
+        system("bidia", *GOOD, beam_size=50),
+        system("bidia", *GOOD, beam_size=10),
+        system("bidia", *GOOD, beam_size=20),
+    ]
+
+    tests = compare(systems, ["vbs"], resampling=few)
+
+    assert [test["beam_size"] for test in tests] == [50, 10]
+    assert tests[0]["difference"] == 0 < tests[1]["difference"]
+    assert [test["beam_size"] for test in compare([systems[0], systems[2]], ["vbs"], resampling=few)] == [50]
+
+
+def test_a_baseline_that_is_no_system_is_named_with_the_choices() -> None:
+    with pytest.raises(UnknownNameError, match=r"^No system is called 'x'\. Choose one of: vbs, bidia\.$"):
+        compare([system("vbs", *POOR), system("bidia", *GOOD)], ["x"])
+
+
+def test_one_system_alone_is_not_tested() -> None:
+    assert compare([system("vbs", *POOR)], ["vbs"]) == []
+
+
+def test_systems_that_answered_other_sources_are_not_compared() -> None:
+    other = system("other", *GOOD, references=[*REFERENCES[:3], "no"])
+
+    with pytest.raises(InputError, match=r"^'other' and 'vbs' do not have the same references, and a paired"):
+        compare([system("vbs", *POOR), other], ["vbs"])
+
+
+def test_nothing_is_counted_or_resampled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            called.append(function.__name__)
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(evaluation, "count_ngrams", watched(count_ngrams))
+    monkeypatch.setattr(significance, "resampled_bleu", watched(significance.resampled_bleu))
+    systems = [system("vbs", *POOR), system("bidia", *GOOD)]
+
+    for each in systems:
+        score_system(each, resampling=Resampling(20, 20))
+    compare(systems, ["vbs", "bidia"], resampling=Resampling(20, 20))
+
+    assert called == ["count_ngrams", "resampled_bleu"] * 2

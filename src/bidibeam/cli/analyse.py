@@ -1,0 +1,344 @@
+"""`bidibeam analyse`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bidibeam.cli.options import cores
+from bidibeam.evaluation.analyses import ANALYSES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from bidibeam.evaluation.systems import System
+    from bidibeam.hypotheses import Beams
+    from bidibeam.similarities.spaces import WordVectors
+
+OUT_FILE = "analyses.json"
+FORMAT_VERSION = 1
+SAMPLES = 3
+"""Examples that are printed; the file has all."""
+
+
+@click.command()
+@click.argument("files", metavar="NBEST.jsonl...", nargs=-1, required=True)
+@click.option(
+    "--analysis",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help=f"Only this one, and it must be possible: {', '.join(ANALYSES.names())}. May be repeated.",
+)
+@click.option(
+    "--systems",
+    multiple=True,
+    metavar="NAME",
+    help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either" ... May be repeated.  [default: all '
+    "that the lists are enough for]",
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="T of bleu_t and wmd_t: the most steps that the search took.",
+)
+@click.option(
+    "--vectors",
+    type=click.Path(path_type=Path),
+    help="Word vectors for wmd_t: fastText's text format, plain, .gz or .xz.",
+)
+@click.option(
+    "--tuned",
+    "tuned_file",
+    type=click.Path(path_type=Path),
+    help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Sources to keep as examples, those on which systems disagree most.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help=f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures.",
+)
+def analyse(
+    files: Sequence[str],
+    names: Sequence[str],
+    systems: Sequence[str],
+    max_length: int,
+    vectors: Path | None,
+    tuned_file: Path | None,
+    examples: int,
+    workers: int | None,
+    out: Path | None,
+) -> None:
+    """Look behind the scores of n-best lists: ranks, headroom, diversity and more.
+
+    NBEST.jsonl is what `bidibeam decode --n-best` writes, or lists from any other decoder (docs/nbest.md); -
+    is stdin. Every system that finds what it needs chooses among the lists. Its N_B is their length, for
+    bidia that of regular and reverse list together; so lists of 25 and 25 give bidia at N_B = 50 and vbs at
+    25. Give several files of the same sources to compare at the same N_B:
+
+    \b
+    bidibeam decode run test.jsonl --beam-size 50 --strategy vbs --n-best regular.jsonl > vbs.txt
+    bidibeam decode run test.jsonl --beam-size 50 --n-best both.jsonl > bidia.txt
+    bidibeam analyse regular.jsonl both.jsonl --tuned run --vectors wiki.vec --out analysis
+
+    \b
+    ranks        which place of the regular beam replies come from
+    headroom     how much of the way from tuned VBS to the oracle each system goes
+    diversity    distinct-n, beside VBS at the same length and in equally many words
+    sensitivity  what becomes of bidia with other settings
+    examples     sources on which the systems disagree most, with both beams
+
+    What the lists are not enough for is left out, and why is said.
+    """  # noqa: D301
+    from bidibeam.cli.answering import saying_if_slow, settle
+    from bidibeam.cli.rerank import note_length
+    from bidibeam.errors import SettingsError
+    from bidibeam.evaluation.analyses import analyse as analyse_all
+    from bidibeam.evaluation.analyses.evidence import AGREEING, Evidence
+    from bidibeam.evaluation.analyses.lists import systems_of
+    from bidibeam.evaluation.systems import strategy_named
+
+    for name in names:
+        ANALYSES.get(name)
+    if out is not None and out.exists() and not out.is_dir():
+        raise SettingsError(f"--out must name a folder, and {out} is a file.")
+    tuned = _tuned(tuned_file)
+    lists = [_read(name) for name in files]
+    _check_sources(files, lists)
+    settle()
+    tokens = {each.tokens for beams in lists for line in beams for each in (*line.regular, *line.reverse)}
+    space = _space(vectors, set().union(*tokens))
+    threads = workers or cores()
+    with saying_if_slow("Choosing among the lists ..."):
+        found, lacking = systems_of(
+            lists, systems or None, max_length=max_length, space=space, tuned=tuned, workers=threads
+        )
+    by_size = {size: tuned for sizes in found.values() for size in sizes}
+    evidence = Evidence(found, max_length, space, by_size, threads, examples)
+    with saying_if_slow("Analysing ..."):
+        contents, left_out = analyse_all(evidence, names or None)
+    _show(found, contents)
+    if AGREEING in found:
+        note_length(strategy_named(AGREEING).build(max_length=max_length), max(map(len, tokens)))
+    _say_what_is_missing(lacking, left_out, is_tuned="bidis" not in found or "bidis" in tuned)
+    if out is not None:
+        settings = {"max_length": max_length, "vectors": None if vectors is None else str(vectors)}
+        _write(out / OUT_FILE, files, found, settings, contents, {"systems": lacking, "analyses": left_out})
+
+
+def _tuned(path: Path | None) -> dict[str, dict[str, float]]:
+    if path is None:
+        return {}
+    from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+
+    return TunedSettings(path / TUNED_FILE if path.is_dir() else path).options
+
+
+def _read(name: str) -> list[Beams]:
+    """One file's lists."""
+    from bidibeam.cli.console import progress
+    from bidibeam.errors import InputError
+    from bidibeam.interchange import nbest
+
+    with progress(transient=True) as bar:
+        source = Path(name) if name != "-" else sys.stdin.buffer
+        lists = list(bar.track(nbest.read(source), description=f"reading {name}"))
+    if not lists:
+        raise InputError(f"{name} is empty: there is nothing to analyse. Give a JSON object for each source.")
+    return lists
+
+
+def _check_sources(files: Sequence[str], lists: Sequence[Sequence[Beams]]) -> None:
+    """Make sure that all files are about the same sources, in the same order."""
+    from bidibeam.errors import InputError
+
+    first = [line.id for line in lists[0]]
+    for name, beams in zip(files, lists, strict=True):
+        ids = [line.id for line in beams]
+        if len(ids) != len(first):
+            raise InputError(
+                f"{name} has {len(ids):,} sources and {files[0]} has {len(first):,}. Give lists of the "
+                "same sources, in the same order."
+            )
+        for number, (one, other) in enumerate(zip(first, ids, strict=True), start=1):
+            if one != other:
+                raise InputError(
+                    f"Source {number} has the id {one!r} in {files[0]} and {other!r} in {name}. Give lists "
+                    "of the same sources, in the same order."
+                )
+
+
+def _space(path: Path | None, words: Collection[str]) -> Callable[[], WordVectors] | None:
+    """The vectors of the words that the lists hold, read here and now: whoever names a file wants it used."""
+    from bidibeam.cli.rerank import word_space
+
+    read = word_space(path, words)
+    if read is None:
+        return None
+    space = read()
+    return lambda: space
+
+
+def _say_what_is_missing(systems: Mapping[str, str], analyses: Mapping[str, str], *, is_tuned: bool) -> None:
+    """One sentence for each."""
+    from bidibeam.cli.console import console
+
+    if not is_tuned:
+        console.print(
+            "Note: bidis has the lambda 1, which nobody tuned; --tuned has a better one.", style="dim"
+        )
+    for kind, left_out in (("system", systems), ("analysis", analyses)):
+        for name, reason in left_out.items():
+            console.print(f"Left out the {kind} {name}: {reason}", style="dim", soft_wrap=True)
+
+
+def _write(
+    path: Path,
+    files: Sequence[str],
+    systems: Mapping[str, Mapping[int, System]],
+    settings: Mapping[str, Any],
+    contents: Mapping[str, Any],
+    left_out: Mapping[str, Any],
+) -> None:
+    from bidibeam._version import __version__
+    from bidibeam.cli.console import console
+    from bidibeam.files import write_json
+
+    sizes = next(iter(systems.values()))
+    signatures = {
+        name: {str(size): str(system.signature) for size, system in by_size.items()}
+        for name, by_size in systems.items()
+    }
+    write_json(
+        path,
+        {
+            "format_version": FORMAT_VERSION,
+            "bidibeam": __version__,
+            "files": list(files),
+            "sources": len(next(iter(sizes.values())).beams),
+            "settings": {**settings, "systems": list(systems)},
+            "signatures": signatures,
+            "analyses": dict(contents),
+            "left_out": dict(left_out),
+        },
+    )
+    console.print(f"Wrote {path}, which `bidibeam report` makes figures of.", soft_wrap=True)
+
+
+def _show(systems: Mapping[str, Mapping[int, System]], contents: Mapping[str, Any]) -> None:
+    """A small table of each analysis; those of other packages go to the file alone."""
+    from bidibeam.cli.console import console
+
+    for name, content in contents.items():
+        if name in SHOWN:
+            for table in SHOWN[name](content):
+                console.print(table)
+    sizes = {name: ", ".join(map(str, sorted(by_size))) for name, by_size in systems.items()}
+    told = "; ".join(f"{name} {size}" for name, size in sizes.items())
+    console.print(f"N_B, the hypotheses that each could choose from: {told}.", style="dim")
+
+
+def _ranks(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    def row(found: Mapping[str, Any]) -> list[float]:
+        counts = found["counts"]
+        shares = (100 * sum(counts[:first]) / sum(counts) for first in (1, 5))
+        return [found["mean"], found["median"], *shares, found["tied"]]
+
+    yield values_table(
+        f"Ranks: places in the regular beam of {content['beam_size']}",
+        ["mean", "median", "first, %", "first 5, %", "tied for it"],
+        [(name, row(found)) for name, found in content["systems"].items()],
+    )
+
+
+def _headroom(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    by_size = content["by_beam_size"]
+    names = dict.fromkeys(name for shares in by_size.values() for name in shares)
+    yield values_table(
+        f"Headroom: of the way from {content['baseline']} to the oracle, by N_B",
+        list(by_size),
+        [(name, [shares.get(name) for shares in by_size.values()]) for name in names],
+    )
+
+
+def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    names = ("bleu", "length_ratio", "distinct-1", "distinct-2")
+    systems = content["systems"]
+    yield values_table(
+        "Diversity: of replies, and dist-2 of as many words of each",
+        ["N_B", "bleu", "length", "dist-1", "dist-2", "same words"],
+        [
+            (name, [found["beam_size"], *(found[each] for each in names), found["same_words"]["distinct-2"]])
+            for name, found in systems.items()
+        ],
+    )
+    if any(found["matched"] for found in systems.values()):
+        yield values_table(
+            "Beside it, VBS with a word reward that makes it as long",
+            ["bleu", "length", "dist-1", "dist-2", "reward"],
+            [
+                (name, [found["matched"][each] for each in (*names, "word_reward")])
+                for name, found in systems.items()
+            ],
+        )
+
+
+def _sensitivity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    rows = [
+        (
+            f"{row['system']}, {row['option']} {row['value']}{' *' if row['is_default'] else ''}"
+            if row["option"] != "baseline"
+            else row["system"],
+            [row["bleu"], row["length_ratio"], row["distinct-2"]],
+        )
+        for row in content["rows"]
+    ]
+    title = f"Sensitivity at N_B = {content['beam_size']} (* is the default)"
+    yield values_table(title, ["bleu", "length", "dist-2"], rows)
+
+
+def _examples(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import Sample, samples_panel
+
+    samples = [
+        Sample(each["source"], each["replies"], each["reference"]) for each in content["examples"][:SAMPLES]
+    ]
+    if samples:
+        yield samples_panel("Where the systems disagree most", samples)
+
+
+SHOWN: Mapping[str, Callable[[Mapping[str, Any]], Iterator[RenderableType]]] = {
+    "ranks": _ranks,
+    "headroom": _headroom,
+    "diversity": _diversity,
+    "sensitivity": _sensitivity,
+    "examples": _examples,
+}
+"""How an analysis is printed."""

@@ -1,0 +1,312 @@
+"""`bidibeam evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bidibeam.cli.options import cores, together
+from bidibeam.metrics import METRICS
+from bidibeam.selection import STRATEGIES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bidibeam.evaluation.significance import Resampling
+    from bidibeam.evaluation.systems import System
+
+FORMAT_VERSION = 1
+STRATEGY_HELP = (
+    f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}; bidia's "
+    "similarity and more come after it: 'bidia wmd_t', 'bidia bleu_t either'. May be given more than once."
+)
+
+choosing_options = together(
+    [
+        click.option("--strategy", "strategies", multiple=True, metavar="NAME", help=STRATEGY_HELP),
+        click.option(
+            "--max-length",
+            type=click.IntRange(min=1),
+            default=20,
+            show_default=True,
+            help="T of bleu_t and wmd_t: the most steps that the search took.",
+        ),
+        click.option(
+            "--vectors",
+            type=click.Path(path_type=Path),
+            help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
+        ),
+        click.option(
+            "--tuned",
+            "tuned_file",
+            type=click.Path(path_type=Path),
+            help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            default=None,
+            help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
+        ),
+    ]
+)
+testing_options = together(
+    [
+        click.option(
+            "--samples",
+            type=click.IntRange(min=1),
+            default=1000,
+            show_default=True,
+            help="Bootstrap resamples, for intervals and for the paired bootstrap.",
+        ),
+        click.option(
+            "--trials",
+            type=click.IntRange(min=1),
+            default=10_000,
+            show_default=True,
+            help="Trials of approximate randomisation.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=12345,
+            show_default=True,
+            help="Of both: another seed, other random numbers.",
+        ),
+    ]
+)
+
+
+@click.command()
+@click.argument("systems", nargs=-1, required=True, metavar="SYSTEM...")
+@click.option(
+    "--references",
+    "references_file",
+    metavar="FILE",
+    help='What people answered: one a line, or JSON lines with "reference".  [default: the lists\' own]',
+)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="NAME",
+    help="The system that the others are tested against; may be given more than once.  [default: the first]",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help=f"{', '.join(METRICS.names())}. May be given more than once.  [default: all]",
+)
+@choosing_options
+@testing_options
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write every number, with its signature, as JSON.",
+)
+@click.option("--signatures", is_flag=True, help="Also print how every number was computed.")
+def evaluate(
+    systems: tuple[str, ...],
+    baselines: tuple[str, ...],
+    metrics: tuple[str, ...],
+    out_file: Path | None,
+    signatures: bool,
+    samples: int,
+    trials: int,
+    seed: int,
+    **reading: Any,
+) -> None:
+    """Score replies from anywhere, and test whether they differ by more than chance.
+
+    Each SYSTEM is FILE or NAME=FILE, - is stdin: text, one reply a line, or n-best lists (docs/nbest.md). Of
+    lists, the reply is the first of the ranking that they have, or else of the regular list; with --strategy,
+    each strategy named is a system. Line n of every file belongs to the same source. Corpus BLEU comes with
+    its 95 % bootstrap interval and, for several systems, with two paired tests, all as sacreBLEU has them.
+
+    \b
+    bidibeam evaluate ours.txt theirs.txt --references references.txt
+    bidibeam evaluate old=a.jsonl new=b.jsonl --baseline old --out scores.json
+    bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
+    bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
+    """  # noqa: D301
+    from bidibeam.evaluation.significance import Resampling
+
+    for metric in metrics:
+        METRICS.get(metric)
+    found, against = _systems(systems, baselines, out_file, **reading)
+    wanted = list(dict.fromkeys(metrics)) or METRICS.names()
+    results = _results(found, wanted, against, Resampling(samples, trials, seed))
+    _show(results, against)
+    if signatures:
+        _show_signatures(results)
+    if out_file is not None:
+        from bidibeam.cli.console import console
+        from bidibeam.files import write_json
+
+        write_json(out_file, results)
+        console.print(f"Wrote {out_file}.", soft_wrap=True)
+
+
+def _systems(
+    arguments: Sequence[str],
+    baselines: Sequence[str],
+    out_file: Path | None,
+    *,
+    references_file: str | None,
+    strategies: Sequence[str],
+    tuned_file: Path | None,
+    vectors: Path | None,
+    max_length: int,
+    workers: int | None,
+) -> tuple[list[System], list[str]]:
+    """The systems, and the names of those to test against; names are checked before anything is read."""
+    from bidibeam.cli import systems
+    from bidibeam.cli.answering import settle
+    from bidibeam.errors import SettingsError
+    from bidibeam.interpreter import uncollected
+
+    for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
+        if value is not None and not strategies:
+            raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
+    files = [systems.named_file(argument) for argument in arguments]
+    chosen_by = systems.named_strategies(strategies, tuned_file)
+    names = systems.system_names(files, chosen_by)
+    against = _checked_baselines(names, baselines)
+    _check_not_overwritten(out_file, [*(file for _, file in files), references_file])
+    with uncollected():
+        inputs = [systems.read_input(file, whole_lists=bool(strategies)) for _, file in files]
+        inputs = systems.with_references(inputs, references_file)
+    settle()
+    if not chosen_by:
+        return systems.replied(inputs, names), against
+    threads = workers or cores()
+    found = systems.chosen(inputs, names, chosen_by, max_length=max_length, vectors=vectors, workers=threads)
+    return found, against
+
+
+def _checked_baselines(names: Sequence[str], baselines: Sequence[str]) -> list[str]:
+    from bidibeam.errors import UnknownNameError
+
+    for baseline in baselines:
+        if baseline not in names:
+            raise UnknownNameError(
+                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
+            )
+    return list(dict.fromkeys(baselines)) or [names[0]]
+
+
+def _check_not_overwritten(out_file: Path | None, inputs: Sequence[str | None]) -> None:
+    from bidibeam.errors import SettingsError
+
+    for file in inputs:
+        if (
+            out_file is not None
+            and file not in (None, "-")
+            and Path(file or "").resolve() == out_file.resolve()
+        ):
+            raise SettingsError(f"--out would overwrite the input, {file}. Name another file.")
+
+
+def _results(
+    systems: Sequence[System], metrics: Sequence[str], baselines: Sequence[str], resampling: Resampling
+) -> dict[str, Any]:
+    """Every number, as --out writes it."""
+    from bidibeam._version import __version__
+    from bidibeam.cli.answering import saying_if_slow
+    from bidibeam.evaluation.evaluate import compare, score_system
+
+    with saying_if_slow("Scoring and testing ..."):
+        scored = {system.name: score_system(system, metrics, resampling=resampling) for system in systems}
+        tests = compare(systems, baselines, resampling=resampling)
+    return {
+        "format_version": FORMAT_VERSION,
+        "bidibeam": __version__,
+        "sources": len(systems[0].replies),
+        "systems": scored,
+        "tests": tests,
+    }
+
+
+def _show(results: dict[str, Any], baselines: Sequence[str]) -> None:
+    """Tables of scores and tests, and what is to be noted about them."""
+    from bidibeam.cli.console import console
+
+    systems: dict[str, Any] = results["systems"]
+    sources = results["sources"]
+    first = next(iter(systems.values()))["scores"]
+    columns = [(name, key) for name, score in first.items() for key in score if key != "signature"]
+    headers = [
+        (name if key == "value" else key).replace("_", "\n").replace("-", "\n-") for name, key in columns
+    ]
+    rows = {
+        name: [f"{each['scores'][metric][key]:.4g}" for metric, key in columns]
+        for name, each in systems.items()
+    }
+    console.print(_table(f"{sources:,} source{'' if sources == 1 else 's'}", headers, rows))
+    for baseline in baselines:
+        tests = [test for test in results["tests"] if test["baseline"] == baseline]
+        if tests:
+            console.print(_tests_table(baseline, tests))
+    for name, each in systems.items():
+        if each["empty"]:
+            told = (
+                f"Note: {each['empty']:,} of {sources:,} replies of {name} are empty; they score as they are."
+            )
+            console.print(told, style="dim", soft_wrap=True)
+    if len(systems) == 1:
+        told = "Note: there is one system and nothing to compare it with, so no test was made."
+        console.print(told, style="dim", soft_wrap=True)
+
+
+def _tests_table(baseline: str, tests: Sequence[dict[str, Any]]) -> Table:
+    rows = {
+        test["system"]: [
+            *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
+            *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
+        ]
+        for test in tests
+    }
+    headers = ("difference", "low", "high", "p, paired\nbootstrap", "p, approximate\nrandomisation")
+    return _table(f"BLEU beside that of {baseline}", headers, rows)
+
+
+def _table(title: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+    """Rows of numbers that are never cut: names fold instead, so that all measures fit into 80 columns."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from bidibeam.reporting.tables import HEADING
+
+    table = Table(
+        title=Text(title),
+        box=box.SIMPLE_HEAD,
+        title_style=HEADING,
+        title_justify="left",
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    table.add_column(style="bold", overflow="fold")
+    for header in headers:
+        table.add_column(Text(header), justify="right", no_wrap=True)
+    for name, values in rows.items():
+        table.add_row(Text(name), *(Text(value) for value in values))
+    return table
+
+
+def _show_signatures(results: dict[str, Any]) -> None:
+    """How every number was computed; what is the same for all systems is said once."""
+    from bidibeam.cli.console import console
+
+    told = [(name, each["signature"]) for name, each in results["systems"].items()]
+    for each in results["systems"].values():
+        told += [(metric, score["signature"]) for metric, score in each["scores"].items()]
+    told += [("tests", test["signature"]) for test in results["tests"]]
+    for name, signature in dict.fromkeys(told):
+        console.print(f"{name}: {signature}", soft_wrap=True)

@@ -1,0 +1,52 @@
+"""What lies behind the scores: one analysis a file, each a function of the evidence to plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import InputError
+from bidibeam.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bidibeam.evaluation.analyses.evidence import Evidence
+
+ANALYSES: Registry[dict[str, Any]] = Registry(
+    "analysis",
+    group="bidibeam.analyses",
+    locations={
+        "ranks": "bidibeam.evaluation.analyses.ranks:ranks",
+        "headroom": "bidibeam.evaluation.analyses.headroom:headroom",
+        "diversity": "bidibeam.evaluation.analyses.diversity:diversity",
+        "sensitivity": "bidibeam.evaluation.analyses.sensitivity:sensitivity",
+        "examples": "bidibeam.evaluation.analyses.examples:examples",
+    },
+)
+"""Every analysis, by the name that results and the command line use. Each is called with the evidence."""
+
+
+def analyse(evidence: Evidence, names: Iterable[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Make analyses: those named, or all that the evidence is enough for.
+
+    Args:
+        evidence: The systems.
+        names: Names of analyses; all by default.
+
+    Returns:
+        By name, contents that JSON can hold; and by name, why one was left out.
+
+    Raises:
+        InputError: If one that was named cannot be made.
+        UnknownNameError: If nothing has such a name.
+    """
+    if names is not None:
+        return {name: ANALYSES.create(name, evidence) for name in names}, {}
+    contents: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for name in ANALYSES.names():
+        try:
+            contents[name] = ANALYSES.create(name, evidence)
+        except InputError as error:
+            left_out[name] = str(error)
+    return contents, left_out

@@ -1,0 +1,83 @@
+"""Systems: strategies with all that they are told, what they chose, and among what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Ranking
+from bidibeam.scores import Signature
+from bidibeam.selection.settings import StrategySettings
+
+DEFAULT_SIMILARITY = "bleu_t"
+
+
+@dataclass(frozen=True)
+class System:
+    """One way of choosing, and what it chose for every source.
+
+    Attributes:
+        name: As tables show it: "vbs", "bidia wmd_t", "bidia bleu_t either".
+        beam_size: N_B, the hypotheses it could choose from; 0 where nobody knows.
+        beams: What it chose among, source by source.
+        rankings: Its order of them, the reply first.
+        signature: How it chose.
+    """
+
+    name: str
+    beam_size: int
+    beams: Sequence[Beams]
+    rankings: Sequence[Ranking]
+    signature: Signature
+
+    @cached_property
+    def replies(self) -> list[str]:
+        """One a source; empty where nothing was found."""
+        return [ranking.text for ranking in self.rankings]
+
+    @cached_property
+    def reply_words(self) -> list[Sequence[str]]:
+        """The replies as every measure counts words."""
+        return [_words(reply) for reply in self.replies]
+
+    @cached_property
+    def reference_words(self) -> list[Sequence[str]]:
+        """The references, likewise.
+
+        Raises:
+            InputError: If one is missing.
+        """
+        for line in self.beams:
+            if line.reference is None:
+                raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
+        return [_words(line.reference or "") for line in self.beams]
+
+
+@lru_cache(1 << 16)
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a text; systems have references and many replies in common."""
+    return tuple(split(text))
+
+
+def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
+    """The strategy that a system's name stands for: its own name, a similarity, `either`, an agreement.
+
+    Args:
+        name: Such as "vbs", "bidia wmd_t" or "bidia bleu_t either expected".
+        tuned: By strategy, options that were tuned for it.
+    """
+    strategy, *words = name.split()
+    options: dict[str, Any] = dict((tuned or {}).get(strategy, {}))
+    similarity = DEFAULT_SIMILARITY
+    for word in words:
+        if word == "either":
+            options["answer"] = word
+        elif word in ("expected", "mean"):
+            options["agreement"] = word
+        else:
+            similarity = word
+    return StrategySettings(strategy, options=options, similarity=similarity)

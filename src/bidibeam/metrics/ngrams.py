@@ -1,0 +1,100 @@
+"""N-grams that replies share with their references, counted for all of them at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bidibeam.metrics.pairing import check_paired
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+    Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+
+LARGEST = 2**62
+"""No key may be larger, or it would not fit its 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class NgramCounts:
+    """What n-gram precision and recall are made of.
+
+    Attributes:
+        matches: (pairs, order), n-grams of the reply that its reference has too, each as often as both do.
+        reply_lengths: (pairs,), tokens of each reply.
+        reference_lengths: (pairs,), tokens of each reference.
+    """
+
+    matches: Counts
+    reply_lengths: Numbers
+    reference_lengths: Numbers
+
+    @property
+    def reply_ngrams(self) -> Counts:
+        """All n-grams of each reply, (pairs, order)."""
+        return self._ngrams(self.reply_lengths)
+
+    @property
+    def reference_ngrams(self) -> Counts:
+        """All n-grams of each reference, (pairs, order)."""
+        return self._ngrams(self.reference_lengths)
+
+    def _ngrams(self, lengths: Numbers) -> Counts:
+        counted: Counts = np.maximum(0, lengths[:, np.newaxis] - np.arange(self.matches.shape[1]))
+        return counted
+
+
+def count_ngrams(
+    replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]], order: int
+) -> NgramCounts:
+    """Count the n-grams of 1 to `order` tokens that each reply shares with its reference.
+
+    An n-gram is a number: that of its first n - 1 tokens, times the vocabulary, plus its last token's.
+
+    Raises:
+        InputError: If there are no replies, or not as many references.
+    """
+    check_paired(replies, references)
+    pairs, sequences = len(replies), [*replies, *references]
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(sequences)), np.int64, lengths.sum())
+    owners = np.repeat(np.arange(len(sequences)), lengths)  # (tokens,)
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(ids))  # (tokens,), to the sequence's end
+    matches = np.zeros((pairs, order), np.int64)
+    places, grams, size = np.arange(len(ids)), np.zeros(len(ids), np.int64), 1
+    for n in range(order):
+        is_whole = left[places] > n
+        places, grams = places[is_whole], grams[is_whole]
+        grams, size = _compacted(grams, size, len(numbers))
+        grams, size = grams * len(numbers) + ids[places + n], size * len(numbers)
+        grams, size = _compacted(grams, size, len(sequences))
+        sides, owner_pairs = np.divmod(owners[places], pairs)
+        keys, clipped = _intersection(owner_pairs * size + grams, sides)
+        matches[:, n] = np.bincount(keys // max(1, size), clipped, pairs)
+    return NgramCounts(matches, lengths[:pairs], lengths[pairs:])
+
+
+def _compacted(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
+    """The same n-grams under smaller numbers, if multiplying them would be too much."""
+    if size * factor <= LARGEST:
+        return grams, size
+    different, smaller = np.unique(grams, return_inverse=True)
+    return smaller.astype(np.int64), len(different)
+
+
+def _intersection(keys: Numbers, sides: Numbers) -> tuple[Numbers, Numbers]:
+    """The keys there are, rising, and how often both sides, 0 and 1, have each."""
+    if not len(keys):
+        return keys, keys
+    marked = np.sort(2 * keys + sides)
+    values = marked >> 1
+    starts = np.flatnonzero(np.diff(values, prepend=-1))
+    ones = np.add.reduceat(marked & 1, starts)
+    return values[starts], np.minimum(ones, np.diff(starts, append=len(marked)) - ones)

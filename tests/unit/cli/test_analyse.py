@@ -1,0 +1,288 @@
+"""`bidibeam analyse`, on lists of ours and of others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam import __version__
+from bidibeam.evaluation.analyses import ANALYSES, analyse
+from bidibeam.evaluation.analyses.evidence import Evidence
+from bidibeam.evaluation.analyses.lists import SYSTEMS, systems_of
+from bidibeam.hypotheses import Beams
+from bidibeam.interchange import nbest
+from bidibeam.similarities.spaces import WordVectors
+from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
+from tests.unit.evaluation.analyses.evidences import TUNED, random_beams
+
+SOURCES = 25
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """Regular lists of 6."""
+    return written(tmp_path / "wide.jsonl", regular=6, reverse=0)
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Path:
+    """Lists of 3 in each direction."""
+    return written(tmp_path / "both.jsonl", regular=3, reverse=3)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    return write_vectors(tmp_path / "words.vec", ["a", "b", "c", "d", "e", "the"])
+
+
+@pytest.fixture
+def tuned(tmp_path: Path) -> Path:
+    path = tmp_path / "tuned.json"
+    path.write_text(json.dumps({"format_version": 1, "options": TUNED}))
+    return path
+
+
+def written(path: Path, *, regular: int, reverse: int) -> Path:
+    """Random lists, none of them short; any two files have the same sources."""
+    found: list[Beams] = []
+    seed = 0
+    while len(found) < SOURCES:
+        (line,) = random_beams(1, regular=regular, reverse=reverse, seed=seed)
+        if len(line.regular) == regular and len(line.reverse) == reverse:
+            number = len(found)
+            found.append(replace(line, id=f"s{number}", reference=f"a b c d {'e ' * (number % 4)}".strip()))
+        seed += 1
+    nbest.write(found, path)
+    return path
+
+
+def read(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "analyses.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_everything_is_made_of_lists_that_have_everything(
+    wide: Path, both: Path, words: Path, tuned: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "out"
+
+    call = called(
+        "analyse", wide, both, "--vectors", words, "--tuned", tuned, "--max-length", 8, "--out", out
+    )
+
+    assert (call.status, call.out) == (0, "")
+    content = read(out)
+    assert list(content["analyses"]) == ANALYSES.names()
+    assert content["left_out"] == {"systems": {}, "analyses": {}}
+    assert content["settings"] == {"max_length": 8, "vectors": str(words), "systems": list(SYSTEMS)}
+    assert (content["format_version"], content["bidibeam"], content["sources"]) == (1, __version__, SOURCES)
+    assert content["files"] == [str(wide), str(both)]
+    assert list(content["signatures"]["vbs"]) == ["6", "3"]
+    assert content["signatures"]["bidia wmd_t"]["6"].startswith(
+        "strategy:bidia|similarity:wmd_t|vectors:words.vec@"
+    )
+    assert list(content["analyses"]["headroom"]["by_beam_size"]) == ["3", "6"]
+    for title in (
+        "Ranks: places",
+        "Headroom: of the way",
+        "Diversity: of",
+        "Sensitivity at N_B = 6",
+        "Where the",
+    ):
+        assert title in call.told
+    assert "Left out" not in call.told
+    assert f"Wrote {out / 'analyses.json'}, which `bidibeam report`" in call.told
+    assert [path.name for path in out.iterdir()] == ["analyses.json"]
+
+
+def test_it_is_what_the_library_makes(
+    wide: Path, both: Path, words: Path, tuned: Path, tmp_path: Path
+) -> None:
+    called("analyse", wide, both, "--vectors", words, "--tuned", tuned, "--examples", 3, "--out", tmp_path)
+
+    lists = [list(nbest.read(path)) for path in (wide, both)]
+    tokens = {
+        word
+        for beams in lists
+        for line in beams
+        for each in (*line.regular, *line.reverse)
+        for word in each.tokens
+    }
+    space = WordVectors.from_file(words, tokens)
+    systems, _ = systems_of(lists, max_length=20, space=lambda: space, tuned=TUNED)
+    contents, _ = analyse(Evidence(systems, 20, lambda: space, examples=3))
+    assert read(tmp_path)["analyses"] == contents
+    assert len(contents["examples"]["examples"]) == 3
+
+
+def test_any_number_of_workers_writes_the_same(wide: Path, both: Path, words: Path, tmp_path: Path) -> None:
+    files = set()
+    for workers in (1, 3):
+        out = tmp_path / str(workers)
+        assert (
+            called("analyse", wide, both, "--vectors", words, "--workers", workers, "--out", out).status == 0
+        )
+        files.add((out / "analyses.json").read_bytes())
+
+    assert len(files) == 1
+
+
+def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said(lists: Path, tmp_path: Path) -> None:
+    call = called("analyse", lists, "--out", tmp_path / "out")
+
+    assert call.status == 0
+    assert list(read(tmp_path / "out")["analyses"]) == ["ranks", "examples"]
+    for sentence in (
+        "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
+        "Left out the system vbs-tuned: It needs tuned settings: give --tuned FILE,",
+        "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
+        "Left out the system oracle: source '1' has no \"reference\", and oracle chooses by it.",
+        "Left out the analysis headroom: It needs the system 'vbs-tuned', which is not there.",
+        "Left out the analysis sensitivity: Source '1' has no reference, so its reply cannot be scored.",
+    ):
+        assert sentence in call.told
+    assert "N_B, the hypotheses that each could choose from: bidia bleu_t 5;" in call.told
+    assert "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily." in call.told
+
+
+def test_without_out_nothing_is_written(both: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+
+    call = called("analyse", both, "--analysis", "ranks")
+
+    assert call.status == 0
+    assert "Ranks: places in the regular beam of 3" in call.told
+    assert "Diversity" not in call.told
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_was_written_before_stays_if_the_call_fails(both: Path, tmp_path: Path) -> None:
+    assert called("analyse", both, "--out", tmp_path / "out").status == 0
+    before = (tmp_path / "out" / "analyses.json").read_bytes()
+
+    assert "'vbs-tuned'" in refused("analyse", both, "--analysis", "headroom", "--out", tmp_path / "out")
+
+    assert (tmp_path / "out" / "analyses.json").read_bytes() == before
+
+
+def test_only_the_systems_named_are_looked_at(wide: Path, both: Path, tmp_path: Path) -> None:
+    flags = ("--systems", "vbs", "--systems", "bidia bleu_t either", "--out", tmp_path)
+
+    assert called("analyse", wide, both, *flags).status == 0
+
+    content = read(tmp_path)
+    assert list(content["analyses"]["diversity"]["systems"]) == ["vbs", "bidia bleu_t either"]
+    assert list(content["left_out"]["analyses"]) == ["ranks", "headroom", "sensitivity", "examples"]
+
+
+def test_a_lambda_that_nobody_tuned_is_said_to_be_one(both: Path, tuned: Path) -> None:
+    note = "Note: bidis has the lambda 1, which nobody tuned"
+
+    assert note in called("analyse", both, "--analysis", "ranks").told
+    assert note not in called("analyse", both, "--analysis", "ranks", "--tuned", tuned).told
+    assert note not in called("analyse", both, "--analysis", "ranks", "--systems", "bidia bleu_t").told
+
+
+def test_a_run_that_was_tuned_may_be_named_for_its_settings(both: Path, tuned: Path, tmp_path: Path) -> None:
+    for path in (tuned, tuned.parent):
+        assert called("analyse", both, "--tuned", path, "--out", tmp_path / "out").status == 0
+        signature = read(tmp_path / "out")["signatures"]["vbs-tuned"]["3"]
+        assert signature.startswith("strategy:vbs-tuned|length_exponent:1|word_reward:0.3|")
+
+
+def test_lists_come_from_a_pipe_too(both: Path) -> None:
+    call = called("analyse", "-", "--analysis", "ranks", typed=both.read_bytes())
+
+    assert call.err == called("analyse", both, "--analysis", "ranks").err
+
+
+def test_one_source_is_enough(both: Path, tmp_path: Path) -> None:
+    one = write_lines(tmp_path / "one.jsonl", lines_of(both)[0])
+
+    assert called("analyse", one, "--out", tmp_path / "out").status == 0
+    assert read(tmp_path / "out")["sources"] == 1
+
+
+def test_refusals_are_one_sentence(wide: Path, both: Path, tmp_path: Path) -> None:
+    empty = write_lines(tmp_path / "empty.jsonl")
+    fewer = write_lines(tmp_path / "fewer.jsonl", *lines_of(both)[:3])
+    moved = write_lines(tmp_path / "moved.jsonl", *lines_of(both)[::-1])
+    pieces = write_lines(
+        tmp_path / "p.jsonl", {"regular": [{"tokens": ["\u2581a"]}], "reverse": [{"tokens": ["b"]}]}
+    )
+    (tmp_path / "file").write_text("")
+
+    assert refused("analyse", empty) == (
+        f"{empty} is empty: there is nothing to analyse. Give a JSON object for each source."
+    )
+    assert refused("analyse", tmp_path / "none", "--analysis", "rank") == (  # before anything is read
+        f"Unknown analysis 'rank'. Did you mean 'ranks'? Choose one of: {', '.join(ANALYSES.names())}."
+    )
+    assert refused("analyse", wide, "--analysis", "ranks") == (
+        "It needs the system 'bidia bleu_t', which needs a regular and a reverse beam."
+    )
+    assert refused("analyse", wide, "--systems", "bidia bleu_t") == (
+        "source 's0' has no reverse hypotheses, and bidia bleu_t needs them."
+    )
+    assert "Unknown strategy 'vsb'. Did you mean 'vbs'?" in refused("analyse", wide, "--systems", "vsb")
+    assert refused("analyse", wide, fewer) == (
+        f"{fewer} has 3 sources and {wide} has {SOURCES}. Give lists of the same sources, in the same order."
+    )
+    assert refused("analyse", wide, moved) == (
+        f"Source 1 has the id 's0' in {wide} and 's24' in {moved}. Give lists of the same sources, "
+        "in the same order."
+    )
+    assert refused("analyse", wide, "--out", tmp_path / "file") == (
+        f"--out must name a folder, and {tmp_path / 'file'} is a file."
+    )
+    assert "There is no vector file" in refused("analyse", both, "--vectors", tmp_path / "none.vec")
+    assert "The lists hold subwords, such as '\u2581a'" in refused(
+        "analyse", pieces, "--vectors", tmp_path / "file"
+    )
+    assert "There is no" in refused("analyse", both, "--tuned", tmp_path / "none.json")
+    assert "cannot be read: No such file or directory." in refused("analyse", tmp_path / "none.jsonl")
+
+
+def test_missing_references_are_named_where_they_are_needed(lists: Path) -> None:
+    for name in ("diversity", "sensitivity"):
+        assert refused("analyse", lists, "--analysis", name) == (
+            "Source '1' has no reference, so its reply cannot be scored."
+        )
+
+
+def test_a_file_is_needed() -> None:
+    call = called("analyse")
+
+    assert call.status == 2
+    assert "NBEST.jsonl" in call.err
+
+
+def test_help_teaches_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from bidibeam.cli.main import run; run(['analyse', '--help'])\n"
+        "print(sorted({'torch', 'numpy', 'numba', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.stderr == "[]\n"
+    assert "bidibeam analyse regular.jsonl both.jsonl --tuned run" in done.stdout
+    assert all(f"\n  {name} " in done.stdout for name in ANALYSES.names())
+
+
+def test_no_model_is_loaded(both: Path) -> None:
+    code = (
+        "import sys; from bidibeam.cli.main import run\n"
+        f"status = run(['analyse', {str(both)!r}, '--analysis', 'ranks'])\n"
+        "print(status, 'torch' in sys.modules, file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.stderr.splitlines()[-1] == "0 False"

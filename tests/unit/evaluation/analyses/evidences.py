@@ -1,0 +1,90 @@
+"""Systems that chose among beams written by hand or drawn at random, as evidence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bidibeam.evaluation.analyses.evidence import Evidence
+from bidibeam.evaluation.systems import System, strategy_named
+from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.selection.choosing import choose
+from bidibeam.similarities.spaces import WordVectors
+
+WORDS = ["a", "b", "c", "d", "e", "the", "of"]
+SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)), "toy")
+TUNED = {"vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.3}, "bidis": {"lambda_": 0.5}}
+MAX_LENGTH = 8
+
+ONE_SIDED = ("vbs", "vbs-tuned", "bidis", "longest", "random", "oracle")
+TWO_SIDED = ("bidia bleu_t", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t expected")
+
+
+def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = False) -> System:
+    """A system that chose among beams; with whole rankings, or the replies alone."""
+    selection = strategy_named(name, TUNED).build(max_length=MAX_LENGTH, space=lambda: SPACE)
+    rankings = [selection.rank(line) if whole else choose(selection, line) for line in beams]
+    return System(name, beam_size, beams, rankings, selection.signature)
+
+
+def answering(name: str, replies: Sequence[str], references: Sequence[str], beam_size: int = 4) -> System:
+    """A system with these replies, each the only hypothesis of a regular beam."""
+    beams = [
+        Beams(str(number), "hi", reference, NBest((hypothesis(reply, -1.0),)))
+        for number, (reply, reference) in enumerate(zip(replies, references, strict=True))
+    ]
+    return replace(system("longest", beams, beam_size), name=name)
+
+
+def hypothesis(text: str, score: float, *, finished: bool = True, other: float = -1.0) -> Hypothesis:
+    words = tuple(text.split())
+    return Hypothesis(text, words, 2 * score, len(words) + finished, score, finished, other)
+
+
+def random_beams(sources: int, *, regular: int, reverse: int, seed: int = 0) -> list[Beams]:
+    """Beams of few words, so that ties abound; some hypotheses are cut off, some empty, some lists short."""
+    chooser = random.Random(seed)
+
+    def sentence(longest: int) -> str:
+        return " ".join(chooser.choices([*WORDS, "unheard"], k=chooser.randint(0, longest)))
+
+    def nbest(size: int) -> NBest:
+        count = size if chooser.random() < 0.8 else chooser.randint(0, size)
+        return NBest(
+            tuple(
+                hypothesis(
+                    sentence(7),
+                    -chooser.randint(0, 12) / 4,
+                    finished=chooser.random() < 0.7,
+                    other=-chooser.randint(0, 12) / 4,
+                )
+                for _ in range(count)
+            )
+        )
+
+    return [
+        Beams(f"s{number}", sentence(3), sentence(6), nbest(regular), nbest(reverse))
+        for number in range(sources)
+    ]
+
+
+def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **settings: Any) -> Evidence:
+    """Every system at N_B = 4 and 8."""
+    systems: dict[str, dict[int, System]] = {}
+    for size in (4, 8):
+        wide = random_beams(sources, regular=size, reverse=0, seed=seed)
+        both = random_beams(sources, regular=size // 2, reverse=size // 2, seed=seed + 1)
+        both = [replace(line, reference=other.reference) for line, other in zip(both, wide, strict=True)]
+        for name in (*ONE_SIDED, *TWO_SIDED):
+            beams = wide if name in ONE_SIDED else both
+            systems.setdefault(name, {})[size] = system(name, beams, size, whole=whole)
+    return evidence_of(systems, **settings)
+
+
+def evidence_of(systems: Mapping[str, Mapping[int, System]], **settings: Any) -> Evidence:
+    given: dict[str, Any] = {"max_length": MAX_LENGTH, "space": lambda: SPACE, **settings}
+    return Evidence(systems, tuned={4: TUNED, 8: TUNED}, **given)
