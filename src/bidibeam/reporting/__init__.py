@@ -1,1 +1,1 @@
-"""What a person looks at: tables now, plots and reports later. Reads results only."""
+"""What a person looks at: tables, figures and reports. Reads results only."""

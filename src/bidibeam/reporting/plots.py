@@ -2,29 +2,102 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.errors import InputError
 from bidibeam.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MISSING = "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"
 """Okabe and Ito's colours, which the colour-blind can tell apart."""
+SMALL = 9
+"""Points: the smallest text in a figure."""
+DOTS_AN_INCH = 144
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.labelsize": 10,
+    "axes.titlesize": 10,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "svg.fonttype": "none",
     "svg.hashsalt": "bidibeam",
+    "text.parse_math": False,  # a dollar in a corpus is a dollar
 }
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+"""What a file would say of its making; the same numbers are to be the same bytes."""
+
+
+def check_drawing() -> None:
+    """Refuse to go on without matplotlib.
+
+    Raises:
+        InputError: If it is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "A report has figures, and matplotlib is not installed: pip install 'bidibeam[plots]'."
+        )
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw and save in our style; a letter that the font lacks is no reason to warn."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches, whose parts make room for each other."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def saved(figure: Figure) -> dict[str, bytes]:
+    """A figure as the content of its files, by ending: svg and png."""
+    contents = {}
+    for form, metadata in METADATA.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=form, dpi=DOTS_AN_INCH, metadata=metadata)
+        contents[form] = buffer.getvalue()
+        figure.set_layout_engine("none")  # everything has its place now
+    return contents
+
+
+def size_axis(axes: Axes, sizes: Sequence[int]) -> None:
+    """An axis of N_B: logarithmic, with every size that there is named."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("N_B (hypotheses to choose from)")
 
 
 def curves_figure(
@@ -42,11 +115,8 @@ def curves_figure(
     """
     if find_spec("matplotlib") is None:
         return False
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * len(panels), 3.0), layout="constrained")
+    with drawing():
+        figure = new_figure(3.4 * len(panels), 3.0)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]  # each with its own scale
         name, level = baseline
         for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
@@ -56,7 +126,7 @@ def curves_figure(
             axis.plot([best], [chosen], color=ORANGE, marker="D", linestyle="none", label=f"best: {best:g}")
             axis.set_xlabel(setting)
             axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
-            axis.legend(frameon=False, fontsize=8)
+            axis.legend()
         axes[0].set_ylabel("corpus BLEU on validation")
         with replacing(path) as partial:
             figure.savefig(partial, format=path.suffix.removeprefix("."), metadata={"Date": None})

@@ -1,0 +1,1 @@
+"""The figures of a report: one a file, each a function of plain numbers."""

@@ -1,0 +1,200 @@
+"""The main table, the tests, and what of a gain is more than length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bidibeam.reporting.blocks import Block, Cell, Column, Section, Table, beside, text_column
+from bidibeam.reporting.numbers import (
+    DIGITS,
+    LABELS,
+    averaged,
+    fixed,
+    joined,
+    mean,
+    metric_text,
+    number,
+    numbers,
+    over_seeds,
+    p_text,
+    percent,
+    plain,
+)
+from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.sections.gains import gains_sentences, gains_table
+
+BASELINES = ("vbs-tuned", "vbs")
+TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "bootstrap"}
+"""In the order of preference."""
+
+
+def summary(results: Results) -> Section | None:
+    """All systems at the largest N_B."""
+    if not results.systems:
+        return None
+    size = results.largest
+    blocks: list[Block] = [_scores_table(results, size)]
+    tests = _tests_table(results, size)
+    blocks.extend(table for table in (gains_table(results, size), tests) if table is not None)
+    sentences = [_setting(results, size), *gains_sentences(results, size), *_empty(results, size)]
+    return Section("summary", "Summary", sentences, blocks)
+
+
+def _setting(results: Results, size: int) -> str:
+    """What was measured on what."""
+    content = results.content
+    pairs = number((content.get("data") or {}).get("pairs", {}).get("train"))
+    parts = [f"{len(results.systems)} system" + ("s" if len(results.systems) > 1 else "")]
+    if (sources := number(content.get("sources"))) is not None:
+        parts.append(f"answered {sources:,.0f} {'test ' if 'seeds' in content else ''}sources")
+    else:
+        parts.append("were scored" if len(results.systems) > 1 else "was scored")
+    if results.corpus:
+        parts.append(f"of {results.corpus}")
+    if pairs is not None:
+        parts.append(f"after training on {pairs:,.0f} pairs")
+    if "seeds" in content:
+        count = len(results.seeds)
+        parts.append("with one seed" if count == 1 else f"with {count} seeds")
+    if size != NO_SIZE:
+        several = len(results.sizes) > 1
+        parts.append(f"at N_B = {joined(list(map(str, results.sizes)))}")
+        return " ".join(parts) + (f"; the tables here are for N_B = {size}." if several else ".")
+    return " ".join(parts) + "."
+
+
+def _empty(results: Results, size: int) -> list[str]:
+    """Who had nothing to say."""
+    counts = {
+        name: mean(entry.get("empty") for entry in results.entries(name, size)) for name in results.systems
+    }
+    silent = [f"{name} ({plain(count)})" for name, count in counts.items() if count]
+    return [f"Empty replies: {joined(silent)}; they count as replies of no words."] if silent else []
+
+
+def _scores_table(results: Results, size: int) -> Table:
+    """Systems by metrics."""
+    metrics = [*(name for name in DIGITS if name in results.metrics(size))]
+    metrics += [name for name in results.metrics(size) if name not in DIGITS]
+    is_single = len(results.seeds) == 1
+    has_interval = is_single and any(_interval(results, name, size) for name in results.systems)
+    columns = [text_column("system")]
+    for metric in metrics:
+        columns.append(Column(LABELS.get(metric, metric)))
+        if metric == "bleu" and has_interval:
+            columns.append(Column("95 % interval"))
+    headroom = averaged([one.get("by_beam_size", {}).get(str(size)) for one in results.analyses("headroom")])
+    columns.extend([Column("headroom captured")] if headroom else [])
+    baselines = [
+        name for name in BASELINES if any(test["baseline"] == name for test in _bleu_tests(results, size))
+    ]
+    columns.extend(Column(name, "p against") for name in baselines)
+    rows = []
+    for system in results.systems:
+        row: list[Cell | str] = [system]
+        for metric in metrics:
+            row.append(_score_cell(results, system, size, metric))
+            if metric == "bleu" and has_interval:
+                row.append(_interval(results, system, size))
+        row.extend([percent(headroom[system]) if system in headroom else ""] if headroom else [])
+        row.extend(_p_cell(results, system, baseline, size) for baseline in baselines)
+        rows.append(row)
+    at = "" if size == NO_SIZE else f" at N_B = {size}"
+    notes = _notes(results, has_interval=has_interval, has_headroom=bool(headroom), has_p=bool(baselines))
+    return Table(f"Scores{at}", columns, rows, notes)
+
+
+def _score_cell(results: Results, system: str, size: int, metric: str) -> Cell:
+    paper = results.paper.score(system, metric, size) if results.paper else None
+    text = over_seeds(metric, results.values(system, size, metric), len(results.seeds))
+    if paper is None:
+        return Cell(text)
+    return beside(text, fixed(paper, 2 if metric == "bleu" else 3))
+
+
+def _interval(results: Results, system: str, size: int) -> str:
+    """The 95 % interval of BLEU, of a single seed."""
+    for entry in results.entries(system, size):
+        score = entry.get("scores", {}).get("bleu", {})
+        if number(score.get("low")) is not None and number(score.get("high")) is not None:
+            return f"{metric_text('bleu', score['low'])} to {metric_text('bleu', score['high'])}"
+    return ""
+
+
+def _notes(results: Results, *, has_interval: bool, has_headroom: bool, has_p: bool) -> list[str]:
+    count = len(results.seeds)
+    notes = []
+    if count > 1:
+        notes.append(f"Mean ± standard deviation over {count} seeds.")
+    if has_interval:
+        notes.append("The interval is a bootstrap over sources.")
+    if has_headroom:
+        notes.append(
+            "Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in BLEU at the same N_B."
+        )
+    if has_p:
+        seeds = ", the largest over seeds" if count > 1 else ""
+        notes.append(f"p is that of a paired two-sided test on BLEU by approximate randomisation{seeds}.")
+    if results.paper:
+        notes.append(f"“Paper” is what Colombo et al. (2021) print for {results.paper.name} at the same N_B.")
+    return notes
+
+
+def _bleu_tests(results: Results, size: int) -> list[Mapping[str, Any]]:
+    return [test for test in results.tests(size) if test.get("metric", "bleu") == "bleu"]
+
+
+def _p_cell(results: Results, system: str, baseline: str, size: int) -> str:
+    """The largest p over seeds, by the first kind of test that was made."""
+    tests = [
+        test
+        for test in _bleu_tests(results, size)
+        if (test["system"], test["baseline"]) == (system, baseline)
+    ]
+    for kind in TESTS:
+        found = numbers(test.get(kind) for test in tests)
+        if found:
+            return p_text(max(found))
+    return ""
+
+
+def _tests_table(results: Results, size: int) -> Table | None:
+    """Every paired test at an N_B."""
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for test in results.tests(size):
+        key = (test["system"], test["baseline"], test.get("metric", "bleu"))
+        groups.setdefault(key, []).append(test)
+    if not groups:
+        return None
+    kinds = [kind for kind in TESTS if any(kind in test for tests in groups.values() for test in tests)]
+    columns = [
+        text_column("system"),
+        text_column("against"),
+        text_column("metric"),
+        Column("difference"),
+        Column("95 % interval"),
+        *(Column(TESTS[kind], "p") for kind in kinds),
+    ]
+    rows = [
+        [system, baseline, LABELS.get(metric, metric), *_test_cells(metric, tests, kinds)]
+        for (system, baseline, metric), tests in groups.items()
+    ]
+    several = len(results.seeds) > 1
+    notes = (
+        ["Mean difference over seeds; the widest reach of the seeds' intervals; the largest p."]
+        if several
+        else []
+    )
+    return Table("Paired tests", columns, rows, notes, is_folded=True)
+
+
+def _test_cells(metric: str, tests: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> list[str]:
+    lows, highs = (numbers(test.get(side) for test in tests) for side in ("low", "high"))
+    reach = f"{metric_text(metric, min(lows))} to {metric_text(metric, max(highs))}" if lows and highs else ""
+    found = [numbers(test.get(kind) for test in tests) for kind in kinds]
+    return [
+        metric_text(metric, mean(test.get("difference") for test in tests)),
+        reach,
+        *(p_text(max(values)) if values else "" for values in found),
+    ]

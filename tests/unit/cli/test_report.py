@@ -1,0 +1,119 @@
+"""`bidibeam report`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam.reporting import plots
+from tests.unit.cli.calls import called, refused
+from tests.unit.reporting.made_results import made_analyses, made_evaluation, made_results
+
+
+def written(path: Path, content: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def small() -> dict[str, Any]:
+    """Results of an experiment with one figure."""
+    results = made_results(systems=("vbs", "vbs-tuned"))
+    del results["positions"], results["seeds"][0]["analyses"]
+    return results
+
+
+@pytest.mark.parametrize("by_folder", [True, False])
+def test_a_report_lies_beside_its_results(by_folder: bool, tmp_path: Path) -> None:
+    path = written(tmp_path / "run" / "results.json", small())
+
+    call = called("report", path.parent if by_folder else path)
+
+    folder = tmp_path / "run"
+    assert (call.status, call.out) == (0, "")
+    assert call.told == (
+        f"Wrote {folder / 'report.html'} and {folder / 'report.md'}. "
+        f"1 figure, as SVG and PNG, is in {folder / 'figures'}."
+    )
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
+        "bleu.png",
+        "bleu.svg",
+        "report.html",
+        "report.md",
+        "results.json",
+    ]
+
+
+def test_a_report_goes_where_it_is_told_to(tmp_path: Path) -> None:
+    path = written(tmp_path / "scores.json", {"format_version": 1, **made_evaluation()})
+
+    call = called("report", path, "--out", tmp_path / "new" / "place")
+
+    assert call.status == 0
+    assert "figure" not in call.told
+    assert "## 1. Summary" in (tmp_path / "new" / "place" / "report.md").read_text()
+    assert not (tmp_path / "report.md").exists()
+
+
+def test_analyses_are_reported(tmp_path: Path) -> None:
+    analyses = {"diversity": made_analyses()["analyses"]["diversity"]}
+    path = written(tmp_path / "analyses.json", {"format_version": 1, "analyses": analyses})
+
+    assert called("report", path).status == 0
+
+    assert "## 1. Diversity of the replies" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "{path} is not JSON: Expecting value: line 1 column 1 (char 0)."),
+        ("{", "{path} is not JSON: Expecting property name"),
+        ([1], "{path} holds no results: an object is needed, not list."),
+        ({"format_version": 3}, "These results have format_version 3, and this bidibeam reads 1."),
+        ({"a": 1}, "There is nothing to report: these results have no systems and no analyses."),
+        (
+            {"seeds": [{"analyses": {"ranks": {"systems": {"oracle": 3}}}}]},
+            "The section 'ranks' cannot be made",
+        ),
+    ],
+)
+def test_results_that_cannot_be_used_are_refused(content: object, told: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "results.json", content)
+
+    assert refused("report", path).startswith(told.format(path=path))
+
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_results_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    assert refused("report", path).startswith(f"{path} is not JSON: ")
+
+
+def test_a_file_that_is_not_there_is_missed(tmp_path: Path) -> None:
+    assert refused("report", tmp_path / "no.json") == (
+        f"There is no file {tmp_path / 'no.json'}. "
+        "Give what `bidibeam reproduce`, `evaluate` or `analyse` wrote."
+    )
+
+
+def test_a_folder_without_results_is_said_to_have_none(tmp_path: Path) -> None:
+    assert refused("report", tmp_path).startswith(f"{tmp_path} has no results.json.")
+
+
+def test_without_matplotlib_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda _: None)
+    path = written(tmp_path / "results.json", small())
+
+    assert re.search(
+        r"matplotlib is not installed: pip install 'bidibeam\[plots\]'\.$", refused("report", path)
+    )
+
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
