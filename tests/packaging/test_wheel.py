@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 from bidibeam import __version__
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+LARGEST_MODEL = 12 * 2**20
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -50,12 +53,31 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_carries_its_data_files(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    presets = sorted(path.name for path in (ROOT / "src/bidibeam/presets").glob("*.yaml"))
+    presets = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("presets/**/*.yaml"))
 
     assert "bidibeam/py.typed" in names
     assert presets
-    assert sorted(Path(name).name for name in names if name.startswith("bidibeam/presets/")) == presets
+    assert sorted(name for name in names if name.startswith("bidibeam/presets/")) == presets
     assert f"bidibeam-{__version__}.dist-info/licenses/LICENSE" in names
+
+
+def test_it_carries_a_model_of_at_most_12_mib(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {
+            Path(entry.filename).name: entry.file_size
+            for entry in archive.infolist()
+            if entry.filename.startswith("bidibeam/bundled/")
+        }
+
+    assert set(sizes) == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tuned.json",
+        "MODEL_CARD.md",
+    }
+    assert sizes["model.safetensors"] > 2**20
+    assert sum(sizes.values()) <= LARGEST_MODEL
 
 
 def test_it_carries_every_module_and_nothing_else(wheel: Path) -> None:
@@ -94,7 +116,20 @@ def test_help_answers_outside_the_checkout(environment: Path) -> None:
 def test_presets_are_found_outside_the_checkout(environment: Path) -> None:
     code = "from bidibeam import config; print(*config.preset_names()); config.resolve(preset='demo')"
 
-    assert run(environment / "bin/python", "-c", code, cwd=environment).split() == ["demo", "paper"]
+    names = sorted(path.stem for path in (SOURCE / "bidibeam" / "presets").glob("*.yaml"))
+    assert run(environment / "bin/python", "-c", code, cwd=environment).split() == names
+    assert {"compact", "demo", "paper"} <= set(names)
+
+
+def test_it_answers_without_a_run_outside_the_checkout(environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "sources.txt").write_text("how are you?\nwhat do you like?\n", encoding="utf-8")
+
+    replies = run(environment / "bin/bidibeam", "decode", "sources.txt", cwd=tmp_path)
+    where = json.loads(run(environment / "bin/bidibeam", "info", "--json", cwd=tmp_path))["run"]
+
+    assert len(replies.splitlines()) == 2
+    assert all(replies.splitlines())
+    assert Path(where).is_relative_to(environment)
 
 
 def test_a_corpus_becomes_replies_outside_the_checkout(environment: Path, tmp_path: Path) -> None:

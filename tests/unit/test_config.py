@@ -104,7 +104,8 @@ def test_the_paper_preset_is_the_papers_network() -> None:
 
 
 def test_an_unknown_preset_is_answered_with_the_list() -> None:
-    with pytest.raises(UnknownNameError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper\.$"):
+    names = "compact, demo, paper"
+    with pytest.raises(UnknownNameError, match=rf"^Unknown preset 'dmo'\. Choose one of: {names}\.$"):
         config.resolve(preset="dmo")
 
 

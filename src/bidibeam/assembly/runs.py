@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from bidibeam.assembly.bundled import bundled_path
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import SettingsError
 from bidibeam.models import checkpoint
@@ -45,22 +46,27 @@ class Run:
     @cached_property
     def fingerprint(self) -> str:
         """Tells these weights from any others."""
-        with (self.path / checkpoint.WEIGHTS_FILE).open("rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()[:FINGERPRINT_DIGITS]
+        return fingerprint_of(self.path / checkpoint.WEIGHTS_FILE)
 
 
-def load_run(path: Path | str, *, device: str | None = None) -> Run:
-    """Load a run directory.
+def fingerprint_of(weights: Path) -> str:
+    """A short hash of a file of weights."""
+    with weights.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def load_run(path: Path | str | None = None, *, device: str | None = None) -> Run:
+    """Load a run directory, or the model that comes with the package.
 
     Args:
-        path: What `bidibeam train --out` wrote.
+        path: What `bidibeam train --out` or `bidibeam export --out` wrote; None for the package's own model.
         device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
 
     Raises:
         RunError: If a file is missing, damaged or of another version.
         SettingsError: If there is no such device.
     """
-    folder = Path(path)
+    folder = bundled_path() if path is None else Path(path)
     chosen = _device(device)
     config = checkpoint.read_config(folder)
     tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)

@@ -2,102 +2,280 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import search_options, strategy_options, strategy_settings
+from bidibeam.cli.options import STRATEGY_FLAGS, search_options, strategy_options, strategy_settings
+from bidibeam.selection import STRATEGIES
+from bidibeam.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
-    from bidibeam.decoding.decoder import Decoder
+    from collections.abc import Callable, Iterator, Sequence
 
+    from bidibeam.assembly import Run
+    from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.search.settings import SearchSettings
+    from bidibeam.selection.settings import StrategySettings
+
+PROMPT = "you> "
 HELP = """\
 Say something, and the model answers. Every line stands for itself: it has no memory of the lines before.
-  /beams    show or hide the hypotheses behind each reply
-  /help     this text
-  /quit     leave (so does the end of input)"""
+  /beams                        show or hide the hypotheses behind each reply
+  /strategy                     list the strategies: who chooses the reply
+  /strategy NAME [SIMILARITY]   switch to another: bidis, vbs, bidia wmd_t ...
+  /help                         this text
+  /quit                         leave (so does the end of input)
+The model writes twice: the regular beam holds replies written from the first word to the last, the \
+reverse beam replies written from the last word to the first. Neither knows of the other, so what both \
+arrive at is more than a common beginning: bidia answers with the regular hypothesis that has the closest \
+match in the reverse beam."""
+
+CHOICES = {
+    "bidia": "what both beams agree on (BidiA)",
+    "bidis": "the best of the regular beam by both scores (BidiS)",
+    "vbs": "the most likely of the regular beam",
+    "vbs-tuned": "the same with tuned length settings",
+    "reverse-vbs": "the most likely of the reverse beam",
+    "longest": "the longest of the regular beam",
+    "random": "any of the regular beam",
+}
+"""What answers, in a few words; of a strategy that is not here, its own first line is shown."""
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
 @strategy_options
 @search_options
-def chat(run: Path, device: str | None, **flags: Any) -> None:
+def chat(run: Path | None, device: str | None, **flags: Any) -> None:
     """Talk to a trained run.
 
-    RUN is what `bidibeam train` wrote. Replies go to stdout, all else to stderr, so a conversation can be
-    piped through it; type /help inside.
+    RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. Replies go
+    to stdout, all else to stderr, so a conversation can be piped through it; type /help inside.
     """
-    from bidibeam.assembly import load_decoder, load_run
-    from bidibeam.cli.answering import warm_up
+    from bidibeam.assembly import load_run
     from bidibeam.cli.console import console
+    from bidibeam.cli.info import run_or_bundled
     from bidibeam.search.settings import SearchSettings
 
     strategy, workers = strategy_settings(flags)
     settings = SearchSettings(**flags)
+    folder = run_or_bundled(run)
     with console.status("Loading ..."):
-        decoder = load_decoder(load_run(run, device=device), strategy, settings=settings, workers=workers)
-        warm_up(decoder.ranker.selection)
+        conversation = Conversation(Voices(load_run(folder, device=device), settings, workers, strategy))
     console.print(HELP, style="dim")
-    Conversation(decoder).run()
+    conversation.run()
+
+
+@dataclass(frozen=True)
+class Voices:
+    """Decoders of one run, by strategy.
+
+    Attributes:
+        run: The run.
+        settings: How all of them search.
+        workers: Threads that compare hypotheses.
+        given: The strategy that the command line asked for; what it says holds for others where it fits.
+    """
+
+    run: Run
+    settings: SearchSettings
+    workers: int
+    given: StrategySettings
+
+    def decoder(self, strategy: StrategySettings) -> Decoder:
+        """One that is ready to answer.
+
+        Raises:
+            BidibeamError: If the strategy cannot be used with this run, or not in a conversation.
+        """
+        from bidibeam.assembly import load_decoder
+        from bidibeam.cli.answering import warm_up
+        from bidibeam.errors import SettingsError
+
+        decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
+        if decoder.ranker.selection.needs.reference:
+            raise SettingsError(
+                f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
+                f"one of: {', '.join(usable())}."
+            )
+        warm_up(decoder.ranker.selection)
+        return decoder
+
+    def named(self, name: str, similarity: str | None = None) -> StrategySettings:
+        """A strategy by its name, with the command line's options where they are its own.
+
+        Raises:
+            BidibeamError: If a name is unknown, or the strategy compares nothing.
+        """
+        flags = dict.fromkeys((*STRATEGY_FLAGS, "vectors", "workers"))
+        lists: dict[str, Any] = {"similarity_options": (), "strategy_options": ()}
+        plain, _ = strategy_settings({**flags, **lists, "strategy": name, "similarity": similarity})
+        if name == self.given.name:
+            plain = replace(plain, options=self.given.options)
+        if not plain.compares or not self.given.compares:
+            return plain
+        if similarity in (None, self.given.similarity):
+            return replace(
+                plain,
+                similarity=self.given.similarity,
+                similarity_options=self.given.similarity_options,
+                vectors=self.given.vectors,
+            )
+        return replace(plain, vectors=self.given.vectors if _uses_vectors(plain.similarity) else None)
 
 
 class Conversation:
     """Reads lines until there are no more.
 
     Args:
-        decoder: Answers them.
+        voices: Who may answer; the strategy that was asked for does at first.
+
+    Raises:
+        BidibeamError: If that cannot be.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
+    def __init__(self, voices: Voices) -> None:
+        self._voices = voices
+        self._strategy = voices.given
+        self._decoder = voices.decoder(voices.given)
         self._shows_beams = False
+        self._last: Answer | None = None
+        self._lines = 0
+        self._commands: dict[str, Callable[[Sequence[str]], str]] = {
+            "/beams": self._toggle_beams,
+            "/strategy": self._choose,
+            "/help": lambda _: HELP,
+        }
 
     def run(self) -> None:
         """Answer every line."""
         from bidibeam.cli.console import console
 
-        is_interactive = sys.stdin.isatty()
-        if is_interactive:
+        if sys.stdin.isatty():
             with suppress(ImportError):
                 import readline  # noqa: F401 (line editing and history for `input`)
-        while True:
-            try:
-                line = input("you> " if is_interactive else "").strip()
-            except EOFError:
-                return
-            if line == "/quit":
-                return
+        for line in typed():
             if line.startswith("/"):
                 console.print(self._obey(line), style="dim")
             elif line:
                 self._answer(line)
 
-    def _obey(self, command: str) -> str:
-        """Carry out a command; say what it did."""
-        if command == "/help":
-            return HELP
-        if command == "/beams":
-            self._shows_beams = not self._shows_beams
-            return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
-        return f"There is no command {command}; /help lists those there are."
+    def _obey(self, line: str) -> str:
+        """Carry out a command; say what it did, or why not."""
+        from bidibeam.errors import BidibeamError
+
+        name, *words = line.split()
+        if name not in self._commands:
+            close = difflib.get_close_matches(name, [*self._commands, "/quit"], n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            return f"There is no command {line}; /help lists those there are.{hint}"
+        try:
+            return self._commands[name](words)
+        except BidibeamError as error:
+            return str(error)
+
+    def _toggle_beams(self, _: Sequence[str]) -> str:
+        """Show or hide the hypotheses, beginning with those of the last reply."""
+        self._shows_beams = not self._shows_beams
+        if self._shows_beams and self._last is not None:
+            self._show(self._last)
+        return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
+
+    def _choose(self, words: Sequence[str]) -> str:
+        """List the strategies, or choose by another from now on."""
+        if not words:
+            return self._list()
+        if len(words) > 2:
+            return f"/strategy takes a name and a similarity, received {' '.join(words)}."
+        strategy = self._voices.named(*words)
+        self._decoder = self._voices.decoder(strategy)
+        self._strategy = strategy
+        facts = self._decoder.ranker.selection.signature.facts
+        told = ", ".join(f"{name} {value}" for name, value in facts if name != "strategy")
+        return f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
+
+    def _list(self) -> str:
+        """Every strategy with what it does, the one in use marked."""
+        from bidibeam.cli.console import console
+        from bidibeam.reporting.tables import facts_table
+
+        now = self._strategy.name
+        told = {f"{'*' if name == now else ' '} {name}": described(name) for name in usable()}
+        console.print(facts_table("Strategies", told))
+        return f"* answers now. Similarities, for bidia: {', '.join(SIMILARITIES.names())}."
 
     def _answer(self, line: str) -> None:
         from bidibeam.cli.answering import one_line
-        from bidibeam.cli.console import console
         from bidibeam.hypotheses import Beams
+
+        self._lines += 1
+        (self._last,) = self._decoder.answers([Beams(str(self._lines), line)])
+        if self._shows_beams:
+            self._show(self._last)
+        click.echo(one_line(self._last.text))
+
+    def _show(self, answer: Answer) -> None:
+        """Both beams and the pair that won, or the one beam as the strategy ranks it."""
+        from bidibeam.cli.console import console
         from bidibeam.reporting.tables import beams_table, hypotheses_table
 
-        (answer,) = self._decoder.answers([Beams("1", line)])
-        if self._shows_beams:
-            directions = self._decoder.ranker.selection.needs.directions
-            if len(directions) > 1:
-                winners = {"reply": answer.ranking.entries[0]} if len(answer.ranking) else {}
-                console.print(beams_table("The two beams, and the pair that won", answer.beams, winners))
-            else:
-                (direction,) = directions
-                console.print(hypotheses_table(f"{direction.value} beam", answer.beams.of(direction)))
-        click.echo(one_line(answer.text))
+        entries = answer.ranking.entries
+        if len(answer.beams.regular) and len(answer.beams.reverse):
+            winners = {"reply": entries[0]} if entries else {}
+            console.print(beams_table("The two beams, and the pair that won", answer.beams, winners))
+        elif entries:
+            ranked = [entry.hypothesis._replace(score=entry.score) for entry in entries]
+            title = f"The {entries[0].direction.value} beam, as the strategy ranks it"
+            console.print(hypotheses_table(title, ranked))
+
+
+def usable() -> list[str]:
+    """The strategies that a conversation can use: those that choose without a reference."""
+    from bidibeam.errors import BidibeamError
+    from bidibeam.selection.settings import StrategySettings
+
+    names = []
+    for name in STRATEGIES.names():
+        with suppress(BidibeamError, TypeError):  # one that needs options says so when it is chosen
+            if StrategySettings(name).needs.reference:
+                continue
+        names.append(name)
+    return names
+
+
+def described(name: str) -> str:
+    """What a strategy does, on one line."""
+    told = (STRATEGIES.get(name).__doc__ or "").strip().splitlines()
+    return CHOICES.get(name, told[0] if told else "")
+
+
+def typed() -> Iterator[str]:
+    """Lines until /quit or the end of input. A prompt never goes where replies are piped to."""
+    is_interactive = sys.stdin.isatty()
+    prompt = PROMPT if is_interactive and sys.stdout.isatty() else ""
+    while True:
+        if is_interactive and not prompt:
+            click.echo(PROMPT, err=True, nl=False)
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            if is_interactive:
+                click.echo(err=True)
+            return
+        if line == "/quit":
+            return
+        yield line
+
+
+def _uses_vectors(similarity: Any) -> bool:
+    """Whether a similarity has word vectors among its settings."""
+    if not isinstance(similarity, str) or ":" in similarity:
+        return False
+    factory = SIMILARITIES.get(similarity)
+    return any(each.name == "space" for each in getattr(factory, "__dataclass_fields__", {}).values())

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("input_file", metavar="[INPUT]", default="-")
+@click.argument("run", required=False)
+@click.argument("input_file", metavar="[INPUT]", required=False)
 @strategy_options
 @search_options
 @output_options
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     help="Sources searched at once.  [default: 32, or 512 on a GPU]",
 )
 def decode(
-    run: Path,
-    input_file: str,
+    run: str | None,
+    input_file: str | None,
     nbest_file: Path | None,
     resume: bool,
     batch_size: int | None,
@@ -43,29 +43,34 @@ def decode(
 ) -> None:
     """Answer one source per line; write one reply per line.
 
-    RUN is what `bidibeam train` wrote. INPUT is a text file, a .tsv file of sources and references, or JSON
-    lines (.jsonl) with "source" and, where there are any, "id" and "reference"; left out or -, it is stdin.
-    Sources longer than any that training saw keep only their last tokens.
+    RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. INPUT is a
+    text file, a .tsv file of sources and references, or JSON lines (.jsonl) with "source" and, where there
+    are any, "id" and "reference"; left out or -, it is stdin. Sources longer than any that training saw keep
+    only their last tokens.
 
     \b
-    echo "how are you?" | bidibeam decode runs/first
+    echo "how are you?" | bidibeam decode
+    bidibeam decode sources.txt > replies.txt
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --n-best beams.jsonl > replies.txt
     bidibeam decode runs/first data/test.jsonl --strategy bidis --lambda 0.5
     bidibeam decode runs/first data/test.jsonl --similarity wmd_t --vectors wiki.vec --answer either
     """  # noqa: D301
     from bidibeam.assembly import load_decoder, load_run
     from bidibeam.cli.answering import warm_up, write_answers
+    from bidibeam.cli.info import run_or_bundled
     from bidibeam.interchange.sources import read_sources, with_distinct_ids
     from bidibeam.search.settings import SearchSettings
 
     strategy, workers = strategy_settings(flags)
     settings = SearchSettings(**flags)
+    named, input_file = _named(run, input_file)
     check_output(nbest_file, input_file, resume=resume)
     if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     source = Path(input_file) if input_file != "-" else sys.stdin.buffer
+    folder = run_or_bundled(named)
     decoder = load_decoder(
-        load_run(run, device=device),
+        load_run(folder, device=device),
         strategy,
         settings=settings,
         batch_size=batch_size,
@@ -73,7 +78,7 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
-    _note_tuning(run, decoder.signature, settings)
+    _note_tuning(folder, decoder.signature, settings)
     warm_up(decoder.ranker.selection)
     total = None
     if isinstance(source, Path) and source.is_file():
@@ -87,6 +92,26 @@ def decode(
         nbest_file=nbest_file,
         resume=resume,
         total=total,
+    )
+
+
+def _named(run: str | None, input_file: str | None) -> tuple[Path | None, str]:
+    """The run, if one was named, and the input: a name that stands alone is a run if it is a directory.
+
+    Raises:
+        InputError: If it is nothing at all.
+    """
+    from bidibeam.errors import InputError
+
+    if run is None or input_file is not None:
+        return (Path(run) if run is not None else None), input_file or "-"
+    if Path(run).is_dir():
+        return Path(run), "-"
+    if run == "-" or Path(run).exists():  # a pipe will do
+        return None, run
+    raise InputError(
+        f"{run} is not a run directory: it has no config.json. Nor is it a file of sources: there is nothing "
+        "by that name."
     )
 
 

@@ -10,15 +10,18 @@ import click
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the same as JSON, to stdout.")
-def info(run: Path, as_json: bool) -> None:
+def info(run: Path | None, as_json: bool) -> None:
     """Show what a run directory holds.
 
-    RUN is what `bidibeam train` wrote: the network's shape, the data, and how far training came.
+    RUN is what `bidibeam train` or `bidibeam export` wrote: the network's shape, the data, and how far
+    training came. Left out, it is the small model that comes with bidibeam.
     """
+    from bidibeam.assembly.exporting import progress_kept
     from bidibeam.models import checkpoint
 
+    run = run_or_bundled(run)
     config = checkpoint.read_config(run)
     shapes = checkpoint.tensor_shapes(run / checkpoint.WEIGHTS_FILE)
     facts = {
@@ -28,8 +31,10 @@ def info(run: Path, as_json: bool) -> None:
         "model": checkpoint.settings_mapping(config.model),
         "data": config.facts.get("data", {}),
         "training": config.facts.get("training", {}),
-        "progress": progress_of(run),
+        "progress": progress_kept(run, config.facts),
     }
+    if "exported" in config.facts:
+        facts["exported"] = {name: config.facts["exported"].get(name) for name in ("from", "precision")}
     if as_json:
         import json
 
@@ -38,22 +43,15 @@ def info(run: Path, as_json: bool) -> None:
     _show(facts)
 
 
-def progress_of(run: Path) -> dict[str, Any]:
-    """Where a run's training stood at its best evaluation."""
-    from bidibeam.training.logs import perplexity, read_metrics
+def run_or_bundled(run: Path | None) -> Path:
+    """The run that was named, or else the model that comes with the package, and a line that says so."""
+    from bidibeam.assembly.bundled import bundled_path
+    from bidibeam.cli.console import console
 
-    records = read_metrics(run)
-    evaluations = [record for record in records if record["kind"] == "validation"]
-    if not evaluations:
-        return {"steps": records[-1]["step"] if records else 0}
-    best = min(evaluations, key=lambda record: float(record["loss"]))
-    progress: dict[str, Any] = {"steps": records[-1]["step"], "best step": best["step"]}
-    for name, value in best.items():
-        if name.startswith("loss_"):
-            direction = name.removeprefix("loss_")
-            progress[f"{direction} validation loss"] = value
-            progress[f"{direction} validation perplexity"] = perplexity(value)
-    return progress
+    if run is not None:
+        return run
+    console.print("No run was named: this is the small model that comes with bidibeam.", style="dim")
+    return bundled_path()
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -62,7 +60,9 @@ def _show(facts: dict[str, Any]) -> None:
 
     plain = {name: value for name, value in facts.items() if not isinstance(value, dict)}
     console.print(facts_table("Run", plain))
-    for name in ("progress", "model", "data", "training"):
+    for name in ("progress", "model", "data", "training", "exported"):
+        if not facts.get(name):
+            continue
         flat = {
             key: ", ".join(map(str, value)) if isinstance(value, list) else value
             for key, value in _flattened(facts[name]).items()

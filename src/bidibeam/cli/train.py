@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 @click.option(
     "--out", "run", type=click.Path(file_okay=False, path_type=Path), required=True, help="The run directory."
 )
-@click.option("--preset", help="Settings to start from: demo (minutes on a CPU) or paper.  [default: paper]")
+@click.option(
+    "--preset",
+    help="Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam) or "
+    "paper.  [default: paper]",
+)
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),

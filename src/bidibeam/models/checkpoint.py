@@ -80,7 +80,7 @@ def read_config(folder: Path) -> ModelConfig:
         settings = ModelSettings(**model)
         _require(size >= 1, f"vocabulary_size is {size}")
         _require(content["architecture"] == ARCHITECTURE, f"architecture is {content['architecture']!r}")
-        for name in ("data", "training"):
+        for name in ("data", "training", "exported"):
             _require(isinstance(content.get(name, {}), dict), f"{name} is {content.get(name)!r}")
     except (KeyError, TypeError, ValueError, BidibeamError) as error:
         raise RunError(
@@ -106,8 +106,24 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
 
 
+def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights rounded to half precision, float16; a network that takes them over computes in float32.
+
+    Raises:
+        RunError: If one is too large for it.
+    """
+    rounded = {name: tensor.detach().half() for name, tensor in weights.items()}
+    for name, tensor in rounded.items():
+        if not tensor.isfinite().all():
+            raise RunError(
+                f"The tensor {name!r} holds numbers too large for half precision (above 65,504 in size). "
+                "Export it without --half."
+            )
+    return rounded
+
+
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file.
+    """Read a safetensors file, in whatever precision it has.
 
     Raises:
         RunError: If it is missing or damaged.

@@ -162,7 +162,7 @@ class BidirectionalModel(nn.Module):
         return model.to(device).eval()
 
     def load_weights(self, weights: Mapping[str, Tensor], origin: Path) -> None:
-        """Take weights over, having checked that they are this network's.
+        """Take weights over, having checked that they are this network's; half precision becomes float32.
 
         Raises:
             RunError: If a tensor is missing, left over or of another shape.

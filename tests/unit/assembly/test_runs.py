@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import bidibeam
 from bidibeam.assembly import load_run
 from bidibeam.errors import RunError, SettingsError
 
@@ -57,6 +58,16 @@ def test_a_run_that_says_nothing_of_its_data_reads_sources_of_any_length(copied:
     (copied / "config.json").write_text(config.replace('"max_source_length": 8', '"max_source_length": null'))
 
     assert load_run(copied).max_source_length is None
+
+
+def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> None:
+    bundled = Path(bidibeam.__file__).parent / "bundled"
+
+    run = load_run(device="cpu")
+
+    assert run.path == load_run(None, device="cpu").path == bundled
+    assert run.fingerprint == load_run(bundled).fingerprint != load_run(toy_run).fingerprint
+    assert all(weight.dtype == torch.float32 for weight in run.model.parameters())
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bidibeam.cli import chat
+from bidibeam.selection import STRATEGIES
+from bidibeam.similarities import SIMILARITIES
 from tests.unit.cli.calls import called, refused
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")
+USABLE = "bidia, bidis, vbs, vbs-tuned, reverse-vbs, longest, random"
+
+
+def said(*args: object, typed: str) -> str:
+    """What stderr got after the help that every conversation begins with, however it was wrapped."""
+    told = called("chat", *args, typed=typed).told
+    beginning = " ".join(chat.HELP.split())
+    assert told.startswith(beginning)
+    return told.removeprefix(beginning).strip()
 
 
 def test_it_answers_and_obeys(toy_run: Path) -> None:
-    typed = "red cat\n/[/b] x\n/beams\n/beams\n\nblue dog\n/help\n/dance\n/quit\nnever read\n"
+    typed = "/[/b] x\n/beams\n/beams\nred cat\n\nblue dog\n/help\n/dance\n/quit\nnever read\n"
 
     call = called("chat", toy_run, *VBS, typed=typed)
 
@@ -26,22 +43,187 @@ def test_it_answers_and_obeys(toy_run: Path) -> None:
     ):
         assert told in call.told
     assert call.told.count("/quit leave (so does the end of input)") == 2  # at the beginning, and asked for
-    assert "beam" not in call.err.replace("/beams", "")
+    assert "rank" not in call.err
+
+
+def test_help_names_every_command_and_explains_the_beams_in_two_sentences(toy_run: Path) -> None:
+    told = said(toy_run, *VBS, typed="/help\n")
+
+    assert told == " ".join(chat.HELP.split())
+    for command in ("/beams", "/strategy", "/strategy NAME [SIMILARITY]", "/help", "/quit"):
+        assert f"  {command}  " in chat.HELP
+    explained = chat.HELP.splitlines()[-1]
+    assert explained.count(". ") == 1
+    assert "regular beam" in explained
+    assert "reverse beam" in explained
+    assert all(len(line) <= 80 for line in chat.HELP.splitlines()[1:-1])  # a table that folds is none
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("/beam", "/beams"), ("/stategy vbs", "/strategy"), ("/quti", "/quit")]
+)
+def test_a_command_that_is_not_one_is_answered_with_the_nearest(
+    toy_run: Path, typed: str, nearest: str
+) -> None:
+    assert said(toy_run, *VBS, typed=f"{typed}\n") == (
+        f"There is no command {typed}; /help lists those there are. Did you mean {nearest}?"
+    )
 
 
 @pytest.mark.parametrize(
     ("strategy", "shown"),
     [("vbs", ["regular"]), ("reverse-vbs", ["reverse"]), ("bidia", ["regular", "reverse"])],
 )
-def test_beams_shows_what_the_strategy_chose_from(toy_run: Path, strategy: str, shown: list[str]) -> None:
-    call = called("chat", toy_run, "--strategy", strategy, "--beam-size", "4", typed="/beams\nred cat\n")
+@pytest.mark.parametrize("typed", ["/beams\nred cat\n", "red cat\n/beams\n"], ids=["before", "after"])
+def test_beams_shows_what_the_strategy_chose_from(
+    toy_run: Path, strategy: str, shown: list[str], typed: str
+) -> None:
+    call = called("chat", toy_run, "--strategy", strategy, "--beam-size", "4", typed=typed)
 
-    assert re.findall(r"(regular|reverse) beam", call.err) == shown
+    tables = call.err.split("match in the reverse beam.", 1)[-1].split("in the reverse beam.", 1)[-1]
+    assert re.findall(r"(regular|reverse) beam", tables) == shown
     assert call.err.count("◀ reply") == (2 if strategy == "bidia" else 0)  # the pair that won
     (reply,) = call.replies
     assert reply in call.err  # it is one of those shown
     rows = [line for line in call.err.splitlines() if line.split()[:1] in (["1"], ["2"], ["3"], ["4"])]
     assert len(rows) == 4 // len(shown)
+
+
+def test_without_pairs_beams_are_shown_as_they_are_ranked(unsure_run: Path) -> None:
+    flags = ("--strategy", "bidis", "--lambda", "-3", "--beam-size", "6")
+
+    call = called("chat", unsure_run, *flags, typed="/beams\nred cat dog\n")
+
+    rows = [line.split() for line in call.err.splitlines() if re.match(r" +\d+ +-?\d", line)]
+    assert [int(row[0]) for row in rows] == [1, 2, 3, 4, 5, 6]
+    scores, log_probs = ([float(row[column]) for row in rows] for column in (1, 2))
+    assert scores == sorted(scores, reverse=True)
+    assert log_probs != sorted(log_probs, reverse=True)  # as the beam has them
+    assert " ".join(rows[0][3:]) == call.replies[0]
+
+
+def test_a_strategy_is_switched(toy_run: Path) -> None:
+    switches = ("bidia token_f1", "blue dog"), ("bidis", "white"), ("longest", "black")
+    typed = "red cat\n" + "".join(f"/strategy {name}\n{line}\n" for name, line in switches) + "/strategy\n"
+
+    call = called("chat", toy_run, *VBS, typed=typed)
+
+    assert call.replies[:3] == ["red cat!", "blue dog!", "white!"]
+    assert len(call.replies) == 4
+    assert "From now on bidia answers (similarity token_f1," in call.told
+    assert "From now on bidis answers (lambda 1)." in call.told
+    assert "From now on longest answers." in call.told
+    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["longest"]
+
+
+def test_replies_are_those_of_the_strategy_in_use(unsure_run: Path) -> None:
+    line = "red cat dog bird fish"
+
+    def reply(*flags: str, typed: str = "") -> str:
+        return called("chat", unsure_run, "--beam-size", "8", *flags, typed=f"{typed}{line}\n").replies[-1]
+
+    alone = {name: reply("--strategy", name) for name in ("vbs", "longest", "reverse-vbs", "bidia")}
+    assert len(set(alone.values())) > 1
+    for name, expected in alone.items():
+        other = "longest" if name != "longest" else "vbs"
+        assert reply("--strategy", other, typed=f"{line}\n/strategy {name}\n") == expected
+
+
+def test_the_strategies_are_listed_with_a_line_each(toy_run: Path) -> None:
+    call = called("chat", toy_run, *VBS, typed="/strategy\n")
+
+    for name in set(STRATEGIES.names()) - {"oracle"}:
+        (line,) = re.findall(rf"^  [* ] {re.escape(name)} +(\S.*\S) *$", call.err, flags=re.MULTILINE)
+        assert line == chat.CHOICES[name]
+    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["vbs"]
+    assert f"Similarities, for bidia: {', '.join(SIMILARITIES.names())}." in call.told
+
+
+def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dataclass(frozen=True)
+    class Shout:
+        """The loudest.
+
+        More about it.
+        """
+
+    monkeypatch.setattr(STRATEGIES, "get", lambda _: Shout)
+
+    assert chat.described("shout") == "The loudest."
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            "bidi",
+            f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {', '.join(STRATEGIES.names())}.",
+        ),
+        (
+            "bidia blue",
+            (
+                "Unknown similarity 'blue'. Did you mean 'bleu'? Choose one of: "
+                f"{', '.join(SIMILARITIES.names())}."
+            ),
+        ),
+        (
+            "oracle",
+            (
+                "The strategy oracle chooses by a reference, and a conversation has none. Choose one of: "
+                f"{USABLE}."
+            ),
+        ),
+        ("vbs bleu", "The strategy vbs compares no hypotheses, so it has no --similarity."),
+        (
+            "vbs-tuned",
+            (
+                "The strategy vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune RUN` finds "
+                "good values, and rerank takes them by --tuned."
+            ),
+        ),
+        ("bidia bleu_t 3", "/strategy takes a name and a similarity, received bidia bleu_t 3."),
+    ],
+)
+def test_a_strategy_that_cannot_be_used_changes_nothing(toy_run: Path, typed: str, message: str) -> None:
+    call = called("chat", toy_run, *VBS, typed=f"/strategy {typed}\n/strategy\nred cat\n")
+
+    assert message in call.told
+    assert call.replies == ["red cat!"]
+    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["vbs"]
+
+
+def test_a_strategy_that_needs_what_the_run_lacks_is_refused(regular_run: Path) -> None:
+    told = said(regular_run, *VBS, typed="/strategy bidis\n")
+
+    assert told == (
+        "This run has no reverse decoder, only: regular. Train one with both directions, or choose a "
+        "--strategy that does without."
+    )
+
+
+def test_what_the_command_line_said_of_a_strategy_holds_when_it_comes_back(
+    toy_run: Path, vectors: Path
+) -> None:
+    flags = ("--similarity", "wmd_t", "--vectors", vectors, "--answer", "either", "--beam-size", "4")
+    option = ("--similarity-option", "form=ratio")
+
+    told = said(
+        toy_run,
+        *flags,
+        *option,
+        typed="/strategy vbs\n/strategy bidia\n/strategy bidia wmd\n/strategy bidia bleu\n",
+    )
+
+    _, again, other, without = re.findall(r"From now on (?:.*?)\.(?= From|$)", told)
+    assert "similarity wmd_t, vectors toy.vec@" in again
+    assert "form ratio" in again
+    assert "answer either" in again
+    assert "similarity wmd, vectors toy.vec@" in other
+    assert "form ratio" not in other
+    assert "vectors" not in without
+    assert "answer either" in without
 
 
 def test_it_ends_with_its_input(toy_run: Path) -> None:
@@ -52,3 +234,33 @@ def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(toy_run: 
     assert refused("chat", toy_run, "--strategy", "bidis", "--agreement", "mean", typed="white\n") == (
         "The strategy bidis has no option --agreement. It has: --lambda."
     )
+    assert refused("chat", toy_run, "--strategy", "oracle", typed="white\n") == (
+        f"The strategy oracle chooses by a reference, and a conversation has none. Choose one of: {USABLE}."
+    )
+
+
+def test_without_a_run_the_model_that_comes_along_answers() -> None:
+    call = called(
+        "chat", "--beam-size", "4", "--max-length", "8", typed="how are you?\n/strategy vbs-tuned\nhi\n"
+    )
+
+    assert len(call.replies) == 2
+    assert all(call.replies)
+    assert call.told.startswith("No run was named: this is the small model that comes with bidibeam.")
+    assert "From now on vbs-tuned answers (length_exponent " in call.told
+
+
+def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
+    """The prompt must not end up among them."""
+    main_end, terminal = pty.openpty()
+    os.write(main_end, b"red cat\n/beams\nwhite\n/quit\n")
+    command = [sys.executable, "-m", "bidibeam.cli.main", "chat", str(toy_run), *VBS]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, stdin=terminal, capture_output=True, text=True, env=environment, check=True, timeout=120
+    )
+    os.close(terminal)
+    os.close(main_end)
+
+    assert done.stdout == "red cat!\nwhite!\n"
+    assert done.stderr.count("you> ") == 4

@@ -80,7 +80,7 @@ def test_help_walks_through_and_lists_every_command() -> None:
     text = CliRunner().invoke(front.bidibeam, ["--help"]).output
 
     walk = [line.split()[1] for line in text.splitlines() if line.startswith("  bidibeam ")]
-    assert walk == ["prepare", "train", "tune", "decode", "rerank", "chat"]
+    assert walk == ["chat", "reproduce", "prepare", "train", "tune", "decode", "rerank", "evaluate"]
     listed = [f"{name} {short_help}" for name, (_, short_help) in front.COMMANDS.items()]
     assert " ".join(listed) in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -166,7 +166,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     [
         (
             "trian",
-            "Error: No command is called 'trian'. Did you mean 'train'? There are: prepare, train, decode,",
+            "Error: No command is called 'trian'. Did you mean 'train'? There are: prepare, train, tune,",
         ),
         ("zzz", f"Error: No command is called 'zzz'. There are: {', '.join(front.COMMANDS)}."),
     ],

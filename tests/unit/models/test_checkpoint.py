@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ from safetensors.torch import load_file, save_file
 
 from bidibeam.assembly import load_run
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.models import checkpoint
 from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.scoring import GRUScorer
 from bidibeam.models.settings import ModelSettings
 from tests.conftest import TINY_MODEL
 
@@ -42,6 +47,46 @@ def test_weights_in_half_precision_load_too(tmp_path: Path) -> None:
 
     assert loaded.b_output.dtype == torch.float32
     torch.testing.assert_close(loaded.w_output, model.w_output, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("tied_output", [False, True])
+def test_half_precision_is_rounded_once_and_computed_with_in_full(tmp_path: Path, tied_output: bool) -> None:
+    torch.manual_seed(0)
+    model = BidirectionalModel(replace(TINY_MODEL, tied_output=tied_output), 30).eval()
+    model.save_pretrained(tmp_path)
+    checkpoint.write_weights(tmp_path / "model.safetensors", checkpoint.halved(model.state_dict()))
+
+    loaded = BidirectionalModel.from_pretrained(tmp_path)
+
+    assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
+    for name, tensor in loaded.state_dict().items():
+        assert tensor.dtype == torch.float32
+        assert torch.equal(tensor, model.state_dict()[name].half().float())
+    for direction in Direction:
+        exact, rounded = (_first_logits(each, direction) for each in (model, loaded))
+        torch.testing.assert_close(rounded, exact, rtol=0, atol=2e-3)
+        assert not torch.equal(rounded, exact)
+
+
+def _first_logits(model: BidirectionalModel, direction: Direction) -> torch.Tensor:
+    scorer = GRUScorer(model, direction)
+    state = scorer.start(torch.tensor([[5, 9, 7], [11, 4, 0]]))
+    logits, _ = scorer.step(torch.tensor([2, 2]), state)
+    return logits.clone()
+
+
+@pytest.mark.parametrize("value", [65_520.0, -1e6, math.nan])
+def test_what_half_precision_cannot_hold_is_refused(value: float) -> None:
+    kept = {"small": torch.ones(2), "large": torch.tensor([65_504.0, 1.0])}
+    assert checkpoint.halved(kept)["large"][0] == 65_504
+
+    with pytest.raises(RunError) as caught:
+        checkpoint.halved({**kept, "w_large": torch.tensor([1.0, value])})
+
+    assert str(caught.value) == (
+        "The tensor 'w_large' holds numbers too large for half precision (above 65,504 in size). "
+        "Export it without --half."
+    )
 
 
 def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
@@ -98,6 +143,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "data a list": (
         edited(lambda config: config.update(data=[1])),
         r"does not describe a model \(data is \[1\]\)",
+    ),
+    "exported a word": (
+        edited(lambda config: config.update(exported="yes")),
+        r"does not describe a model \(exported is 'yes'\)",
     ),
     "no weights": (
         lambda run: (run / "model.safetensors").unlink(),
