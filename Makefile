@@ -18,8 +18,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --progress-bar on --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup  ## prepare, train both directions, decode and score, on the default corpus
-	@$(BIN)/bidibeam demo --out $(DEMO_DIR)
+demo: setup  ## the whole experiment on a slice of the default corpus, then replies of the model in the box
+	@$(BIN)/bidibeam reproduce --corpus chitchat --preset demo --out $(DEMO_DIR)
+	@echo "And the model that comes with bidibeam, trained on the whole of the same corpus:"
+	@printf '%s\n' "hi , how are you ?" "what do you do for fun ?" "i love pizza ." | tee /dev/stderr | $(BIN)/bidibeam decode
 
 test: setup  ## every check: format, lint, types, import contracts, tests, coverage
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

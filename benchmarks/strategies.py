@@ -10,13 +10,8 @@ the same turn. Choosing among hypotheses is included; loading and compiling are 
 from __future__ import annotations
 
 import json
-import time
-from collections import defaultdict
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from random import Random
-from statistics import median
 from typing import Any
 
 import click
@@ -28,12 +23,10 @@ from rich.table import Table
 from bidibeam import __version__
 from bidibeam.assembly import load_decoder, load_run
 from bidibeam.cli.answering import settle
-from bidibeam.decoding.decoder import Decoder
-from bidibeam.hypotheses import Beams
 from bidibeam.interchange.sources import read_sources
+from bidibeam.pipeline.cost import measure_costs
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.settings import StrategySettings
-from bidibeam.work import Work, counting
 
 STRATEGIES = {
     "vbs": StrategySettings("vbs"),
@@ -44,33 +37,6 @@ STRATEGIES = {
     "bidia bleu_t, expected": StrategySettings("bidia", options={"agreement": "expected"}),
 }
 BASE = "vbs"
-
-
-def timed(decoder: Decoder, sources: list[Beams]) -> tuple[float, Work]:
-    """Seconds and work that all sources cost."""
-    with counting() as work:
-        began = time.perf_counter()
-        replies = [answer.text for answer in decoder.answers(sources)]
-        took_s = time.perf_counter() - began
-    assert len(replies) == len(sources)
-    return took_s, work
-
-
-def measure(
-    decoders: dict[str, Decoder], sources: list[Beams], turns: int
-) -> tuple[dict[str, list[float]], dict[str, Work]]:
-    """Seconds by strategy, turn by turn, and the work of one turn."""
-    chance = Random(0)
-    times: dict[str, list[float]] = defaultdict(list)
-    done: dict[str, Work] = {}
-    for decoder in decoders.values():  # warm up
-        timed(decoder, sources[: decoder.batch_size])
-    settle()
-    for _ in track(range(turns), console=Console(stderr=True), description="Decoding"):
-        for name in chance.sample(sorted(decoders), len(decoders)):
-            took_s, done[name] = timed(decoders[name], sources)
-            times[name].append(took_s)
-    return times, done
 
 
 @click.command(help=__doc__)
@@ -114,17 +80,14 @@ def main(
         if not only or name in {*only, BASE}
     }
     examples = list(islice(read_sources(file), count))
-    times, work = measure(decoders, examples, turns)
-    number = len(examples)
-    rows = [
-        {
-            "strategy": name,
-            "ratio": median(own / base for own, base in zip(times[name], times[BASE], strict=True)),
-            "ms_a_source": 1000 * sum(times[name]) / (turns * number),
-            **{field: value / number for field, value in asdict(work[name]).items()},
-        }
-        for name in decoders
-    ]
+    settle()
+    rows = measure_costs(
+        decoders,
+        examples,
+        turns=turns,
+        base=BASE,
+        track=lambda count: track(count, console=Console(stderr=True), description="Decoding"),
+    )
     where = loaded.device
     signature: dict[str, Any] = {
         "bidibeam": __version__,
@@ -135,7 +98,7 @@ def main(
         "N_B": beam_size,
         "T": max_length,
         "batch": decoders[BASE].batch_size,
-        "sources": number,
+        "sources": len(examples),
         "turns": turns,
         "vocabulary": loaded.model.vocabulary_size,
         "corpus": loaded.config.facts.get("data", {}).get("corpus"),

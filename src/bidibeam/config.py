@@ -72,18 +72,20 @@ def resolve(
     return build(RunSettings, merge(*layers))
 
 
-def preset_names() -> list[str]:
-    """The presets that come with the package."""
+def preset_names(folder: str = "") -> list[str]:
+    """The presets that come with the package: of training runs, or those in a folder among them."""
     return sorted(
-        path.name.removesuffix(".yaml") for path in _presets().iterdir() if path.name.endswith(".yaml")
+        path.name.removesuffix(".yaml") for path in _presets(folder).iterdir() if path.name.endswith(".yaml")
     )
 
 
-def load_preset(name: str) -> dict[str, Any]:
+def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
     """A preset's settings, as a mapping."""
-    if name not in preset_names():
-        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {', '.join(preset_names())}.")
-    return _parse_sections((_presets() / f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}")
+    if name not in preset_names(folder):
+        names = ", ".join(preset_names(folder))
+        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {names}.")
+    text = (_presets(folder) / f"{name}.yaml").read_text(encoding="utf-8")
+    return _parse_sections(text, f"preset {name}")
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
@@ -250,8 +252,9 @@ def _unknown(key: str, valid: list[str]) -> str:
     return f"Unknown setting {key}.{hint} Valid settings: {', '.join(valid)}."
 
 
-def _presets() -> Traversable:
-    return resources.files("bidibeam") / "presets"
+def _presets(folder: str = "") -> Traversable:
+    presets = resources.files("bidibeam") / "presets"
+    return presets / folder if folder else presets
 
 
 def _parse_sections(text: str, name: str) -> dict[str, Any]:

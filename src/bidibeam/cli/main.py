@@ -21,12 +21,25 @@ if TYPE_CHECKING:
 COMMANDS = {
     "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into pairs of token ids that training reads."),
     "train": ("bidibeam.cli.train:train", "Train a regular and a reverse decoder on prepared data."),
-    "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
     "tune": ("bidibeam.cli.tune:tune", "Find lambda and the length settings on the validation split."),
-    "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
+    "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
+    "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
+    "evaluate": (
+        "bidibeam.cli.evaluate:evaluate",
+        "Score replies from anywhere, and test whether they differ by more than chance.",
+    ),
+    "analyse": (
+        "bidibeam.cli.analyse:analyse",
+        "Look behind the scores of n-best lists: ranks, headroom, diversity and more.",
+    ),
+    "report": ("bidibeam.cli.report:report", "Write a report of results: a page, a document and figures."),
+    "reproduce": (
+        "bidibeam.cli.reproduce:reproduce",
+        "Run the paper's whole experiment on a corpus, and report on it.",
+    ),
+    "export": ("bidibeam.cli.export:export", "Write a run as a folder to pass on, without training state."),
     "info": ("bidibeam.cli.info:info", "Show what a run directory holds."),
-    "demo": ("bidibeam.cli.demo:demo", "Prepare, train, tune, decode and score, on the default corpus."),
 }
 """Name to where the command is, and the first line of its help."""
 
@@ -97,12 +110,14 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
     """Answer from both ends: train, search and rerank response generators.
 
     \b
+    bidibeam chat                                # the model in the box
+    bidibeam reproduce                           # the whole experiment, small
     bidibeam prepare chitchat --out data         # a corpus becomes data
     bidibeam train data --out run --preset demo  # both directions learn
     bidibeam tune run                            # lambda and length settings
     bidibeam decode run sources.txt              # a reply for each line
     bidibeam rerank beams.jsonl                  # choose again, without a model
-    bidibeam chat run                            # or talk to it
+    bidibeam evaluate a.txt b.txt --references r.txt
 
     Replies go to stdout; tables and progress go to stderr. Every command explains itself with --help.
     """  # noqa: D301

@@ -90,7 +90,7 @@ def prepare_shown(
     """Prepare with progress and a summary shown; the demo does the same."""
     from bidibeam.data.prepare import prepare as prepare_corpus
 
-    with _shown() as progress:
+    with shown_progress() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)
     return data
@@ -104,7 +104,7 @@ def show_summary(data: PreparedData) -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[Progress]:
+def shown_progress() -> Iterator[Progress]:
     """A line on the terminal for each stage, with how far it is."""
     from bidibeam.cli.console import progress
 

@@ -1,0 +1,255 @@
+"""`bidibeam reproduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bidibeam.cli.options import cores
+from bidibeam.data.corpora import CORPORA
+
+if TYPE_CHECKING:
+    from bidibeam.data.prepare import Progress
+    from bidibeam.training.logs import TrainingObserver
+
+T = TypeVar("T")
+SAMPLES = 3
+DEFAULT_OUT = Path("runs")
+WHY = (
+    "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
+    "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
+    "Compare bidia with vbs-tuned: the rest of its gain over vbs is length.\n"
+)
+NEXT = """\
+The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
+  talk to it          bidibeam chat {run}
+  see every beam      bidibeam decode {run} {test} --n-best beams.jsonl > replies.txt
+  choose differently  bidibeam rerank beams.jsonl --similarity edit > replies.txt
+  use your own pairs  bidibeam reproduce --corpus tsv --source pairs.tsv --preset demo --out runs/mine
+"""
+
+
+@click.command()
+@click.option(
+    "--corpus",
+    default="chitchat",
+    show_default=True,
+    help=f"The corpus: {', '.join(CORPORA.names())}.",
+)
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path),
+    help="Where the corpus lies, if it does not install by name.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Data that `bidibeam prepare` wrote, used as they are: --corpus and --source are not needed.",
+)
+@click.option(
+    "--preset",
+    default="demo",
+    show_default=True,
+    help="demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Training runs; seeds 0, 1, ..."
+)
+@click.option(
+    "--first-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Count seeds from here."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for everything.  [default: runs/CORPUS-PRESET]",
+)
+@click.option(
+    "--vectors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="fastText's text format: embeddings start from them, and wmd_t is computed among them.",
+)
+@click.option(
+    "--config", type=click.Path(dir_okay=False, path_type=Path), help="A YAML file, over the preset."
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting, such as training.epochs=3, beam_sizes=[2,10] or examples=5; may be repeated.",
+)
+@click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes for scoring.  [default: the cores]")
+def reproduce(
+    corpus: str,
+    source: Path | None,
+    data: Path | None,
+    preset: str,
+    seeds: int,
+    first_seed: int,
+    out: Path | None,
+    vectors: Path | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    device: str | None,
+    workers: int | None,
+) -> None:
+    """Run the paper's whole experiment on a corpus, and report on it.
+
+    Prepares, trains both directions, searches, tunes, evaluates every strategy at every beam size, and ends
+    with report.html, report.md, figures and results.json in the folder. A killed call goes on where it was; a
+    finished stage is not repeated; changed settings repeat what depends on them, and nothing else.
+
+    \b
+    bidibeam reproduce                                    # the demo
+    bidibeam reproduce --corpus cornell --source cornell/ --preset paper --seeds 3
+    bidibeam reproduce --preset demo --set beam_sizes=[2,10,20] --set training.epochs=3
+    """  # noqa: D301
+    from bidibeam.cli.console import console
+    from bidibeam.pipeline.reproduce import Experiment, command_line
+    from bidibeam.pipeline.settings import resolve
+    from bidibeam.reporting.plots import check_drawing
+
+    check_drawing()
+    settings = resolve(preset=preset, corpus=None if data else corpus, config=config, overrides=overrides)
+    folder = out or DEFAULT_OUT / f"{data.name if data else corpus}-{preset}"
+    experiment = Experiment(
+        folder,
+        settings,
+        preset,
+        seeds=range(first_seed, first_seed + seeds),
+        source=source,
+        data=data,
+        vectors=vectors,
+        device=device,
+        workers=workers or cores(),
+        command=command_line(_typed(corpus, preset, seeds, first_seed, vectors, overrides)),
+        audience=Terminal(),
+    )
+    if not experiment.run():
+        console.print("Everything was done already; nothing was repeated.", style="dim")
+    show_results(experiment.results(), folder)
+
+
+def _typed(
+    corpus: str, preset: str, seeds: int, first_seed: int, vectors: Path | None, overrides: Iterable[str]
+) -> list[str]:
+    """The call, for the record, without the folders of somebody's machine."""
+    typed = ["reproduce", "--corpus", corpus, "--preset", preset, "--seeds", str(seeds)]
+    if first_seed:
+        typed += ["--first-seed", str(first_seed)]
+    if vectors is not None:
+        typed += ["--vectors", vectors.name]
+    for override in overrides:
+        typed += ["--set", override]
+    return typed
+
+
+class Terminal:
+    """An experiment as somebody at a terminal sees it."""
+
+    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
+        """A heading."""
+        from bidibeam.cli.console import console
+
+        console.rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
+
+    def skipped(self, name: str, *, number: int, total: int) -> None:
+        """One quiet line."""
+        from bidibeam.cli.console import console
+
+        console.print(f"{number}/{total}  {name}: done already", style="dim")
+
+    def track(self, items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+        """A progress bar that goes away."""
+        from bidibeam.cli.console import progress
+
+        with progress(transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            for item in items:
+                yield item
+                bar.advance(task)
+
+    def preparing(self) -> AbstractContextManager[Progress]:
+        """A line for each step of it."""
+        from bidibeam.cli.prepare import shown_progress
+
+        return shown_progress()
+
+    def training(self) -> AbstractContextManager[TrainingObserver]:
+        """The bar with the losses."""
+        from bidibeam.cli.watching import TrainingProgress
+
+        return TrainingProgress()
+
+    def note(self, sentence: str) -> None:
+        """A quiet line."""
+        from bidibeam.cli.console import console
+
+        console.print(sentence, style="dim")
+
+
+def show_results(results: Mapping[str, Any], folder: Path) -> None:
+    """The main table, a few sources on which the systems disagree, and what to do next."""
+    from bidibeam.cli.console import console
+    from bidibeam.reporting.tables import facts_table, values_table
+
+    seeds = results["seeds"]
+    first = seeds[0]
+    largest = str(max(results["settings"]["beam_sizes"]))
+    systems = {name: rows[largest] for name, rows in first["systems"].items() if largest in rows}
+    measures = list(next(iter(systems.values()))["scores"])
+    rows = [
+        (
+            name,
+            [
+                _mean(seed["systems"][name][largest]["scores"][measure]["value"] for seed in seeds)
+                for measure in measures
+            ],
+        )
+        for name in systems
+    ]
+    console.print(facts_table(f"Training, seed {first['seed']}, at its best evaluation", first["training"]))
+    title = f"{results['sources']:,} held-out sources, N_B = {largest}"
+    console.print(
+        values_table(title + (f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""), measures, rows)
+    )
+    console.print(WHY)
+    for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
+        _show_example(example)
+    run = folder / f"seed-{first['seed']}" / "run"
+    console.print(NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), soft_wrap=True)
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def _show_example(example: Mapping[str, Any]) -> None:
+    """What every system replied, the two beams, and the pair that won."""
+    from bidibeam.cli.console import console
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+    from bidibeam.reporting.tables import Sample, beams_table, samples_panel
+
+    def listed(texts: Iterable[str]) -> NBest:
+        return NBest(tuple(Hypothesis(text, tuple(text.split()), None, 0, None) for text in texts))
+
+    beams = Beams(
+        example["id"],
+        example["source"],
+        example["reference"],
+        listed(example["regular"]),
+        listed(example["reverse"]),
+    )
+    sample = Sample(beams.source, example["replies"], beams.reference)
+    console.print(samples_panel("A source they disagree on", [sample]))
+    winners = {}
+    if example.get("pair"):
+        row, column = example["pair"]
+        winners[example["similarity"]] = Ranked(beams.regular[row], Direction.REGULAR, row, 0.0, column)
+    console.print(beams_table("The two beams, and the pair that won", beams, winners))

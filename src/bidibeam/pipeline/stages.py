@@ -1,0 +1,135 @@
+"""Stages: work with a name, that is done once and again only if what it depends on has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from bidibeam.errors import RunError
+from bidibeam.files import write_json
+
+STAMPS = "stages"
+"""The folder of the stamps, one for each stage."""
+DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of an experiment.
+
+    Attributes:
+        name: What people call it; also the name of its stamp.
+        settings: All that its result depends on, besides the stages before it; plain values.
+        outputs: What it makes, as paths; without all of them it is not done. If its settings change they are
+            removed before it runs.
+        work: Does it. Killed and called again with the same settings, it may go on from what is there.
+        after: The stages whose results it uses.
+        identity: Tells its result from any other, once it is there; by default its settings do. A stage that
+            runs again and makes the same thing need not set off those after it.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    outputs: Sequence[Path]
+    work: Callable[[], None]
+    after: Sequence[Stage] = ()
+    identity: Callable[[], str] | None = None
+
+
+class Watcher(Protocol):
+    """Somebody who watches stages come and go."""
+
+    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
+        """A stage begins, or goes on."""
+        ...
+
+    def skipped(self, name: str, *, number: int, total: int) -> None:
+        """A stage was done already."""
+        ...
+
+
+@dataclass
+class Stages:
+    """Runs stages in a folder, and remembers there which are done.
+
+    Attributes:
+        folder: Where the stamps are.
+        identities: Of the stages that are done, by name.
+    """
+
+    folder: Path
+    identities: dict[str, str] = field(default_factory=dict)
+
+    def run(self, stages: Iterable[Stage], watcher: Watcher) -> list[str]:
+        """Run those that are not done, in order; the names of those that ran."""
+        listed = list(stages)
+        ran = []
+        for number, stage in enumerate(listed, start=1):
+            fingerprint = self._fingerprint(stage)
+            stamp = self._stamp(stage)
+            is_same = stamp.get("fingerprint") == fingerprint
+            if is_same and stamp.get("is_done") and all(path.exists() for path in stage.outputs):
+                self.identities[stage.name] = str(stamp["identity"])
+                watcher.skipped(stage.name, number=number, total=len(listed))
+                continue
+            if not is_same:
+                _remove(stage.outputs)
+            watcher.began(stage.name, number=number, total=len(listed), resumed=is_same)
+            self._do(stage, fingerprint, before_s=float(stamp.get("took_s", 0)) if is_same else 0.0)
+            ran.append(stage.name)
+        return ran
+
+    def _do(self, stage: Stage, fingerprint: str, *, before_s: float) -> None:
+        path = self._path(stage)
+        stamp = {"name": stage.name, "fingerprint": fingerprint, "settings": stage.settings}
+        write_json(path, {**stamp, "is_done": False})
+        began = time.perf_counter()
+        stage.work()
+        missing = [str(output) for output in stage.outputs if not output.exists()]
+        if missing:
+            raise RunError(f"The stage {stage.name!r} ended without making {', '.join(missing)}.")
+        identity = stage.identity() if stage.identity is not None else fingerprint
+        took_s = round(before_s + time.perf_counter() - began, 1)
+        write_json(path, {**stamp, "is_done": True, "identity": identity, "took_s": took_s})
+        self.identities[stage.name] = identity
+
+    def _fingerprint(self, stage: Stage) -> str:
+        before = {other.name: self.identities[other.name] for other in stage.after}
+        content = json.dumps([stage.name, stage.settings, before], sort_keys=True, default=str)
+        return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+
+    def _path(self, stage: Stage) -> Path:
+        return self.folder / STAMPS / f"{stage.name.replace(' ', '-')}.json"
+
+    def _stamp(self, stage: Stage) -> dict[str, Any]:
+        """What is remembered of a stage; nothing if that is damaged: the stage is then done again."""
+        try:
+            stamp = json.loads(self._path(stage).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        is_whole = isinstance(stamp, dict) and {"fingerprint", "is_done"} <= stamp.keys()
+        return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
+
+
+def content_identity(path: Path) -> Callable[[], str]:
+    """Tells a file's content from any other."""
+
+    def digest() -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
+
+    return digest
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
