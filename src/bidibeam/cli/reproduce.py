@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,11 +19,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SAMPLES = 3
+SHORT = {
+    "bleu": "BLEU",
+    "sentence_bleu": "s-BLEU",
+    "chrf": "chrF",
+    "distinct-1": "dist-1",
+    "distinct-2": "dist-2",
+    "length_ratio": "length",
+}
+"""Headers that fit into 80 columns; s-BLEU is the mean sentence BLEU, length the length ratio."""
 DEFAULT_OUT = Path("runs")
 WHY = (
     "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
     "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
-    "Compare bidia with vbs-tuned: the rest of its gain over vbs is length.\n"
+    "Compare bidia with vbs-tuned: the rest of its gain over vbs is length. (s-BLEU: mean sentence BLEU; dist-n: "
+    "different n-grams over words; length: words over the references' words.)\n"
 )
 NEXT = """\
 The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
@@ -201,33 +212,22 @@ def show_results(results: Mapping[str, Any], folder: Path) -> None:
     seeds = results["seeds"]
     first = seeds[0]
     largest = str(max(results["settings"]["beam_sizes"]))
-    systems = {name: rows[largest] for name, rows in first["systems"].items() if largest in rows}
-    measures = list(next(iter(systems.values()))["scores"])
-    rows = [
-        (
-            name,
-            [
-                _mean(seed["systems"][name][largest]["scores"][measure]["value"] for seed in seeds)
-                for measure in measures
-            ],
-        )
-        for name in systems
-    ]
+    systems = [name for name, rows in first["systems"].items() if largest in rows]
+    measures = list(first["systems"][systems[0]][largest]["scores"])
+
+    def value(name: str, measure: str) -> float:
+        return float(mean(seed["systems"][name][largest]["scores"][measure]["value"] for seed in seeds))
+
+    rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
     console.print(facts_table(f"Training, seed {first['seed']}, at its best evaluation", first["training"]))
     title = f"{results['sources']:,} held-out sources, N_B = {largest}"
-    console.print(
-        values_table(title + (f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""), measures, rows)
-    )
+    title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    console.print(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
     console.print(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
     run = folder / f"seed-{first['seed']}" / "run"
     console.print(NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), soft_wrap=True)
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
 
 
 def _show_example(example: Mapping[str, Any]) -> None:

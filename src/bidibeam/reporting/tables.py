@@ -62,9 +62,9 @@ def values_table(
         rows: A name and its numbers.
     """
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
-    table.add_column(style="bold", overflow="fold")
+    table.add_column(style="bold", overflow="fold", no_wrap=True)
     for header in headers:
-        table.add_column(Text(header), justify="right")
+        table.add_column(Text(header), justify="right", overflow="fold")
     for name, values in rows:
         table.add_row(Text(name), *(Text("" if value is None else shown(value)) for value in values))
     return table

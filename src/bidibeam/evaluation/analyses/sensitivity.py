@@ -38,8 +38,8 @@ SCORES = ("bleu", "length_ratio", "distinct-2")
 def sensitivity(evidence: Evidence) -> dict[str, Any]:
     """Scores of BidiA on the same two beams for values of each of its settings, and of choices without it.
 
-    WMD_T is left out where there are no word vectors, or no system that uses it; values that need
-    log-probabilities are where the beams have none.
+    WMD_T is left out where there are no word vectors, or no system that uses it; so are values that need
+    log-probabilities where the beams have none.
 
     Raises:
         InputError: If there are no beams of both directions, or a reference is missing.
