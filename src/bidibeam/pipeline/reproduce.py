@@ -34,15 +34,18 @@ from bidibeam.pipeline.cost import measure_costs
 from bidibeam.pipeline.layout import TEST, VALIDATION, Layout, SeedLayout, searched_beams
 from bidibeam.pipeline.measuring import Measurement
 from bidibeam.pipeline.settings import ExperimentSettings, as_plain
-from bidibeam.pipeline.stages import Stage, Stages, content_identity
+from bidibeam.pipeline.stages import Stage, Stages, content_identity, file_facts
 from bidibeam.pipeline.watching import Audience, Nobody
 from bidibeam.reporting.report import REPORT_FILES, write_report
 from bidibeam.selection.tuning import tune
 from bidibeam.training.logs import progress_of
 from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
 
 RESULTS_VERSION = 1
 TUNED_STRATEGIES = ("bidis", "vbs-tuned")
+INDIFFERENT = {"tensorboard", "log_every", "save_every"}
+"""Training settings that leave the weights as they are."""
 TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
 """Systems whose time is taken; the others rank what one of these found."""
 UNTUNED = {"vbs-tuned": {"length_exponent": 0.0, "word_reward": 0.0}}
@@ -114,7 +117,7 @@ class Experiment:
         given = {"given": PreparedData.open(layout.data).fingerprint} if is_given else {}
         return Stage(
             "prepare",
-            given or {"prepare": asdict(settings.prepare), "source": str(self.source or "")},
+            given or {"prepare": asdict(settings.prepare), "source": file_facts(self.source)},
             () if is_given else (layout.data / INFO,),
             (lambda: None) if is_given else work,
             identity=lambda: PreparedData.open(layout.data).fingerprint,
@@ -186,7 +189,7 @@ class Experiment:
 
         return Stage(
             f"train seed {seed}",
-            {"model": as_plain(self.settings.model), "training": asdict(settings), **self._vectors_fact()},
+            {"model": as_plain(self.settings.model), "training": _deciding(settings), **self._vectors_fact()},
             (place.run, place.model),
             work,
             after=(prepared,),
@@ -302,7 +305,13 @@ class Experiment:
             )
             write_json(place.cost, {**self._cost_facts(run, len(sources)), "rows": rows})
 
-        facts = {"sources": settings.cost_sources, "turns": settings.cost_turns, "N_B": settings.largest}
+        facts = {
+            "sources": settings.cost_sources,
+            "turns": settings.cost_turns,
+            "search": asdict(settings.searching(settings.largest)),
+            "systems": [name for name in TIMED if name in settings.systems],
+            **self._vectors_fact(),
+        }
         return Stage(f"cost seed {seed}", facts, (place.cost,), work, after=(trained, tuned))
 
     def _cost_facts(self, run: Run, sources: int) -> dict[str, Any]:
@@ -407,13 +416,18 @@ class Experiment:
             for example in islice(data.examples(split), count)
         ]
 
-    def _vectors_fact(self) -> dict[str, str]:
-        return {"vectors": self.vectors.name} if self.vectors is not None else {}
+    def _vectors_fact(self) -> dict[str, Any]:
+        return {"vectors": file_facts(self.vectors)} if self.vectors is not None else {}
 
 
 def command_line(arguments: Sequence[str]) -> str:
     """What a person typed, without the folders of their machine."""
     return shlex.join(["bidibeam", *arguments])
+
+
+def _deciding(settings: TrainingSettings) -> dict[str, Any]:
+    """The training settings that decide the weights."""
+    return {name: value for name, value in asdict(settings).items() if name not in INDIFFERENT}
 
 
 def _json(path: Path) -> Any:

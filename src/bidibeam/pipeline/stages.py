@@ -127,6 +127,15 @@ def content_identity(path: Path) -> Callable[[], str]:
     return digest
 
 
+def file_facts(path: Path | None) -> list[Any]:
+    """What tells a file, or the files of a folder, from others at a glance: names, sizes, times of change."""
+    if path is None or not path.exists():
+        return [] if path is None else [path.name]
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+
+
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.is_dir():

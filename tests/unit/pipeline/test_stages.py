@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bidibeam.errors import RunError
-from bidibeam.pipeline.stages import STAMPS, Stage, Stages, content_identity
+from bidibeam.pipeline.stages import STAMPS, Stage, Stages, content_identity, file_facts
 
 
 class Listener:
@@ -134,3 +134,18 @@ def test_whoever_watches_hears_of_every_stage(tmp_path: Path) -> None:
     Stages(tmp_path).run(chain(tmp_path, c=2), listener)
 
     assert listener.heard == ["(1/4 a)", "(2/4 b)", "3/4 c", "(4/4 d)"]
+
+
+def test_a_file_is_told_from_what_it_was_before(tmp_path: Path) -> None:
+    file = tmp_path / "corpus" / "lines.txt"
+    file.parent.mkdir()
+    file.write_text("one")
+    before = [file_facts(file), file_facts(file.parent)]
+
+    assert [file_facts(file), file_facts(file.parent)] == before
+    file.write_text("two words")
+    assert all(
+        now != then for now, then in zip([file_facts(file), file_facts(file.parent)], before, strict=True)
+    )
+    assert file_facts(None) == []
+    assert file_facts(tmp_path / "gone") == ["gone"]

@@ -1,0 +1,119 @@
+"""What an experiment repeats when a setting changes: never too little, never more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam.pipeline.reproduce import Experiment
+from bidibeam.pipeline.settings import resolve
+from bidibeam.pipeline.stages import Stage, Stages
+from bidibeam.pipeline.watching import Nobody
+
+BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
+SEARCHES = [
+    *("search seed 0 validation 2", "search seed 0 validation 5"),
+    *(f"search seed 0 test {size}" for size in (1, 2, 3, 5)),
+]
+LATER = ["tune seed 0", "perplexity seed 0", "cost seed 0", "evaluate seed 0", "gather seed 0", "report"]
+FROM_TRAINING = ["train seed 0", *SEARCHES, *LATER]
+WITHOUT_PERPLEXITY = [name for name in LATER if name != "perplexity seed 0"]
+
+
+def experiment(folder: Path, *overrides: str, **options: Any) -> Experiment:
+    settings = resolve(preset="demo", overrides=[*BASE, *overrides])
+    return Experiment(folder, settings, "demo", **options)
+
+
+def ran(made: Experiment) -> list[str]:
+    """The stages that would run, each of which makes empty files."""
+
+    def faked(stage: Stage) -> Stage:
+        def work() -> None:
+            for path in stage.outputs:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+
+        return replace(stage, work=work, identity=None)
+
+    return Stages(made.folder).run(map(faked, made.stages()), Nobody())
+
+
+def test_everything_runs_once_in_order(tmp_path: Path) -> None:
+    assert ran(experiment(tmp_path)) == ["prepare", "positions", *FROM_TRAINING]
+    assert ran(experiment(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("prepare.limit=1000", ["prepare", "positions", *FROM_TRAINING]),
+        ("training.epochs=9", FROM_TRAINING),
+        ("model.decoder_size=64", FROM_TRAINING),
+        ("training.log_every=3", []),
+        ("search.max_length=12", [*SEARCHES, *WITHOUT_PERPLEXITY]),
+        ("sources=6", [*SEARCHES[2:], "perplexity seed 0", "evaluate seed 0", "gather seed 0", "report"]),
+        ("validation_sources=2", [*SEARCHES[:2], *WITHOUT_PERPLEXITY]),
+        ("examples=1", ["evaluate seed 0", "gather seed 0", "report"]),
+        ("cost_turns=9", ["cost seed 0", "gather seed 0", "report"]),
+        (
+            "beam_sizes=[2,5,6]",
+            ["search seed 0 validation 6", "search seed 0 test 3", "search seed 0 test 6"],
+        ),
+        ("systems=[vbs,oracle]", ["evaluate seed 0", "cost seed 0", "gather seed 0", "report"]),
+    ],
+)
+def test_a_changed_setting_repeats_exactly_what_depends_on_it(
+    tmp_path: Path, override: str, expected: list[str]
+) -> None:
+    ran(experiment(tmp_path))
+
+    again = ran(experiment(tmp_path, override))
+
+    if override.startswith("beam_sizes"):  # the searches that were not there, and all that is made of them
+        assert again == [*expected, *WITHOUT_PERPLEXITY]
+    elif override.startswith("systems"):  # no search for strategies that are gone
+        assert not any("validation" in name for name in again)
+        assert set(expected) <= set(again)
+    else:
+        assert again == expected
+
+
+def test_another_seed_leaves_the_first_alone(tmp_path: Path) -> None:
+    ran(experiment(tmp_path))
+
+    again = ran(experiment(tmp_path, seeds=(0, 1)))
+
+    assert again[0] == "train seed 1"
+    assert again[-1] == "report"
+    assert all("seed 1" in name for name in again[:-1])
+    assert "cost seed 1" not in again  # one seed's time is enough
+
+
+def test_what_computes_and_how_many_help_changes_nothing(tmp_path: Path) -> None:
+    ran(experiment(tmp_path))
+
+    assert ran(experiment(tmp_path, device="cpu", workers=7)) == []
+
+
+def test_other_vectors_train_and_measure_again(tmp_path: Path) -> None:
+    vectors = tmp_path / "some.vec"
+    vectors.write_text("1 2\na 0 1\n")
+    ran(experiment(tmp_path))
+
+    assert ran(experiment(tmp_path, vectors=vectors)) == FROM_TRAINING
+    vectors.write_text("1 2\na 0.5 1\n")
+    assert ran(experiment(tmp_path, vectors=vectors)) == FROM_TRAINING
+
+
+def test_another_corpus_in_the_same_folder_starts_over(tmp_path: Path) -> None:
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("a\tb\n")
+    ran(experiment(tmp_path))
+
+    again = ran(experiment(tmp_path, "prepare.corpus=tsv", source=corpus))
+
+    assert again == ["prepare", "positions", *FROM_TRAINING]
