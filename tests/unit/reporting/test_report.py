@@ -219,7 +219,11 @@ def test_several_seeds_are_a_mean_and_a_standard_deviation(several: Report) -> N
     assert row[1] == f"{statistics.fmean(values):.2f} ± {statistics.stdev(values):.2f}"
     assert row[-1] == f"{largest:.3f}"
     assert "Mean ± standard deviation over 3 seeds." in several.words
-    assert "95 % interval" not in several.html.partition("Paired tests")[0]
+    scores = [seed["systems"]["bidia bleu_t"]["50"]["scores"]["bleu"] for seed in several.results["seeds"]]
+    reach = f"{min(score['low'] for score in scores):.2f} to {max(score['high'] for score in scores):.2f}"
+    assert row[2] == reach
+    assert several.row("95 % intervals of corpus BLEU-4 by N_B", "bidia bleu_t")[-1] == reach
+    assert "the widest reach of the seeds' own" in several.words
 
 
 def test_a_system_that_some_seeds_lack_says_how_many_it_has(tmp_path: Path) -> None:

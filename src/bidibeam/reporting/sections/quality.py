@@ -13,6 +13,7 @@ from bidibeam.reporting.figures.systems import Line, looks
 from bidibeam.reporting.numbers import averaged, fixed, number, over_seeds, percent, spread
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.sections.intervals import interval_text
 
 ORACLE, BASE, TUNED = "oracle", "vbs", "vbs-tuned"
 
@@ -37,7 +38,8 @@ def quality(results: Results) -> Section | None:
         claim=_claim(paper) if paper else None,
     )
     picture = Picture("bleu", f"Corpus BLEU-4 against N_B{several}{marks}.", draw)
-    return Section("bleu", "BLEU-4 against N_B", sentences, [picture, _bleu_table(results)])
+    tables = [_bleu_table(results), *_interval_tables(results)]
+    return Section("bleu", "BLEU-4 against N_B", sentences, [picture, *tables])
 
 
 def _lines(results: Results) -> list[Line]:
@@ -92,6 +94,18 @@ def _bleu_table(results: Results) -> Table:
     columns = [text_column("system"), *(Column(str(size), "N_B") for size in results.sizes)]
     rows = [[name, *(_bleu(results, name, size) for size in results.sizes)] for name in results.systems]
     return Table("Corpus BLEU-4 by N_B", columns, rows, is_folded=True)
+
+
+def _interval_tables(results: Results) -> list[Table]:
+    """The intervals of the same, if there are any."""
+    columns = [text_column("system"), *(Column(str(size), "N_B") for size in results.sizes)]
+    rows = [
+        [name, *(interval_text(results, name, size) for size in results.sizes)] for name in results.systems
+    ]
+    if not any(any(cells) for _, *cells in rows):
+        return []
+    several = ["The lowest end and the highest of the seeds' intervals."] if len(results.seeds) > 1 else []
+    return [Table("95 % intervals of corpus BLEU-4 by N_B", columns, rows, several, is_folded=True)]
 
 
 def _bleu(results: Results, system: str, size: int) -> str:

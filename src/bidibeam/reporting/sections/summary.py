@@ -23,6 +23,7 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.sections.gains import gains_sentences, gains_table
+from bidibeam.reporting.sections.intervals import interval_text
 
 BASELINES = ("vbs-tuned", "vbs")
 TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "bootstrap"}
@@ -77,8 +78,7 @@ def _scores_table(results: Results, size: int) -> Table:
     """Systems by metrics."""
     metrics = [*(name for name in DIGITS if name in results.metrics(size))]
     metrics += [name for name in results.metrics(size) if name not in DIGITS]
-    is_single = len(results.seeds) == 1
-    has_interval = is_single and any(_interval(results, name, size) for name in results.systems)
+    has_interval = any(interval_text(results, name, size) for name in results.systems)
     columns = [text_column("system")]
     for metric in metrics:
         columns.append(Column(LABELS.get(metric, metric)))
@@ -96,7 +96,7 @@ def _scores_table(results: Results, size: int) -> Table:
         for metric in metrics:
             row.append(_score_cell(results, system, size, metric))
             if metric == "bleu" and has_interval:
-                row.append(_interval(results, system, size))
+                row.append(interval_text(results, system, size))
         row.extend([percent(headroom[system]) if system in headroom else ""] if headroom else [])
         row.extend(_p_cell(results, system, baseline, size) for baseline in baselines)
         rows.append(row)
@@ -113,22 +113,14 @@ def _score_cell(results: Results, system: str, size: int, metric: str) -> Cell:
     return beside(text, fixed(paper, 2 if metric == "bleu" else 3))
 
 
-def _interval(results: Results, system: str, size: int) -> str:
-    """The 95 % interval of BLEU, of a single seed."""
-    for entry in results.entries(system, size):
-        score = entry.get("scores", {}).get("bleu", {})
-        if number(score.get("low")) is not None and number(score.get("high")) is not None:
-            return f"{metric_text('bleu', score['low'])} to {metric_text('bleu', score['high'])}"
-    return ""
-
-
 def _notes(results: Results, *, has_interval: bool, has_headroom: bool, has_p: bool) -> list[str]:
     count = len(results.seeds)
     notes = []
     if count > 1:
         notes.append(f"Mean ± standard deviation over {count} seeds.")
     if has_interval:
-        notes.append("The interval is a bootstrap over sources.")
+        reach = ": the widest reach of the seeds' own" if count > 1 else ""
+        notes.append(f"The interval is a bootstrap over sources{reach}.")
     if has_headroom:
         notes.append(
             "Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in BLEU at the same N_B."
