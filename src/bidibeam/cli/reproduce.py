@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -32,8 +33,8 @@ DEFAULT_OUT = Path("runs")
 WHY = (
     "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
     "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
-    "Compare bidia with vbs-tuned: the rest of its gain over vbs is length. (s-BLEU: mean sentence BLEU; dist-n: "
-    "different n-grams over words; length: words over the references' words.)\n"
+    "Compare bidia with vbs-tuned: what it gains over vbs may be length. (s-BLEU: mean sentence BLEU; "
+    "dist-n: different n-grams over words; length: words over the references' words.)\n"
 )
 NEXT = """\
 The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
@@ -76,7 +77,7 @@ The report is {out}/report.html; every number with its signature is in {out}/res
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for everything.  [default: runs/CORPUS-PRESET]",
+    help="The folder for everything.  [default: runs/NAME-PRESET, of the corpus or its file]",
 )
 @click.option(
     "--vectors",
@@ -121,13 +122,14 @@ def reproduce(
     bidibeam reproduce --preset demo --set beam_sizes=[2,10,20] --set training.epochs=3
     """  # noqa: D301
     from bidibeam.cli.console import console
-    from bidibeam.pipeline.reproduce import Experiment, command_line
+    from bidibeam.pipeline.reproduce import Experiment
     from bidibeam.pipeline.settings import resolve
     from bidibeam.reporting.plots import check_drawing
 
     check_drawing()
     settings = resolve(preset=preset, corpus=None if data else corpus, config=config, overrides=overrides)
-    folder = out or DEFAULT_OUT / f"{data.name if data else corpus}-{preset}"
+    named = data.name if data else source.name.partition(".")[0] if source else corpus
+    folder = out or DEFAULT_OUT / f"{named}-{preset}"
     experiment = Experiment(
         folder,
         settings,
@@ -138,7 +140,7 @@ def reproduce(
         vectors=vectors,
         device=device,
         workers=workers or cores(),
-        command=command_line(_typed(corpus, preset, seeds, first_seed, vectors, overrides)),
+        command=command_line(click.get_current_context()),
         audience=Terminal(),
     )
     if not experiment.run():
@@ -146,28 +148,30 @@ def reproduce(
     show_results(experiment.results(), folder)
 
 
-def _typed(
-    corpus: str, preset: str, seeds: int, first_seed: int, vectors: Path | None, overrides: Iterable[str]
-) -> list[str]:
-    """The call, for the record, without the folders of somebody's machine."""
-    typed = ["reproduce", "--corpus", corpus, "--preset", preset, "--seeds", str(seeds)]
-    if first_seed:
-        typed += ["--first-seed", str(first_seed)]
-    if vectors is not None:
-        typed += ["--vectors", vectors.name]
-    for override in overrides:
-        typed += ["--set", override]
-    return typed
+def command_line(context: click.Context) -> str:
+    """The call, for the record: all that was given and decides the results, of paths the last part only."""
+    words = ["bidibeam", "reproduce"]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if not given or name in ("out", "device", "workers"):
+            continue
+        value = context.params[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [parameter.opts[0], each.name if isinstance(each, Path) else str(each)]
+    return shlex.join(words)
 
 
 class Terminal:
     """An experiment as somebody at a terminal sees it."""
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
+    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         """A heading."""
         from bidibeam.cli.console import console
 
         console.rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
+        if why:
+            console.print(f"Again, because of {why}.", style="dim", soft_wrap=True)
 
     def skipped(self, name: str, *, number: int, total: int) -> None:
         """One quiet line."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bidibeam.errors import InputError, RunError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Needs
@@ -149,5 +150,19 @@ class BeamFiles:
 
     def _of(self, size: int) -> list[Beams]:
         if size not in self._read:
-            self._read[size] = list(nbest.read(self._paths[size], allow_empty=True))
+            self._read[size] = read_beams(self._paths[size])
         return self._read[size]
+
+
+def read_beams(path: Path) -> list[Beams]:
+    """What a search wrote.
+
+    Raises:
+        RunError: If the file is damaged.
+    """
+    try:
+        return list(nbest.read(path, allow_empty=True))
+    except (InputError, EOFError, OSError) as error:
+        raise RunError(
+            f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
+        ) from error

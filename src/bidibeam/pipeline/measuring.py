@@ -40,6 +40,7 @@ class Measurement:
         place: The seed's folder.
         settings: Those of the experiment.
         sizes: The beam sizes that were searched.
+        tuned_sizes: Those N_B that were tuned for.
         data: The prepared data.
         vectors: A file of word vectors, or None for the network's own embeddings.
         workers: Processes and threads to use.
@@ -48,6 +49,7 @@ class Measurement:
     place: SeedLayout
     settings: ExperimentSettings
     sizes: tuple[int, ...]
+    tuned_sizes: tuple[int, ...]
     data: Path
     vectors: Path | None = None
     workers: int = 1
@@ -109,8 +111,8 @@ class Measurement:
             yield from pool.map(alone.scores, beam_sizes)
 
     def _tuned(self, beam_size: int) -> dict[str, dict[str, float]]:
-        path = self.place.tuned(beam_size)
-        return TunedSettings(path).options if path.is_file() else {}
+        is_there = beam_size in self.tuned_sizes  # or an earlier experiment left it
+        return TunedSettings(self.place.tuned(beam_size)).options if is_there else {}
 
     @cached_property
     def _words(self) -> WordVectors:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ from bidibeam.assembly.perplexity import perplexities
 from bidibeam.assembly.runs import Run, load_run
 from bidibeam.assembly.tuned import TUNED_FILE, write_tuned
 from bidibeam.data.prepare import prepare
-from bidibeam.data.prepared import INFO, PreparedData
+from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.data.vectors import read_vectors
 from bidibeam.decoding.decoder import searched
+from bidibeam.errors import RunError, SettingsError
 from bidibeam.evaluation.analyses.cost import formulas
 from bidibeam.evaluation.analyses.positions import positions
 from bidibeam.evaluation.systems import strategy_named
@@ -31,10 +31,10 @@ from bidibeam.interchange import nbest
 from bidibeam.metrics import METRICS
 from bidibeam.models.vectors import use_vectors
 from bidibeam.pipeline.cost import measure_costs
-from bidibeam.pipeline.layout import TEST, VALIDATION, Layout, SeedLayout, searched_beams
+from bidibeam.pipeline.layout import TEST, VALIDATION, Layout, SeedLayout, read_beams, searched_beams
 from bidibeam.pipeline.measuring import Measurement
 from bidibeam.pipeline.settings import ExperimentSettings, as_plain
-from bidibeam.pipeline.stages import Stage, Stages, content_identity, file_facts
+from bidibeam.pipeline.stages import Stage, Stages, content_identity, digest, file_facts
 from bidibeam.pipeline.watching import Audience, Nobody
 from bidibeam.reporting.report import REPORT_FILES, write_report
 from bidibeam.selection.tuning import tune
@@ -83,7 +83,12 @@ class Experiment:
     audience: Audience = field(default_factory=Nobody)
 
     def run(self) -> list[str]:
-        """Do all that is not done; the names of the stages that ran."""
+        """Do all that is not done; the names of the stages that ran.
+
+        Raises:
+            SettingsError: If the folder holds an experiment on another corpus.
+        """
+        self._check_corpus()
         return Stages(self.folder).run(self.stages(), self.audience)
 
     @property
@@ -106,6 +111,18 @@ class Experiment:
 
     # The corpus
 
+    def _check_corpus(self) -> None:
+        """Refuse to replace what was trained on another corpus."""
+        before = self.folder / "data" / INFO
+        if self.data is not None or not before.is_file():
+            return
+        corpus = _json(before).get("corpus")
+        if corpus != self.settings.prepare.corpus:
+            raise SettingsError(
+                f"{self.folder} holds an experiment on {corpus}, which one on {self.settings.prepare.corpus} "
+                "would replace. Name another --out, or remove it."
+            )
+
     def _prepare(self) -> Stage:
         layout, settings = self.layout, self.settings
 
@@ -113,15 +130,13 @@ class Experiment:
             with self.audience.preparing() as progress:
                 prepare(settings.prepare, self.source, layout.data, overwrite=True, progress=progress)
 
-        is_given = self.data is not None
-        given = {"given": PreparedData.open(layout.data).fingerprint} if is_given else {}
-        return Stage(
-            "prepare",
-            given or {"prepare": asdict(settings.prepare), "source": file_facts(self.source)},
-            () if is_given else (layout.data / INFO,),
-            (lambda: None) if is_given else work,
-            identity=lambda: PreparedData.open(layout.data).fingerprint,
-        )
+        identity = content_identity(*(layout.data / name for name in (INFO, *HELD_OUT.values())))
+        if self.data is not None:
+            PreparedData.open(layout.data)
+            return Stage("prepare", {"given": identity()}, (), lambda: None, identity=identity)
+        facts = {"prepare": asdict(settings.prepare), "source": file_facts(self.source)}
+        outputs = [layout.data / name for name in FILES]
+        return Stage("prepare", facts, outputs, work, identity=identity)
 
     def _positions(self, prepared: Stage) -> Stage:
         path = self.layout.positions
@@ -237,12 +252,14 @@ class Experiment:
         settings = self.settings
         sizes = list(self._beams()[VALIDATION])
         paths = [place.tuned(size) for size in sizes]
+        if settings.largest in sizes:
+            paths.append(place.run / TUNED_FILE)
 
         def work() -> None:
             fingerprint = _json(place.model)["weights"]
             metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
             for size in self.audience.track(sizes, len(sizes), "tuning by N_B"):
-                lines = nbest.read(place.beams(VALIDATION, size), allow_empty=True)
+                lines = read_beams(place.beams(VALIDATION, size))
                 tuned = tune(line for line in lines if len(line.regular))
                 targets = [place.tuned(size)]
                 if size == settings.largest:
@@ -257,7 +274,7 @@ class Experiment:
                         metric=metric,
                     )
 
-        return Stage(f"tune seed {seed}", {}, paths, work, after=(trained, *searches))
+        return Stage(f"tune seed {seed}", {"version": __version__}, paths, work, after=(trained, *searches))
 
     def _perplexity(self, seed: int, place: SeedLayout, trained: Stage) -> Stage:
         count = self.settings.sources
@@ -332,13 +349,20 @@ class Experiment:
     def _measure(self, seed: int, place: SeedLayout, before: Sequence[Stage]) -> Stage:
         settings = self.settings
         measurement = Measurement(
-            place, settings, tuple(self._beams()[TEST]), self.layout.data, self.vectors, self.workers
+            place,
+            settings,
+            sizes=tuple(self._beams()[TEST]),
+            tuned_sizes=tuple(self._beams()[VALIDATION]),
+            data=self.layout.data,
+            vectors=self.vectors,
+            workers=self.workers,
         )
 
         def work() -> None:
             write_json(place.evaluation, measurement.whole(self.audience.track))
 
         facts = {
+            "version": __version__,
             "beam_sizes": settings.beam_sizes,
             "systems": settings.systems,
             "examples": settings.examples,
@@ -372,7 +396,7 @@ class Experiment:
     def _report(self, ends: Sequence[Stage], placed: Stage) -> Stage:
         layout = self.layout
         facts = {"preset": self.preset, "command": self.command, "version": __version__}
-        outputs = [layout.results, *(self.folder / name for name in REPORT_FILES)]
+        outputs = [layout.results, self.folder / "figures", *(self.folder / name for name in REPORT_FILES)]
 
         def work() -> None:
             results = self.results()
@@ -400,6 +424,11 @@ class Experiment:
                 "vectors": self.vectors.name if self.vectors is not None else None,
                 "model": as_plain(settings.model),
                 "training": asdict(settings.training),
+                "sources": settings.sources,
+                "validation_sources": settings.validation_sources,
+                "examples": settings.examples,
+                "cost_sources": settings.cost_sources,
+                "cost_turns": settings.cost_turns,
             },
             "sources": len(self._examples(TEST, settings.sources)),
             "positions": _json(self.layout.positions),
@@ -417,12 +446,11 @@ class Experiment:
         ]
 
     def _vectors_fact(self) -> dict[str, Any]:
-        return {"vectors": file_facts(self.vectors)} if self.vectors is not None else {}
+        return {"vectors": self._vectors_digest} if self.vectors is not None else {}
 
-
-def command_line(arguments: Sequence[str]) -> str:
-    """What a person typed, without the folders of their machine."""
-    return shlex.join(["bidibeam", *arguments])
+    @cached_property
+    def _vectors_digest(self) -> list[str]:
+        return [self.vectors.name, digest(self.vectors)] if self.vectors is not None else []
 
 
 def _deciding(settings: TrainingSettings) -> dict[str, Any]:
@@ -431,4 +459,9 @@ def _deciding(settings: TrainingSettings) -> dict[str, Any]:
 
 
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(
+            f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
+        ) from error

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from bidibeam._version import __version__
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
 
 STAMPS = "stages"
 """The folder of the stamps, one for each stage."""
 DIGITS = 16
+SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Stage:
 class Watcher(Protocol):
     """Somebody who watches stages come and go."""
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
-        """A stage begins, or goes on."""
+    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
+        """A stage begins, or goes on; `why` says what has changed since it was done, if it was."""
         ...
 
     def skipped(self, name: str, *, number: int, total: int) -> None:
@@ -80,14 +82,20 @@ class Stages:
                 continue
             if not is_same:
                 _remove(stage.outputs)
-            watcher.began(stage.name, number=number, total=len(listed), resumed=is_same)
+            why = "" if is_same else _difference(stamp.get("settings"), stage.settings)
+            watcher.began(stage.name, number=number, total=len(listed), resumed=is_same, why=why)
             self._do(stage, fingerprint, before_s=float(stamp.get("took_s", 0)) if is_same else 0.0)
             ran.append(stage.name)
         return ran
 
     def _do(self, stage: Stage, fingerprint: str, *, before_s: float) -> None:
         path = self._path(stage)
-        stamp = {"name": stage.name, "fingerprint": fingerprint, "settings": stage.settings}
+        stamp = {
+            "name": stage.name,
+            "bidibeam": __version__,
+            "fingerprint": fingerprint,
+            "settings": stage.settings,
+        }
         write_json(path, {**stamp, "is_done": False})
         began = time.perf_counter()
         stage.work()
@@ -117,14 +125,33 @@ class Stages:
         return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
 
 
-def content_identity(path: Path) -> Callable[[], str]:
-    """Tells a file's content from any other."""
+def content_identity(*paths: Path) -> Callable[[], str]:
+    """Tells the content of files from any other."""
+    return lambda: " ".join(map(digest, paths))
 
-    def digest() -> str:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
 
-    return digest
+def digest(path: Path) -> str:
+    """A hash of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
+
+
+def _difference(before: Any, now: Mapping[str, Any]) -> str:
+    """What has changed, in a few words; nothing if the stage was never done."""
+    if not isinstance(before, dict):
+        return ""
+    old, new = _flat(before), _flat(json.loads(json.dumps(now, default=str)))
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    shown = [f"{key}: {old.get(key)} -> {new.get(key)}" for key in changed[:SHOWN]]
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return ", ".join(shown) + more if shown else "what it is made from has changed"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat
 
 
 def file_facts(path: Path | None) -> list[Any]:

@@ -36,7 +36,7 @@ class Audience(Watcher, Protocol):
 class Nobody:
     """An audience that says nothing."""
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
+    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         """Nothing."""
 
     def skipped(self, name: str, *, number: int, total: int) -> None:

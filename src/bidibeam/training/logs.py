@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from bidibeam.errors import RunError
 from bidibeam.files import write_text
+from bidibeam.models.checkpoint import read_config
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -146,9 +147,27 @@ def progress_of(run: Path) -> dict[str, Any]:
         "steps": records[-1]["step"],
         "best step": best["step"],
     }
-    for name, value in best.items():
+    progress.update(_losses(best))
+    if _keeps_last(run):
+        progress["kept step"] = evaluations[-1]["step"]
+        progress.update({f"kept {name}": value for name, value in _losses(evaluations[-1]).items()})
+    return progress
+
+
+def _losses(record: dict[str, Any]) -> dict[str, float]:
+    """By direction, an evaluation's loss and perplexity."""
+    found: dict[str, float] = {}
+    for name, value in record.items():
         if name.startswith("loss_"):
             direction = name.removeprefix("loss_")
-            progress[f"{direction} validation loss"] = value
-            progress[f"{direction} validation perplexity"] = perplexity(value)
-    return progress
+            found[f"{direction} validation loss"] = value
+            found[f"{direction} validation perplexity"] = perplexity(value)
+    return found
+
+
+def _keeps_last(run: Path) -> bool:
+    """Whether the run's weights are the last ones, not the best."""
+    try:
+        return bool(read_config(run).facts.get("training", {}).get("keep") == "last")
+    except RunError:
+        return False

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.pipeline.layout import read_beams
 from bidibeam.pipeline.reproduce import Experiment
 from bidibeam.pipeline.settings import resolve
 from bidibeam.pipeline.stages import Stage, Stages
@@ -34,8 +38,10 @@ def ran(made: Experiment) -> list[str]:
     def faked(stage: Stage) -> Stage:
         def work() -> None:
             for path in stage.outputs:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
+                folder = path.parent if path.suffix else path
+                folder.mkdir(parents=True, exist_ok=True)
+                if path.suffix:
+                    path.touch()
 
         return replace(stage, work=work, identity=None)
 
@@ -109,11 +115,41 @@ def test_other_vectors_train_and_measure_again(tmp_path: Path) -> None:
     assert ran(experiment(tmp_path, vectors=vectors)) == FROM_TRAINING
 
 
-def test_another_corpus_in_the_same_folder_starts_over(tmp_path: Path) -> None:
-    corpus = tmp_path / "pairs.tsv"
-    corpus.write_text("a\tb\n")
-    ran(experiment(tmp_path))
+def test_another_corpus_does_not_replace_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data.json").write_text('{"corpus": "cornell"}')
 
-    again = ran(experiment(tmp_path, "prepare.corpus=tsv", source=corpus))
+    with pytest.raises(SettingsError, match="holds an experiment on cornell, which one on chitchat would"):
+        experiment(tmp_path).run()
 
-    assert again == ["prepare", "positions", *FROM_TRAINING]
+
+def test_given_data_are_told_by_their_texts_too(toy_data: PreparedData, tmp_path: Path) -> None:
+    data = tmp_path / "given"
+    shutil.copytree(toy_data.path, data)
+    ran(experiment(tmp_path / "out", data=data))
+
+    assert ran(experiment(tmp_path / "out", data=data)) == []
+    test = data / "test.jsonl"
+    test.write_text(test.read_text().replace("!", "?", 1))
+    assert ran(experiment(tmp_path / "out", data=data))[0] == "prepare"
+
+
+@pytest.mark.parametrize("name", ["run", "run/tuned.json", "tuned/5.json", "beams/test-5.jsonl.gz"])
+def test_what_is_lost_is_made_again(tmp_path: Path, name: str) -> None:
+    made = experiment(tmp_path)
+    ran(made)
+    lost = tmp_path / "seed-0" / name
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+
+    ran(made)
+
+    assert lost.exists()
+    assert (tmp_path / "seed-0" / "run" / "tuned.json").exists()
+
+
+def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
+    beams = tmp_path / "test-5.jsonl.gz"
+    beams.write_bytes(b"half")
+
+    with pytest.raises(RunError, match=r"test-5\.jsonl\.gz is damaged .* Remove it and call again"):
+        read_beams(beams)

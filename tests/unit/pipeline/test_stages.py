@@ -17,8 +17,9 @@ class Listener:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool) -> None:
+    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         self.heard.append(f"{number}/{total} {name}{' again' if resumed else ''}")
+        self.why = why
 
     def skipped(self, name: str, *, number: int, total: int) -> None:
         self.heard.append(f"({number}/{total} {name})")
@@ -134,6 +135,9 @@ def test_whoever_watches_hears_of_every_stage(tmp_path: Path) -> None:
     Stages(tmp_path).run(chain(tmp_path, c=2), listener)
 
     assert listener.heard == ["(1/4 a)", "(2/4 b)", "3/4 c", "(4/4 d)"]
+    assert listener.why == "x: 1 -> 2"
+    Stages(tmp_path).run(chain(tmp_path, a=2, c=2), listener)
+    assert listener.why == "what it is made from has changed"  # c, after a
 
 
 def test_a_file_is_told_from_what_it_was_before(tmp_path: Path) -> None:
