@@ -49,10 +49,9 @@ USE = (
     "bidibeam uses the model that comes with it. In Python, `bidibeam.load_decoder(DIR)`, or "
     "`bidibeam.load_decoder()` for that model."
 )
-ROUNDING = (
-    "Another machine may round differently and end with somewhat other weights. Under the licence of "
-    "bidibeam, MIT."
-)
+ROUNDING = "Another machine may round differently and end with somewhat other weights."
+LICENCE = "Under the licence of bidibeam, MIT."
+"""Of models trained on corpora that may be passed on under it."""
 
 
 def card_facts(folder: Path) -> dict[str, Any]:
@@ -114,6 +113,7 @@ def _scores(results: Mapping[str, Any], seed: Mapping[str, Any]) -> dict[str, An
     largest = str(max(map(int, results["settings"]["beam_sizes"])))
     by_name = seed["systems"].items()
     return {
+        "command": str(results.get("command", "bidibeam reproduce")),
         "sources": results["sources"],
         "beam_size": int(largest),
         "perplexity": seed["perplexity"],
@@ -128,13 +128,14 @@ def model_card(facts: Mapping[str, Any]) -> str:
         facts: What `card_facts` found.
     """
     made = "\n".join(["```", *commands(facts), "```"])
+    is_free = str(facts.get("data", {}).get("corpus")) in PACKAGES
     sections = {
         "Use": [_wrapped(USE)],
         "Data": _data(facts.get("data", {}), facts.get("exported", {})),
         "Settings": [_settings(facts)],
         "Metrics": _metrics(facts),
         "Limits": ["\n".join(_wrapped(limit, "- ") for limit in _limits(facts))],
-        "How it was made": [made, _wrapped(ROUNDING)],
+        "How it was made": [made, _wrapped(f"{ROUNDING} {LICENCE}" if is_free else ROUNDING)],
     }
     parts = [f"# Model card\n{_wrapped(_summary(facts))}"]
     parts += [f"## {name}\n" + "\n\n".join(paragraphs) for name, paragraphs in sections.items()]

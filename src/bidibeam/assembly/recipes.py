@@ -25,16 +25,24 @@ def commands(facts: Mapping[str, Any]) -> Iterator[str]:
     data, tuned = facts.get("data", {}), facts.get("tuned", {})
     settings = dict(data.get("settings", {}))
     corpus = str(settings.pop("corpus", "CORPUS"))
-    yield _command("prepare", corpus, *_flags(settings, PrepareSettings()), "--out", "data")
-    vectors = ["--vectors", str(facts["vectors"])] if "vectors" in facts else []
-    yield _command("train", "data", "--out", "run", *_training_flags(facts), *vectors)
+    source = [] if corpus == PrepareSettings().corpus else ["--source", "SOURCE"]
+    yield _command("prepare", corpus, *source, *_flags(settings, PrepareSettings()), "--out", "data")
+    scores = facts.get("exported", {}).get("scores", {})
+    run = "run"
+    if "command" in scores:  # training was a part of the experiment that scored it
+        yield f"{scores['command']} --out out"
+        run = f"out/seed-{facts.get('training', {}).get('seed', 0)}/run"
+    else:
+        vectors = ["--vectors", str(facts["vectors"])] if "vectors" in facts else []
+        yield _command("train", "data", "--out", run, *_training_flags(facts), *vectors)
     if tuned:
         flags = _flags(tuned["search"], SearchSettings())
         if tuned["sources"] < data.get("pairs", {}).get(tuned["split"], 0):
             flags += ["--sources", str(tuned["sources"])]
-        yield _command("tune", "run", *flags)
+        yield _command("tune", run, *flags)
     half = ["--half"] if facts.get("exported", {}).get("precision") == "float16" else []
-    yield _command("export", "run", "--out", "model", *half, "--card")
+    results = ["--results", "out/results.json"] if "command" in scores else []
+    yield _command("export", run, "--out", "model", *half, "--card", *results)
 
 
 def _training_flags(facts: Mapping[str, Any]) -> list[str]:

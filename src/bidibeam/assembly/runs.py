@@ -83,6 +83,6 @@ def _device(name: str | None) -> torch.device:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise SettingsError(
-            f"There is no device {name!r} here that can compute. Use cpu, cuda or cuda:1, or leave it out."
+            f"There is no device {name!r} here that can compute. Leave --device out, or use cpu."
         ) from error
     return device

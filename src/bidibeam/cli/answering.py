@@ -75,7 +75,7 @@ def write_answers(
     if output.replies:
         sentences.append(f"{len(output.replies):,} were done already.")
     sentences.append(f"Work: {work}.")
-    if answered and nbest_file is not None:
+    if nbest_file is not None and tied > answered:
         sentences.append(f"For the first place {tied / answered:.2f} hypotheses were tied on average.")
     from bidibeam.cli.console import console
 

@@ -227,7 +227,7 @@ class Conversation:
 
         entries = answer.ranking.entries
         if len(answer.beams.regular) and len(answer.beams.reverse):
-            winners = {"reply": entries[0]} if entries else {}
+            winners = {"pair": entries[0]} if entries else {}
             console.print(beams_table("The two beams, and the pair that won", answer.beams, winners))
         elif entries:
             ranked = [entry.hypothesis._replace(score=entry.score) for entry in entries]

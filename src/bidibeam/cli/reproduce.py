@@ -16,10 +16,12 @@ from bidibeam.data.corpora import CORPORA
 
 if TYPE_CHECKING:
     from bidibeam.data.prepare import Progress
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.training.logs import TrainingObserver
 
 T = TypeVar("T")
 SAMPLES = 3
+FEW_SOURCES = 100
 SHORT = {
     "bleu": "BLEU",
     "sentence_bleu": "s-BLEU",
@@ -127,6 +129,8 @@ def reproduce(
     from bidibeam.reporting.plots import check_drawing
 
     check_drawing()
+    if source is not None and data is None:
+        _check_source(corpus, source)
     settings = resolve(preset=preset, corpus=None if data else corpus, config=config, overrides=overrides)
     named = data.name if data else source.name.partition(".")[0] if source else corpus
     folder = out or DEFAULT_OUT / f"{named}-{preset}"
@@ -143,9 +147,23 @@ def reproduce(
         command=command_line(click.get_current_context()),
         audience=Terminal(),
     )
-    if not experiment.run():
+    try:
+        ran = experiment.run()
+    except KeyboardInterrupt:
+        console.print(f"What is done stays in {folder}; the same command goes on from there.", soft_wrap=True)
+        raise
+    if not ran:
         console.print("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder)
+
+
+def _check_source(corpus: str, source: Path) -> None:
+    """Hint at the right reader before a corpus that needs no source is asked to read one."""
+    from bidibeam.errors import SettingsError
+
+    ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
+    if corpus == "chitchat" and ending in ("tsv", "jsonl"):
+        raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
 
 
 def command_line(context: click.Context) -> str:
@@ -194,6 +212,20 @@ class Terminal:
         from bidibeam.cli.prepare import shown_progress
 
         return shown_progress()
+
+    def prepared(self, data: PreparedData) -> None:
+        """What was kept and dropped, and what to beware of."""
+        from bidibeam.cli.prepare import show_summary
+
+        show_summary(data)
+        limit, test = data.info["settings"].get("limit"), data.info["pairs"]["test"]
+        if limit is not None:
+            self.note(f"Only {limit:,} conversations were taken; --set prepare.limit=null takes all.")
+        if test < FEW_SOURCES:
+            self.note(
+                f"There are only {test:,} test sources: scores and tests on so few say little. The splits "
+                "take 97, 1 and 2 % of the conversations, each of which goes to one of them as a whole."
+            )
 
     def training(self) -> AbstractContextManager[TrainingObserver]:
         """The bar with the losses."""

@@ -59,7 +59,8 @@ def read_config(folder: Path) -> ModelConfig:
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
-        nested = next((found.parent for found in sorted(folder.glob(f"*/{CONFIG_FILE}"))), None)
+        patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
+        nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
         hint = (
             f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
         )

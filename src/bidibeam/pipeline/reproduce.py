@@ -128,7 +128,8 @@ class Experiment:
 
         def work() -> None:
             with self.audience.preparing() as progress:
-                prepare(settings.prepare, self.source, layout.data, overwrite=True, progress=progress)
+                data = prepare(settings.prepare, self.source, layout.data, overwrite=True, progress=progress)
+            self.audience.prepared(data)
 
         identity = content_identity(*(layout.data / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +16,9 @@ from typing import Any, Protocol
 from bidibeam._version import __version__
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
+
+if sys.platform != "win32":
+    import fcntl
 
 STAMPS = "stages"
 """The folder of the stamps, one for each stage."""
@@ -56,6 +61,28 @@ class Watcher(Protocol):
         ...
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Have a folder for this process alone.
+
+    Raises:
+        RunError: If another has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    f"Another process is running the experiment in {path.parent.parent}. "
+                    "Wait until it is done, or name another --out."
+                ) from None
+            except OSError:  # a file system without locks
+                pass
+        yield
+
+
 @dataclass
 class Stages:
     """Runs stages in a folder, and remembers there which are done.
@@ -69,8 +96,15 @@ class Stages:
     identities: dict[str, str] = field(default_factory=dict)
 
     def run(self, stages: Iterable[Stage], watcher: Watcher) -> list[str]:
-        """Run those that are not done, in order; the names of those that ran."""
-        listed = list(stages)
+        """Run those that are not done, in order; the names of those that ran.
+
+        Raises:
+            RunError: If another process is at it, or a stage makes less than it should.
+        """
+        with locked(self.folder / STAMPS / "lock"):
+            return self._run(list(stages), watcher)
+
+    def _run(self, listed: Sequence[Stage], watcher: Watcher) -> list[str]:
         ran = []
         for number, stage in enumerate(listed, start=1):
             fingerprint = self._fingerprint(stage)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
 from bidibeam.data.prepare import Progress
+from bidibeam.data.prepared import PreparedData
 from bidibeam.pipeline.stages import Watcher
 from bidibeam.training.logs import Silence, TrainingObserver
 
@@ -22,6 +23,10 @@ class Audience(Watcher, Protocol):
 
     def preparing(self) -> AbstractContextManager[Progress]:
         """Who is told how far preparation has come."""
+        ...
+
+    def prepared(self, data: PreparedData) -> None:
+        """What became of the corpus."""
         ...
 
     def training(self) -> AbstractContextManager[TrainingObserver]:
@@ -49,6 +54,9 @@ class Nobody:
     def preparing(self) -> AbstractContextManager[Progress]:
         """Nobody."""
         return nullcontext(lambda _stage, _done, _total: None)
+
+    def prepared(self, data: PreparedData) -> None:
+        """Nothing."""
 
     def training(self) -> AbstractContextManager[TrainingObserver]:
         """Nobody."""

@@ -82,7 +82,7 @@ def test_beams_shows_what_the_strategy_chose_from(
 
     tables = call.err.split("match in the reverse beam.", 1)[-1].split("in the reverse beam.", 1)[-1]
     assert re.findall(r"(regular|reverse) beam", tables) == shown
-    assert call.err.count("◀ reply") == (2 if strategy == "bidia" else 0)  # the pair that won
+    assert call.err.count("◀ pair") == (2 if strategy == "bidia" else 0)  # the pair that won
     (reply,) = call.replies
     assert reply in call.err  # it is one of those shown
     rows = [line for line in call.err.splitlines() if line.split()[:1] in (["1"], ["2"], ["3"], ["4"])]

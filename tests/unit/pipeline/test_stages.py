@@ -153,3 +153,14 @@ def test_a_file_is_told_from_what_it_was_before(tmp_path: Path) -> None:
     )
     assert file_facts(None) == []
     assert file_facts(tmp_path / "gone") == ["gone"]
+
+
+def test_a_folder_is_for_one_process_at_a_time(tmp_path: Path) -> None:
+    def inner() -> None:
+        with pytest.raises(RunError, match=f"Another process is running the experiment in {tmp_path}"):
+            run(tmp_path, [])
+
+    inner_stage = Stage("x", {}, (), inner)
+
+    assert run(tmp_path, [inner_stage]) == ["x"]
+    assert run(tmp_path, []) == []  # and free again afterwards
