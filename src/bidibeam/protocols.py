@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
     from bidibeam.scores import Score, Signature
 
+    Comparison = tuple[Sequence[Hypothesis], Sequence[Hypothesis]]  # those judged, the others
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 State = TypeVar("State")
@@ -120,7 +121,8 @@ class Similarity(Protocol):
     A similarity is not symmetric in general: the first list holds the hypotheses that are judged, the second
     those they are compared with. One that is safe to call from several threads at once, and gains by it,
     says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
-    matrix is a `ClosestPairFinder` too.
+    matrix is a `ClosestPairFinder` too, and a `ClosestPairsFinder` if it does so best for many sources at
+    once.
     """
 
     def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
@@ -142,6 +144,14 @@ class ClosestPairFinder(Protocol):
 
     def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
         """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
+        ...
+
+
+class ClosestPairsFinder(ClosestPairFinder, Protocol):
+    """One that looks for the closest pairs of many sources together, and gains by it."""
+
+    def closest_pairs(self, comparisons: Sequence[Comparison]) -> Sequence[ClosestPair]:
+        """What `closest` finds for each comparison, in order."""
         ...
 
 
@@ -169,8 +179,8 @@ class Needs:
 class Selection(Protocol):
     """A strategy: which of the hypotheses found is the answer. Pure; it needs no model.
 
-    One that can find the reply without ranking all is a `Chooser` too. Settings that make a difference
-    stand in `signature`.
+    One that can find the reply without ranking all is a `Chooser` too, and a `BatchChooser` if it does so
+    best for many sources at once. Settings that make a difference stand in `signature`.
     """
 
     @property
@@ -194,6 +204,14 @@ class Chooser(Protocol):
 
     def choose(self, beams: Beams) -> Ranked | None:
         """The first entry of `rank`; None if that is empty."""
+        ...
+
+
+class BatchChooser(Chooser, Protocol):
+    """One that chooses for many sources together, and gains by it."""
+
+    def choose_many(self, batch: Sequence[Beams]) -> list[Ranked | None]:
+        """What `choose` finds for each source, in order."""
         ...
 
 

@@ -165,6 +165,25 @@ def test_the_closest_pair_is_the_matrix_first_highest(similarity: Similarity) ->
         assert closest.value == matrix.max()
 
 
+def test_the_closest_pairs_of_many_are_the_closest_of_each(similarity: Similarity) -> None:
+    together = getattr(similarity, "closest_pairs", None)
+    if together is None:
+        pytest.skip("it has no shortcut for many")
+    assert isinstance(similarity, ClosestPairFinder)
+    lists = [random_hypotheses(seed % 7, count=1 + seed % 5, longest=6) for seed in range(120)]
+    lists += [JUDGED_HYPOTHESES, OTHER_HYPOTHESES, [EMPTY], [EMPTY, EMPTY], [*LONG, EMPTY], JUDGED_HYPOTHESES]
+    comparisons = list(zip(lists[::2], lists[1::2], strict=True))
+
+    alone = [similarity.closest(*each) for each in comparisons]
+
+    assert together(comparisons) == alone
+    assert together(comparisons[::-1]) == alone[::-1]
+    assert together([]) == []
+    with ThreadPoolExecutor(4) as pool:
+        parts = pool.map(together, [comparisons[start::6] for start in range(6)])
+        assert list(parts) == [alone[start::6] for start in range(6)]
+
+
 def test_threads_do_not_disturb_each_other(similarity: Similarity) -> None:
     cases = [(random_hypotheses(seed, count=6, longest=20), OTHER_HYPOTHESES) for seed in range(40)]
     calls: list[Callable[..., Any]] = [similarity.pairwise]

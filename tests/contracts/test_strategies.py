@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bidibeam.decoding.decoder import Ranker
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Needs, Selection
 from bidibeam.selection import STRATEGIES
-from bidibeam.selection.choosing import choose
+from bidibeam.selection.choosing import choose, choose_many
 from bidibeam.selection.ranking import check_needs
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
@@ -145,6 +146,16 @@ def test_the_reply_alone_is_the_rankings_first(selection: Selection) -> None:
         assert choose(selection, found).entries == selection.rank(found).entries[:1]
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_many_replies_at_once_are_each_the_one_alone_in_however_many_threads(
+    selection: Selection, workers: int
+) -> None:
+    answers = Ranker(selection, workers, replies_only=True).answers(RANDOM)
+
+    assert [answer.beams for answer in answers] == RANDOM
+    assert [answer.ranking for answer in answers] == [choose(selection, found) for found in RANDOM]
+
+
 nbests = st.lists(
     st.builds(
         hypothesis,
@@ -161,9 +172,12 @@ nbests = st.lists(
 @settings(deadline=None, max_examples=200)
 def test_no_shortcut_is_led_astray(regular: NBest, reverse: NBest) -> None:
     found = Beams("1", "hi", "a b c", regular, reverse)
+    turned = Beams("2", "hi", "a b c", reverse, regular)
     for case in CASES:
         selection = build(case)
-        assert choose(selection, found).entries == selection.rank(found).entries[:1], case
+        first = [Ranking(selection.rank(each).entries[:1]) for each in (found, turned)]
+        assert [choose(selection, each) for each in (found, turned)] == first, case
+        assert choose_many(selection, [found, turned]) == first, case
 
 
 def test_live_or_from_a_file_the_ranking_is_the_same(selection: Selection) -> None:

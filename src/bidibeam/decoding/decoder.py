@@ -13,7 +13,7 @@ from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.interpreter import taking_turns, uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
-from bidibeam.selection.choosing import choose, is_parallel
+from bidibeam.selection.choosing import choose_many, is_parallel
 
 Result = TypeVar("Result")
 
@@ -67,7 +67,7 @@ class Ranker:
 
     def _rank(self, batch: Sequence[Beams]) -> list[Answer]:
         if self.replies_only:
-            return [Answer(beams, choose(self.selection, beams)) for beams in batch]
+            return list(map(Answer, batch, choose_many(self.selection, batch)))
         return [Answer(beams, self.selection.rank(beams)) for beams in batch]
 
 

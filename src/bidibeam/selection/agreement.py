@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.protocols import ClosestPairFinder, Matrix, Similarity
+    from bidibeam.protocols import ClosestPairFinder, Comparison, Matrix, Similarity
 
 
 def similarities(
@@ -50,40 +50,51 @@ def similarities(
     return matrix
 
 
-def closest_pair(
-    similarity: ClosestPairFinder, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]
-) -> ClosestPair:
-    """The highest entry of the matrix, the first of equal ones, by the similarity's shortcut.
+def closest_pairs(similarity: ClosestPairFinder, comparisons: Sequence[Comparison]) -> list[ClosestPair]:
+    """The highest entry of each matrix, the first of equal ones, by the similarity's shortcut.
 
     Raises:
-        SimilarityError: If the similarity fails, or its answer is no such entry.
+        SimilarityError: If the similarity fails, or an answer is no such entry.
     """
-    answered = _asked(similarity, similarity.closest, judged, others)
+    together = getattr(similarity, "closest_pairs", None)
+    if together is None or len(comparisons) == 1:
+        answers = [_asked(similarity, similarity.closest, *comparison) for comparison in comparisons]
+    else:
+        answers = _asked(similarity, lambda many: list(together(many)), comparisons)
+    if len(answers) != len(comparisons):
+        raise SimilarityError(
+            f"{_name(similarity)} answered with {len(answers)} closest pairs for {len(comparisons)} "
+            "comparisons. It must return one for each, in their order."
+        )
+    return [
+        _checked(similarity, answered, len(judged), len(others))
+        for answered, (judged, others) in zip(answers, comparisons, strict=True)
+    ]
+
+
+def _checked(similarity: object, answered: Any, judged: int, others: int) -> ClosestPair:
+    """The answer, if it is a pair of two lists of these lengths and a number."""
     try:
         row, column, value = int(answered[0]), int(answered[1]), float(answered[2])
     except (TypeError, ValueError, IndexError):
         row, column, value = -1, -1, math.nan
-    if not (0 <= row < len(judged) and 0 <= column < len(others) and math.isfinite(value)):
+    if not (0 <= row < judged and 0 <= column < others and math.isfinite(value)):
         raise SimilarityError(
-            f"{_name(similarity)} answered with {answered!r} as the closest pair of {len(judged)} hypotheses "
-            f"and {len(others)}. It must return two places, counted from 0, and a finite number."
+            f"{_name(similarity)} answered with {answered!r} as the closest pair of {judged} hypotheses "
+            f"and {others}. It must return two places, counted from 0, and a finite number."
         )
     return ClosestPair(row, column, value)
 
 
-def _asked(
-    similarity: object,
-    question: Callable[[Sequence[Hypothesis], Sequence[Hypothesis]], Any],
-    judged: Sequence[Hypothesis],
-    others: Sequence[Hypothesis],
-) -> Any:
+def _asked(similarity: object, question: Callable[..., Any], *about: Any) -> Any:
     try:
-        return question(judged, others)
+        return question(*about)
     except BidibeamError:
         raise
     except Exception as error:
+        lists = "two lists" if len(about) > 1 else "pairs of lists"
         raise SimilarityError(
-            f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with two lists "
+            f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with {lists} "
             "of hypotheses, each with .text and .tokens; --debug shows where it failed."
         ) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -12,17 +13,19 @@ from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPairFinder, Needs, Similarity
 from bidibeam.scores import Signature
-from bidibeam.selection.agreement import closest_pair, similarities
+from bidibeam.selection.agreement import closest_pairs, similarities
 from bidibeam.selection.ranking import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Matrix
+    from bidibeam.protocols import Comparison, Matrix
 
 Answer = Literal["regular", "either"]
 Agreement = Literal["closest", "expected", "mean"]
+
+_IS_FINISHED = attrgetter("finished")
 
 
 @dataclass(frozen=True)
@@ -85,28 +88,50 @@ class BidiA:
 
     def choose(self, beams: Beams) -> Ranked | None:
         """The first of `rank`; by the closest pair alone where that decides and the similarity finds it."""
+        return self.choose_many([beams])[0]
+
+    def choose_many(self, batch: Sequence[Beams]) -> list[Ranked | None]:
+        """What `choose` finds for each source; the closest pairs of all are looked for together."""
         finder = self._finder
-        if finder is None or self.agreement != "closest" or not len(beams.regular) or not len(beams.reverse):
-            return next(iter(self.rank(beams)), None)
-        allowed = [(direction, _places(beams.of(direction).hypotheses)) for direction in self._answering]
-        if any(finished for _, (finished, _) in allowed):
-            found = [
-                _closest(finder, beams, direction, finished)
-                for direction, (finished, _) in allowed
-                if finished
-            ]
-        else:
-            found = [_closest(finder, beams, direction, every) for direction, (_, every) in allowed]
-        return max(found, key=lambda entry: entry.score)
+        if finder is None or self.agreement != "closest":
+            return [next(iter(self.rank(beams)), None) for beams in batch]
+        chosen: list[Ranked | None] = [None] * len(batch)
+        asked: list[tuple[int, Direction, Sequence[int]]] = []
+        comparisons: list[Comparison] = []
+        for source, beams in enumerate(batch):
+            if not beams.regular.hypotheses or not beams.reverse.hypotheses:
+                chosen[source] = next(iter(self.rank(beams)), None)
+                continue
+            for direction, places in self._allowed(beams):
+                own, others = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
+                judged = own if len(places) == len(own) else [own[place] for place in places]
+                asked.append((source, direction, places))
+                comparisons.append((judged, others))
+        for (source, direction, places), pair in zip(asked, closest_pairs(finder, comparisons), strict=True):
+            best = chosen[source]
+            if best is None or pair.value > best.score:
+                place = places[pair.judged]
+                hypothesis = batch[source].of(direction)[place]
+                chosen[source] = Ranked(hypothesis, direction, place, pair.value, pair.other)
+        return chosen
 
     @cached_property
     def _finder(self) -> ClosestPairFinder | None:
         """The similarity, if it has the shortcut; asked once, because asking takes as long as comparing."""
         return self.similarity if isinstance(self.similarity, ClosestPairFinder) else None
 
-    @property
+    @cached_property
     def _answering(self) -> tuple[Direction, ...]:
         return (Direction.REGULAR,) if self.answer == "regular" else (Direction.REGULAR, Direction.REVERSE)
+
+    def _allowed(self, beams: Beams) -> list[tuple[Direction, Sequence[int]]]:
+        """Whose hypotheses may come first, and their places: those that finished, or all if none did."""
+        finished = [
+            (direction, places)
+            for direction in self._answering
+            if (places := _finished(beams.of(direction).hypotheses))
+        ]
+        return finished or [(direction, range(len(beams.of(direction)))) for direction in self._answering]
 
     def _agreed(self, matrix: Matrix, others: Sequence[Hypothesis]) -> list[float]:
         """One number for each row of (judged, others)."""
@@ -124,16 +149,8 @@ class BidiA:
         return values
 
 
-def _closest(finder: ClosestPairFinder, beams: Beams, direction: Direction, places: Sequence[int]) -> Ranked:
-    """The best of some of a direction's hypotheses."""
-    own, others = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
-    judged = own if len(places) == len(own) else [own[place] for place in places]
-    pair = closest_pair(finder, judged, others)
-    place = places[pair.judged]
-    return Ranked(own[place], direction, place, pair.value, pair.other)
-
-
-def _places(hypotheses: Sequence[Hypothesis]) -> tuple[list[int], list[int]]:
-    """The places of those that finished, and of all."""
-    every = list(range(len(hypotheses)))
-    return [place for place in every if hypotheses[place].finished], every
+def _finished(hypotheses: Sequence[Hypothesis]) -> Sequence[int]:
+    """The places of those that finished."""
+    if all(map(_IS_FINISHED, hypotheses)):
+        return range(len(hypotheses))
+    return [place for place, hypothesis in enumerate(hypotheses) if hypothesis.finished]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked, Ranking
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bidibeam.protocols import Selection
 
 EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0, other_log_prob=-1.0)
@@ -21,13 +23,22 @@ def choose(selection: Selection, beams: Beams) -> Ranking:
     return Ranking(selection.rank(beams).entries[:1])
 
 
+def choose_many(selection: Selection, batch: Sequence[Beams]) -> list[Ranking]:
+    """What `choose` makes of each source; all at once where the strategy gains by it."""
+    shortcut = getattr(selection, "choose_many", None)
+    if shortcut is None:
+        return [choose(selection, beams) for beams in batch]
+    found: list[Ranked | None] = shortcut(batch)
+    return [Ranking((best,) if best is not None else ()) for best in found]
+
+
 def is_parallel(selection: Selection) -> bool:
     """Whether ranking in several threads at once is safe and worth it: where the similarity says so."""
     return bool(getattr(getattr(selection, "similarity", None), "is_parallel", False))
 
 
 def warm_up(selection: Selection) -> None:
-    """Rank two short beams, so that what is compiled when it is first used is compiled now.
+    """Rank two short beams in every way, so that what is compiled when first used is compiled now.
 
     A similarity of somebody else's is left alone: it may not expect such a call.
     """
@@ -36,3 +47,4 @@ def warm_up(selection: Selection) -> None:
     beams = Beams("", "", "a b", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
     selection.rank(beams)
     choose(selection, beams)
+    choose_many(selection, [beams, beams])

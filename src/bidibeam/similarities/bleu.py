@@ -13,15 +13,22 @@ from bidibeam.errors import SettingsError
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
 from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, check_max_length, penalties_of
-from bidibeam.similarities.ngrams import ADD_ONE, FLOOR, MAX_ORDER, NO_SMOOTHING, score_bleu
-from bidibeam.similarities.tokens import number_tokens
+from bidibeam.similarities.ngrams import (
+    ADD_ONE,
+    FLOOR,
+    MAX_ORDER,
+    NO_SMOOTHING,
+    closest_by_bleu,
+    score_bleu,
+)
+from bidibeam.similarities.tokens import number_lists, number_tokens
 from bidibeam.work import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.protocols import Matrix
+    from bidibeam.protocols import Comparison, Matrix
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
     Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
@@ -87,6 +94,22 @@ class Bleu:
         matrix = self.pairwise(judged, others)
         row, column = divmod(int(matrix.argmax()), len(others))
         return ClosestPair(row, column, float(matrix[row, column]))
+
+    def closest_pairs(self, comparisons: Sequence[Comparison]) -> list[ClosestPair]:
+        """What `closest` finds for each comparison."""
+        lists = number_lists(comparisons)
+        count(compared_pairs=sum(len(judged) * len(others) for judged, others in comparisons))
+        tokens = number_tokens(lists.sequences, [])
+        lengths = tokens.offsets[1:] - tokens.offsets[:-1]  # (sequences,)
+        found = closest_by_bleu(
+            lists,
+            tokens,
+            self.order,
+            SMOOTHINGS[self.smoothing],
+            weights=self._order_weights,
+            penalties=self._penalties(lengths),
+        )
+        return list(map(ClosestPair, *(each.tolist() for each in found)))
 
     @cached_property
     def _order_weights(self) -> Floats:

@@ -10,10 +10,6 @@ import numpy as np
 from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bidibeam.hypotheses import Hypothesis
-
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
     Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 
@@ -35,14 +31,8 @@ def check_max_length(value: object) -> None:
         )
 
 
-def brevity_penalties(hypotheses: Sequence[Hypothesis], max_length: int) -> Floats:
-    """BP_T = exp(1 - T / c), at most 1, where c is a hypothesis' number of tokens; 0 for an empty one."""
-    lengths = np.array([len(hypothesis.tokens) for hypothesis in hypotheses], dtype=np.int32)
-    return penalties_of(lengths, max_length)
-
-
 def penalties_of(lengths: Numbers, max_length: int) -> Floats:
-    """BP_T by number of tokens."""
+    """BP_T = exp(1 - T / c), at most 1, where c is a hypothesis' number of tokens; 0 for an empty one."""
     return by_length(max_length)[np.minimum(lengths, max_length)]
 
 

@@ -18,9 +18,10 @@ from bidibeam.similarities.kernels import compiled
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
-    from bidibeam.similarities.tokens import NumberedTokens, Numbers
+    from bidibeam.similarities.tokens import NumberedLists, NumberedTokens, Numbers
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Wholes = np.ndarray[tuple[int], np.dtype[np.int64]]
     Counts = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 
 NO_SMOOTHING, FLOOR, ADD_ONE = 0, 1, 2
@@ -76,6 +77,30 @@ def score_bleu(
         penalties: (judged), what the scores of each are multiplied by.
     """
     return _score_bleu(tokens.ids, tokens.offsets, tokens.judged, order, smoothing, weights, penalties)
+
+
+def closest_by_bleu(
+    lists: NumberedLists,
+    tokens: NumberedTokens,
+    order: int,
+    smoothing: int,
+    *,
+    weights: Floats,
+    penalties: Floats,
+) -> tuple[Wholes, Wholes, Floats]:
+    """Each comparison's first highest entry of `score_bleu`: its row, its column and its value.
+
+    Args:
+        lists: What to compare.
+        tokens: Those of `lists.sequences`.
+        order: As in `score_bleu`.
+        smoothing: As in `score_bleu`.
+        weights: As in `score_bleu`.
+        penalties: (sequences), what the scores of each are multiplied by where it is judged.
+    """
+    return _closest_by_bleu(
+        lists.places, lists.cuts, tokens.ids, tokens.offsets, order, smoothing, weights, penalties
+    )
 
 
 @compiled
@@ -178,3 +203,63 @@ def _score_bleu(
                 score = score ** (1 / order)
             scores[row, column] = score * penalties[row] if matches[0, row, column] else 0.0
     return scores
+
+
+@compiled
+def _hopeful(judged: Numbers, others: Numbers, offsets: Numbers, order: int, penalties: Floats) -> Wholes:
+    """The rows that can hold the first highest score.
+
+    No score is above its row's penalty, and a sequence of at least `order` tokens scores just that against
+    itself. Rows with a lower penalty cannot reach it then, and equal ones further down come too late.
+    """
+    surest, sure = -1, -1.0
+    for row, sequence in enumerate(judged):
+        is_long = offsets[sequence + 1] - offsets[sequence] >= order
+        if is_long and penalties[sequence] > sure and (others == sequence).any():
+            surest, sure = row, penalties[sequence]
+    rows, found = np.empty(judged.size, np.int64), 0
+    for row, sequence in enumerate(judged):
+        if penalties[sequence] > sure or (penalties[sequence] == sure and row <= surest):
+            rows[found] = row
+            found += 1
+    return rows[:found]
+
+
+@compiled
+def _joined(sequences: Numbers, ids: Numbers, offsets: Numbers) -> tuple[Numbers, Numbers]:
+    """The tokens of some sequences end to end, and where each begins."""
+    new_offsets = np.zeros(sequences.size + 1, offsets.dtype)
+    for place, sequence in enumerate(sequences):
+        new_offsets[place + 1] = new_offsets[place] + offsets[sequence + 1] - offsets[sequence]
+    new_ids = np.empty(new_offsets[-1], ids.dtype)
+    for place, sequence in enumerate(sequences):
+        new_ids[new_offsets[place] : new_offsets[place + 1]] = ids[offsets[sequence] : offsets[sequence + 1]]
+    return new_ids, new_offsets
+
+
+@compiled
+def _closest_by_bleu(
+    places: Numbers,
+    cuts: Numbers,
+    ids: Numbers,
+    offsets: Numbers,
+    order: int,
+    smoothing: int,
+    weights: Floats,
+    penalties: Floats,
+) -> tuple[Wholes, Wholes, Floats]:
+    comparisons = cuts.size // 2
+    best_rows, best_columns = np.empty(comparisons, np.int64), np.empty(comparisons, np.int64)
+    values = np.empty(comparisons)
+    for comparison in range(comparisons):
+        start, middle, end = cuts[2 * comparison : 2 * comparison + 3]
+        judged, others = places[start:middle], places[middle:end]
+        rows = _hopeful(judged, others, offsets, order, penalties)
+        judged = judged[rows]
+        new_ids, new_offsets = _joined(np.concatenate((judged, others)), ids, offsets)
+        scores = _score_bleu(new_ids, new_offsets, judged.size, order, smoothing, weights, penalties[judged])
+        place = scores.argmax()
+        best_rows[comparison] = rows[place // others.size]
+        best_columns[comparison] = place % others.size
+        values[comparison] = scores[place // others.size, place % others.size]
+    return best_rows, best_columns, values

@@ -148,21 +148,36 @@ class WordVectors:
 
         def bagged(hypotheses: Sequence[Hypothesis]) -> Bags:
             tokens = [hypothesis.tokens for hypothesis in hypotheses]
-            cuts = np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
-            found = np.fromiter(
-                map(self.rows.get, chain.from_iterable(tokens), repeat(-1)), np.int64, cuts[-1]
-            )
-            starts, words, masses, totals, rows = _count_words(
-                found, cuts, self.is_stop_word, remove_stop_words, logarithmic
-            )
-            twins = np.zeros(len(tokens), np.int64)
-            if not totals.all():
-                for bag in np.flatnonzero(totals == 0.0):
-                    twins[bag] = numbers[tokens[bag]]
-            points = self.matrix.take(rows, axis=0).astype(np.float64, copy=False)
-            return Bags(starts, words, rows[words], masses, totals, twins, rows, points)
+            found = self.bag(tokens, remove_stop_words=remove_stop_words, logarithmic=logarithmic)
+            if not found.totals.all():
+                for bag in np.flatnonzero(found.totals == 0.0):
+                    found.twins[bag] = numbers[tokens[bag]]
+            return found
 
         return bagged(judged), bagged(others)
+
+    def bag(
+        self, sequences: Sequence[tuple[str, ...]], *, remove_stop_words: bool, logarithmic: bool = False
+    ) -> Bags:
+        """The words that have vectors, of each of a list of token sequences, no two of which are the same.
+
+        Args:
+            sequences: The list.
+            remove_stop_words: As in `bags`.
+            logarithmic: As in `bags`.
+        """
+        cuts = np.fromiter(accumulate(map(len, sequences), initial=0), np.int64, len(sequences) + 1)
+        found = np.fromiter(
+            map(self.rows.get, chain.from_iterable(sequences), repeat(-1)), np.int64, cuts[-1]
+        )
+        starts, words, masses, totals, rows = _count_words(
+            found, cuts, self.is_stop_word, remove_stop_words, logarithmic
+        )
+        twins = np.zeros(len(sequences), np.int64)
+        if not totals.all():
+            twins[totals == 0.0] = np.flatnonzero(totals == 0.0)
+        points = self.matrix.take(rows, axis=0).astype(np.float64, copy=False)
+        return Bags(starts, words, rows[words], masses, totals, twins, rows, points)
 
 
 def _fingerprint(path: Path) -> str:

@@ -5,8 +5,8 @@ keep counts whole numbers, a word's share is its count times the other bag's tot
 the end. What both bags hold of a word stays where it is and is set aside first: the triangle inequality makes
 that a best plan. The rest is planned by successive shortest paths, unless a bound shows that it cannot win.
 
-Bounds come from distances by one matrix product, lowered by more than its rounding. Distances that count are
-computed from differences, pair by pair, so that no value depends on the company a pair is in.
+Bounds come from distances computed the quickest way, and are lowered by more than their rounding. Distances
+that count are added up in one order, pair by pair, so that no value depends on the company a pair is in.
 
 Where it matters, functions hand plain arrays to each other: each array inside a tuple costs a call the time
 to count its users.
@@ -16,17 +16,21 @@ Reference: Kusner et al. (2015).
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+import numba
 import numpy as np
 
 from bidibeam.similarities.kernels import compiled
+from bidibeam.similarities.spaces import Bags
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
-    from bidibeam.similarities.spaces import Bags
 
+    Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
+    Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
     Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
     Marks = np.ndarray[tuple[int, int], np.dtype[np.int64]]
@@ -37,8 +41,9 @@ SIMILARITY, RATIO, LITERAL_MIN, LITERAL_MAX = range(4)
 SUPPLY, DEMAND, SENDER_PRICE, TAKER_PRICE, REACH = range(5)  # rows of a pair's amounts
 SENDER, TAKER, VIA, ENTERED, IS_SCANNED = range(5)  # rows of its marks
 COST, FLOW = range(2)  # its tables
+QUICK, EXACT = range(2)  # costs
 
-MARGIN = 1e-9  # far more than a matrix product loses to rounding
+MARGIN = 1e-9  # far more than sums lose to rounding
 BEYOND = 2**62  # comes after every word
 
 
@@ -62,6 +67,15 @@ def squared_distance(points: Matrix, row: int, other_points: Matrix, other_row: 
     return (first + second) + (third + fourth)
 
 
+@partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"})
+def _quick_square(point: Vector, other_point: Vector) -> float:
+    """The same three times as fast, because the compiler may add as it likes; for bounds alone."""
+    square = 0.0
+    for axis in range(len(point)):
+        square += (point[axis] - other_point[axis]) ** 2
+    return square
+
+
 @compiled
 def squared_distances(points: Matrix, other_points: Matrix) -> Matrix:
     """The same for every pair, (points, other points)."""
@@ -72,32 +86,26 @@ def squared_distances(points: Matrix, other_points: Matrix) -> Matrix:
     return found
 
 
-def _low_costs(one: Bags, other: Bags) -> Matrix:
-    """Distances between the words of two lists of bags, or a little less."""
-    one_lengths = np.einsum("wd,wd->w", one.points, one.points)
-    other_lengths = np.einsum("wd,wd->w", other.points, other.points)
-    squares = one.points @ other.points.T  # (words, other words)
-    squares *= -2.0
-    squares += (1.0 - MARGIN) * np.add.outer(one_lengths, other_lengths)
-    return np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-
-
 @compiled
-def _bound(costs: Matrix, amounts: Matrix, marks: Marks, senders: int, takers: int) -> float:
-    """What it costs if each word goes to the nearest, however full that is; the dearer of both ways."""
-    forth, back = 0.0, 0.0
+def _bound(amounts: Matrix, tables: Tables, senders: int, takers: int) -> float:
+    """What it costs if each word goes to the nearest, however full that is; the dearer of both ways.
+
+    A little less than that, so that no rounding lifts it above what a plan costs.
+    """
+    forth, back, supply, dearest = 0.0, 0.0, 0.0, 0.0
     for column in range(takers):
         amounts[REACH, column] = inf
     for row in range(senders):
         nearest = inf
         for column in range(takers):
-            cost = costs[marks[SENDER, row], marks[TAKER, column]]
-            nearest = min(nearest, cost)
+            cost = tables[COST, row, column]
+            nearest, dearest = min(nearest, cost), max(dearest, cost)
             amounts[REACH, column] = min(amounts[REACH, column], cost)
+        supply += amounts[SUPPLY, row]
         forth += amounts[SUPPLY, row] * nearest
     for column in range(takers):
         back += amounts[DEMAND, column] * amounts[REACH, column]
-    return max(forth, back)
+    return max(0.0, max(forth, back) - MARGIN * supply * dearest)
 
 
 @compiled
@@ -206,37 +214,44 @@ def _plan(amounts: Matrix, marks: Marks, tables: Tables, senders: int, takers: i
 
 
 class _Pairs(NamedTuple):
-    """Two lists of bags, costs between their words, and memory for one pair after the other."""
+    """Two lists of bags, costs between their words, and memory for one pair after the other.
+
+    The bags' `rows` are those of `points`.
+    """
 
     one: Bags
     other: Bags
-    low_costs: Matrix  # (words, other words)
-    costs: Matrix  # the same, -1 where not yet known
+    costs: Tables  # (quick or exact, words, other words), -1 where not yet known
     amounts: Matrix
     marks: Marks
     tables: Tables
 
 
 @compiled
-def _pairs(one: Bags, other: Bags, low_costs: Matrix) -> _Pairs:
+def _pairs(one: Bags, other: Bags) -> _Pairs:
     size = 1
     for bags in (one, other):
         for bag in range(len(bags.totals)):
             size = max(size, bags.starts[bag + 1] - bags.starts[bag])
-    costs = np.full((len(one.rows), len(other.rows)), -1.0)
+    costs = np.full((2, len(one.rows), len(other.rows)), -1.0)
     amounts, marks, tables = np.empty((5, size)), np.empty((5, size), np.int64), np.empty((2, size, size))
-    return _Pairs(one, other, low_costs, costs, amounts, marks, tables)
+    return _Pairs(one, other, costs, amounts, marks, tables)
 
 
 @compiled
-def _look_up(pairs: _Pairs, senders: int, takers: int) -> None:
+def _look_up(pairs: _Pairs, exactly: bool, senders: int, takers: int) -> None:
     """Write down what the words that are left cost each other, computing what is not yet known."""
-    costs, tables = pairs.costs, pairs.tables
+    costs, tables, marks = pairs.costs[EXACT if exactly else QUICK], pairs.tables, pairs.marks
+    points, rows = pairs.one.points, pairs.one.rows
+    other_points, other_rows = pairs.other.points, pairs.other.rows
     for row in range(senders):
         for column in range(takers):
-            sender, taker = pairs.marks[SENDER, row], pairs.marks[TAKER, column]
+            sender, taker = marks[SENDER, row], marks[TAKER, column]
             if costs[sender, taker] < 0.0:
-                square = squared_distance(pairs.one.points, sender, pairs.other.points, taker)
+                if exactly:
+                    square = squared_distance(points, rows[sender], other_points, other_rows[taker])
+                else:
+                    square = _quick_square(points[rows[sender]], other_points[other_rows[taker]])
                 costs[sender, taker] = sqrt(square)
             tables[COST, row, column] = costs[sender, taker]
 
@@ -246,7 +261,7 @@ def _compare(
     pairs: _Pairs, row: int, columns: tuple[int, int], exactly: bool, found: Vector, is_open: Flags
 ) -> None:
     """Write a row's distances, or bounds below them, and which pairs have something to move."""
-    costs, amounts, marks, tables = pairs.low_costs, pairs.amounts, pairs.marks, pairs.tables
+    amounts, marks, tables = pairs.amounts, pairs.marks, pairs.tables
     one_keys, one_words, one_masses = pairs.one.keys, pairs.one.words, pairs.one.masses
     keys, words, masses, starts = pairs.other.keys, pairs.other.words, pairs.other.masses, pairs.other.starts
     totals, twins = pairs.other.totals, pairs.other.twins
@@ -272,21 +287,30 @@ def _compare(
             left += key <= other_key
             right += other_key <= key
         is_open[column] = senders > 0 and takers > 0
-        if is_open[column] and exactly:
-            _look_up(pairs, senders, takers)
-            found[column] = _plan(amounts, marks, tables, senders, takers) / (one_total * totals[column])
-        elif is_open[column]:
-            found[column] = _bound(costs, amounts, marks, senders, takers) / (one_total * totals[column])
+        if is_open[column]:
+            _look_up(pairs, exactly, senders, takers)
+            if exactly:
+                moved = _plan(amounts, marks, tables, senders, takers)
+            else:
+                moved = _bound(amounts, tables, senders, takers)
+            found[column] = moved / (one_total * totals[column])
         else:  # equal bags, or one without words
             are_equal = (one_total > 0.0) == (totals[column] > 0.0) and one_twin == twins[column]
             found[column] = 0.0 if are_equal else inf
 
 
 @compiled
-def _compare_all(one: Bags, other: Bags, low_costs: Matrix, exactly: bool) -> tuple[Matrix, int]:
+def _with_own_points(bags: Bags) -> Bags:
+    """The same with `rows` of `points`, and not of the space."""
+    starts, words, keys, masses, totals, twins, rows, points = bags
+    return Bags(starts, words, keys, masses, totals, twins, np.arange(len(rows)), points)
+
+
+@compiled
+def _compare_all(one: Bags, other: Bags, exactly: bool) -> tuple[Matrix, int]:
     found = np.empty((len(one.totals), len(other.totals)))
     is_open = np.empty(found.shape, np.bool_)
-    pairs = _pairs(one, other, low_costs)
+    pairs = _pairs(_with_own_points(one), _with_own_points(other))
     for row in range(found.shape[0]):
         _compare(pairs, row, (0, found.shape[1]), exactly, found[row], is_open[row])
     return found, is_open.sum()
@@ -297,12 +321,12 @@ def distances(one: Bags, other: Bags) -> tuple[Matrix, int]:
 
     A bag without words is infinitely far from all but its twins.
     """
-    return _compare_all(one, other, np.empty((0, 0)), True)
+    return _compare_all(one, other, True)
 
 
 def bounds(one: Bags, other: Bags) -> Matrix:
     """What every distance is at least."""
-    return _compare_all(one, other, _low_costs(one, other), False)[0]
+    return _compare_all(one, other, False)[0]
 
 
 @compiled
@@ -337,16 +361,14 @@ def _highest(values: Vector) -> int:
 
 
 @compiled
-def _closest(
-    one: Bags, other: Bags, low_costs: Matrix, penalties: Vector, form: int
-) -> tuple[int, float, int]:
+def _closest(one: Bags, other: Bags, penalties: Vector, form: int) -> tuple[int, float, int]:
     """Go from the most hopeful pair to the next, until the best one found can no longer be beaten.
 
     A row hopes for as much as its penalty allows. When that is the highest hope, its pairs are bounded, and
     it hopes for as much as they can be. When a pair's hope is the highest, the pair is solved.
     """
     rows, columns = len(one.totals), len(other.totals)
-    pairs = _pairs(one, other, low_costs)
+    pairs = _pairs(one, other)
     found, is_open = np.empty(columns), np.empty(columns, np.bool_)
     hopes = np.empty((rows, columns))
     row_hopes = np.array([_closeness(0.0, penalty, form) for penalty in penalties])
@@ -372,9 +394,65 @@ def _closest(
         row_hopes[row] = hopes[row, most_hopeful[row]]
 
 
-def closest(one: Bags, other: Bags, penalties: Vector, form: int) -> tuple[int, float, int]:
-    """The first highest entry of `closeness`, any form but LITERAL_MAX: its place, value, and the plans made.
+@compiled
+def _part(bags: Bags, chosen: Numbers, number_of: Whole) -> Bags:
+    """Some of the bags, with their words numbered anew; `rows` are those of `points`.
 
-    The place is counted row by row; neither list is empty.
+    Args:
+        bags: The bags.
+        chosen: Which of them.
+        number_of: As long as their `rows`: -1, and so it is left.
     """
-    return _closest(one, other, _low_costs(one, other), penalties, form)
+    starts = np.zeros(len(chosen) + 1, np.int64)
+    for place, bag in enumerate(chosen):
+        starts[place + 1] = starts[place] + bags.starts[bag + 1] - bags.starts[bag]
+    words, keys, masses = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.int64), np.empty(starts[-1])
+    rows = np.empty(starts[-1], np.int64)
+    different = 0
+    for place, bag in enumerate(chosen):
+        shift = bags.starts[bag] - starts[place]
+        for at in range(starts[place], starts[place + 1]):
+            word = bags.words[at + shift]
+            if number_of[word] < 0:
+                number_of[word], rows[different] = different, word
+                different += 1
+            words[at], keys[at], masses[at] = number_of[word], bags.keys[at + shift], bags.masses[at + shift]
+    rows = rows[:different]
+    number_of[rows] = -1
+    return Bags(starts, words, keys, masses, bags.totals[chosen], bags.twins[chosen], rows, bags.points)
+
+
+@compiled
+def _closest_of_each(
+    bags: Bags, places: Numbers, cuts: Numbers, penalties: Vector, form: int
+) -> tuple[Whole, Whole, Vector, int]:
+    comparisons = cuts.size // 2
+    rows, columns = np.empty(comparisons, np.int64), np.empty(comparisons, np.int64)
+    values, plans = np.empty(comparisons), 0
+    number_of = np.full(len(bags.rows), -1)
+    for comparison in range(comparisons):
+        start, middle, end = cuts[2 * comparison : 2 * comparison + 3]
+        judged, others = places[start:middle], places[middle:end]
+        one, other = _part(bags, judged, number_of), _part(bags, others, number_of)
+        place, values[comparison], solved = _closest(one, other, penalties[judged], form)
+        rows[comparison], columns[comparison] = place // len(others), place % len(others)
+        plans += solved
+    return rows, columns, values, plans
+
+
+def closest(
+    bags: Bags, places: Numbers, cuts: Numbers, penalties: Vector, form: int
+) -> tuple[Whole, Whole, Vector, int]:
+    """Each comparison's first highest entry of `closeness`, in any form but LITERAL_MAX.
+
+    Args:
+        bags: Those that are compared.
+        places: Which of them, list after list; no list is empty.
+        cuts: (2 * comparisons + 1), where each list begins in `places`, as in `tokens.NumberedLists`.
+        penalties: (bags), those of each where it is judged.
+        form: What of distances and penalties counts.
+
+    Returns:
+        Their rows, columns and values, and how many plans it took to find them.
+    """
+    return _closest_of_each(bags, places, cuts, penalties, form)

@@ -11,15 +11,17 @@ from bidibeam.errors import SettingsError
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
 from bidibeam.similarities import transport
-from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, brevity_penalties, check_max_length
+from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, check_max_length, penalties_of
+from bidibeam.similarities.tokens import number_lists
 from bidibeam.work import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.protocols import Matrix
+    from bidibeam.protocols import Comparison, Matrix
     from bidibeam.similarities.spaces import Bags, WordVectors
+    from bidibeam.similarities.tokens import Numbers
 
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -81,28 +83,37 @@ class Wmd:
         """Each judged hypothesis with each other one."""
         distances, plans = transport.distances(*self._bags(judged, others))
         count(compared_pairs=distances.size, exact_transports=plans)
-        return transport.closeness(distances, self._penalties(judged), FORMS[self.form])
+        lengths = np.array([len(each.tokens) for each in judged], dtype=np.int32)
+        return transport.closeness(distances, self._penalties(lengths), FORMS[self.form])
 
     def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
         """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
+        return self.closest_pairs([(judged, others)])[0]
+
+    def closest_pairs(self, comparisons: Sequence[Comparison]) -> list[ClosestPair]:
+        """What `closest` finds for each comparison."""
         if self.form == "literal-max":  # bounds below distances do not help to find the farthest
-            matrix = self.pairwise(judged, others)
-            place = int(matrix.argmax())
-            value = float(matrix.flat[place])
-        else:
-            place, value, plans = transport.closest(
-                *self._bags(judged, others), self._penalties(judged), FORMS[self.form]
-            )
-            count(compared_pairs=len(judged) * len(others), exact_transports=plans)
-        return ClosestPair(*divmod(place, len(others)), value)
+            return [_highest(self.pairwise(judged, others)) for judged, others in comparisons]
+        lists = number_lists(comparisons)
+        bags = self.space.bag(
+            lists.sequences, remove_stop_words=self.remove_stop_words, logarithmic=self.weights == "log"
+        )
+        lengths = np.fromiter(map(len, lists.sequences), np.int32, len(lists.sequences))
+        *found, plans = transport.closest(
+            bags, lists.places, lists.cuts, self._penalties(lengths), FORMS[self.form]
+        )
+        pairs = sum(len(judged) * len(others) for judged, others in comparisons)
+        count(compared_pairs=pairs, exact_transports=plans)
+        return list(map(ClosestPair, *(each.tolist() for each in found)))
 
     def _bags(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> tuple[Bags, Bags]:
         return self.space.bags(
             judged, others, remove_stop_words=self.remove_stop_words, logarithmic=self.weights == "log"
         )
 
-    def _penalties(self, judged: Sequence[Hypothesis]) -> Vector:
-        return np.ones(len(judged))
+    def _penalties(self, lengths: Numbers) -> Vector:
+        """BP of judged hypotheses of these lengths."""
+        return np.ones(len(lengths))
 
 
 @dataclass(frozen=True)
@@ -130,5 +141,11 @@ class WmdT(Wmd):
         super().__post_init__()
         check_max_length(self.max_length)
 
-    def _penalties(self, judged: Sequence[Hypothesis]) -> Vector:
-        return brevity_penalties(judged, self.max_length)
+    def _penalties(self, lengths: Numbers) -> Vector:
+        return penalties_of(lengths, self.max_length)
+
+
+def _highest(matrix: Matrix) -> ClosestPair:
+    """The first highest entry, row by row."""
+    row, column = divmod(int(matrix.argmax()), matrix.shape[1])
+    return ClosestPair(row, column, float(matrix[row, column]))

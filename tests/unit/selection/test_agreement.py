@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,9 +15,12 @@ from bidibeam.hypotheses import Hypothesis
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import Signature
 from bidibeam.selection.bidia import BidiA
-from bidibeam.selection.choosing import choose
+from bidibeam.selection.choosing import choose, choose_many
 from bidibeam.similarities.custom import FunctionSimilarity
 from tests.unit.selection.lists import beams
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Comparison
 
 FOUND = beams("a", "b", "c", reverse=["x", "y"])
 CALLED = (
@@ -152,6 +155,63 @@ def test_a_shortcut_that_fails() -> None:
         choose(BidiA(Finder(ZeroDivisionError("no words"))), FOUND)
 
     assert str(caught.value) == f"The similarity 'finder' failed with ZeroDivisionError: no words. {CALLED}"
+
+
+class ManyFinder(Finder):
+    """One that is asked about many sources at once, and answers just so."""
+
+    def closest_pairs(self, comparisons: Sequence[Comparison]) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer[: len(comparisons)]
+
+
+PAIR = ClosestPair(1, 0, 0.5)
+
+
+def test_many_at_once_are_asked_at_once() -> None:
+    other = beams("d", reverse=["z"])
+
+    chosen = choose_many(BidiA(ManyFinder([PAIR, ClosestPair(0, 0, 0.25)])), [FOUND, other])
+
+    assert [(ranking.text, ranking.entries[0].score) for ranking in chosen] == [("b", 0.5), ("d", 0.25)]
+
+
+@pytest.mark.parametrize("wrong", [ClosestPair(3, 0, 0.5), (0, 1), None], ids=str)
+def test_a_shortcut_for_many_with_one_wrong_pair(wrong: Any) -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose_many(BidiA(ManyFinder([PAIR, wrong])), [FOUND, FOUND])
+
+    assert str(caught.value) == (
+        f"The similarity 'finder' answered with {wrong!r} as the closest pair of 3 hypotheses and 2. It "
+        "must return two places, counted from 0, and a finite number."
+    )
+
+
+def test_a_shortcut_for_many_that_leaves_some_out() -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose_many(BidiA(ManyFinder([PAIR])), [FOUND, FOUND])
+
+    assert str(caught.value) == (
+        "The similarity 'finder' answered with 1 closest pairs for 2 comparisons. It must return one for "
+        "each, in their order."
+    )
+
+
+@pytest.mark.parametrize("answer", [ZeroDivisionError("no words"), None], ids=repr)
+def test_a_shortcut_for_many_that_fails(answer: Any) -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose_many(BidiA(ManyFinder(answer)), [FOUND, FOUND])
+
+    message = str(caught.value)
+    assert message.startswith("The similarity 'finder' failed with ")
+    assert message.endswith(CALLED.replace("two lists", "pairs of lists"))
+
+
+def test_a_shortcut_for_one_serves_many() -> None:
+    chosen = choose_many(BidiA(Finder(PAIR)), [FOUND, FOUND, FOUND])
+
+    assert [ranking.text for ranking in chosen] == ["b"] * 3
 
 
 def test_one_whose_signature_is_something_else_goes_by_its_class() -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
 from bidibeam.selection.bidia import BidiA
-from bidibeam.selection.choosing import choose
+from bidibeam.selection.choosing import choose, choose_many
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.work import counting
 from tests.unit.selection.lists import Table, beams, hypothesis, random_beams, scores, texts
@@ -169,6 +170,20 @@ def test_a_similarity_that_looks_at_its_company_is_asked_about_all_of_it(found: 
     assert choose(selection, found).entries == selection.rank(found).entries[:1]
 
 
+@pytest.mark.parametrize("answer", ["regular", "either"])
+@given(found=st.lists(random_beams(), max_size=5), is_known=st.booleans())
+@settings(deadline=None)
+def test_many_replies_at_once_are_each_the_first_of_its_ranking(
+    found: list[Beams], is_known: bool, answer: Any
+) -> None:
+    selection = BidiA(BleuT(max_length=4), answer=answer, agreement="closest" if is_known else "mean")
+
+    chosen = selection.choose_many(found)
+
+    assert chosen == [next(iter(selection.rank(each)), None) for each in found]
+    assert chosen == [selection.choose(each) for each in found]
+
+
 def test_the_reply_alone_takes_the_shortcut() -> None:
     found = beams("a b", "c d", hypothesis("e f", finished=False), reverse=["c d", "x", "e f"])
 
@@ -177,6 +192,9 @@ def test_the_reply_alone_takes_the_shortcut() -> None:
 
     assert texts(chosen) == ["c d"]
     assert work.compared_pairs == 2 * 3  # those cut off cannot answer
+    with counting() as work:
+        assert choose_many(BidiA(BleuT()), [found, found]) == [chosen, chosen]
+    assert work.compared_pairs == 2 * 2 * 3
 
 
 @pytest.mark.parametrize(

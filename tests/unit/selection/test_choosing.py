@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.selection.bidia import BidiA
-from bidibeam.selection.choosing import choose, is_parallel, warm_up
+from bidibeam.selection.choosing import choose, choose_many, is_parallel, warm_up
 from bidibeam.selection.likelihood import Vbs
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.work import counting
@@ -30,6 +31,16 @@ class Shortcut:
         return self.best
 
 
+class BatchShortcut(Shortcut):
+    """One that wants all sources at once, and answers those that have hypotheses."""
+
+    def choose(self, beams: Beams) -> Ranked | None:
+        raise AssertionError(f"asked for {beams} alone")
+
+    def choose_many(self, batch: Sequence[Beams]) -> list[Ranked | None]:
+        return [self.best if len(each.regular) else None for each in batch]
+
+
 def test_the_reply_alone_is_the_first_of_the_ranking() -> None:
     found = beams(hypothesis("b", -2.0), hypothesis("a", -1.0))
 
@@ -43,6 +54,20 @@ def test_a_shortcut_is_taken() -> None:
 
     assert choose(Shortcut(best), beams("a")) == Ranking((best,))
     assert choose(Shortcut(None), beams("a")) == Ranking()
+
+
+def test_many_replies_are_each_the_one_alone() -> None:
+    found = [beams(hypothesis("b", -2.0), hypothesis("a", -1.0)), beams(), beams("c")]
+
+    assert choose_many(Vbs(), found) == [choose(Vbs(), each) for each in found]
+    assert choose_many(Vbs(), []) == []
+
+
+def test_a_shortcut_for_many_is_taken() -> None:
+    best = Ranked(hypothesis("a"), Direction.REGULAR, 0, 1.0)
+
+    assert choose_many(BatchShortcut(best), [beams("a"), beams()]) == [Ranking((best,)), Ranking()]
+    assert choose_many(Shortcut(best), [beams("a")]) == [Ranking((best,))]
 
 
 def test_threads_pay_where_the_similarity_says_so() -> None:
@@ -61,7 +86,7 @@ def test_warming_up_ranks_something_with_our_own_and_leaves_others_alone() -> No
         warm_up(BidiA(BleuT()))
 
     assert table.asked == []
-    assert work.compared_pairs == 2 * 2 * 2  # a whole ranking, and a reply alone
+    assert work.compared_pairs == 2 * 2 * 4  # a whole ranking, a reply alone, and two at once
 
 
 def test_warming_up_gives_every_need() -> None:

@@ -21,7 +21,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Hypothesis
 from bidibeam.protocols import ClosestPairFinder
 from bidibeam.similarities.bleu import Bleu, BleuT, sentence_bleus
-from bidibeam.similarities.brevity import brevity_penalties
+from bidibeam.similarities.brevity import penalties_of
 from bidibeam.work import counting
 
 METHODS = {"floor": "method1", "none": "method0", "add-1": "method2"}
@@ -98,7 +98,7 @@ def test_the_closest_pair_is_the_exhaustive_searchs(
 ) -> None:
     similarity = BleuT(max_length=max_length)
     found, compared = hypotheses(*judged), hypotheses(*others)
-    penalties = brevity_penalties(found, max_length)
+    penalties = penalties_of(np.array([len(each) for each in judged], dtype=np.int32), max_length)
 
     # Rounded, so that nltk's last digits do not break ties; `max` keeps the first of equals.
     pairs = list(product(range(len(judged)), range(len(others))))
@@ -113,6 +113,63 @@ def test_the_closest_pair_is_the_exhaustive_searchs(
 
     assert (closest.judged, closest.other) == best
     assert closest.value == similarity.pairwise(found, compared).max()
+
+
+@st.composite
+def many_comparisons(draw: st.DrawFn) -> list[tuple[list[Hypothesis], list[Hypothesis]]]:
+    """Few sequences, so that they recur: in one list, in both, and in other comparisons."""
+    pool = draw(st.lists(sequences, min_size=1, max_size=6))
+    some = st.lists(st.sampled_from(pool), min_size=1, max_size=5).map(lambda few: hypotheses(*few))
+    return draw(st.lists(st.tuples(some, some), max_size=4))
+
+
+@pytest.mark.parametrize("smoothing", METHODS)
+@pytest.mark.parametrize(
+    "weights", [1, 2, 3, 4, 6, UNEVEN, (0.5, 0.5, 0.0), (0.0, 1.0), (0.0, 0.0, 0.3, 0.7)], ids=str
+)
+@settings(deadline=None, max_examples=60)
+@given(comparisons=many_comparisons(), max_length=st.sampled_from([None, 1, 3, 5, 9, 20, 5000]))
+def test_many_at_once_are_each_the_first_highest_of_its_own_matrix(
+    comparisons: list[tuple[list[Hypothesis], list[Hypothesis]]],
+    max_length: int | None,
+    weights: int | tuple[float, ...],
+    smoothing: Any,
+) -> None:
+    options: dict[str, Any] = (
+        {"order": weights} if isinstance(weights, int) else {"order": len(weights), "weights": weights}
+    )
+    options["smoothing"] = smoothing
+    similarity = Bleu(**options) if max_length is None else BleuT(**options, max_length=max_length)
+
+    found = similarity.closest_pairs(comparisons)
+
+    assert len(found) == len(comparisons)
+    for closest, (judged, others) in zip(found, comparisons, strict=True):
+        matrix = similarity.pairwise(judged, others)
+        assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), len(others))
+        assert closest.value == matrix.max()
+
+
+def test_a_copy_settles_what_is_shorter_but_not_what_is_longer_or_stands_before_it() -> None:
+    copy, inside, longer = "a b c d", "b c d e", "a b c d e f"
+    others = hypotheses("x b c d e", copy, "a b c d e y")
+    similarity = BleuT(max_length=8)
+
+    # What is part of another hypothesis scores as high as a copy: the first of both is closest.
+    assert similarity.closest_pairs([(hypotheses(inside, copy), others)] * 2)[1][:2] == (0, 0)
+    assert similarity.closest_pairs([(hypotheses(copy, inside), others)] * 2)[1][:2] == (0, 1)
+    assert similarity.closest_pairs([(hypotheses(copy, longer), others)] * 2)[1][:2] == (1, 2)
+    assert similarity.closest_pairs([(hypotheses("a b c", copy), others)] * 2)[1][:2] == (1, 1)
+
+
+def test_a_copy_with_fewer_tokens_than_the_order_settles_nothing() -> None:
+    copy = "a b c"  # its precision of order 4 is floored: 0.1 to the power of 1/4
+    judged, others = hypotheses(copy, "x a b c d e"), hypotheses(copy, "a b c d e")
+
+    found = BleuT(max_length=3).closest_pairs([(judged, others), (judged[:1], others)])
+
+    assert [pair[:2] for pair in found] == [(1, 1), (0, 0)]
+    assert found[1].value == pytest.approx(0.1**0.25)
 
 
 def test_a_pair_by_hand() -> None:
@@ -206,8 +263,9 @@ def test_compared_pairs_are_counted() -> None:
     with counting() as work:
         Bleu().pairwise(three, two)
         BleuT().closest(two, two)
+        BleuT().closest_pairs([(three, two), (two, two)])
 
-    assert work.compared_pairs == 3 * 2 + 2 * 2
+    assert work.compared_pairs == 2 * (3 * 2 + 2 * 2)
 
 
 def test_signatures_name_every_setting() -> None:

@@ -116,6 +116,24 @@ def test_keys_are_common_to_both_lists_though_each_has_its_own_words() -> None:
     assert (one.keys.tolist(), other.keys.tolist()) == ([1, 3], [3])
 
 
+def test_different_sequences_are_bagged_in_one_list() -> None:
+    texts = hypotheses("gnu", "the dog sat", "", "gnu gnu", "sat dog")
+
+    bags = SPACE.bag([each.tokens for each in texts], remove_stop_words=True)
+
+    alike, _ = SPACE.bags(texts, [], remove_stop_words=True)
+    assert weighed(bags) == weighed(alike) == [{}, {"dog": 1, "sat": 1}, {}, {}, {"dog": 1, "sat": 1}]
+    assert bags.twins.tolist() == [0, 0, 2, 3, 0]  # those without words are each their own
+    assert bags.totals.tolist() == [0, 2, 0, 0, 2]
+
+
+def test_the_first_bag_without_words_is_nobody_elses_twin() -> None:
+    one, other = SPACE.bags(hypotheses("gnu", "emu"), hypotheses("emu", "gnu"), remove_stop_words=True)
+
+    assert one.twins.tolist() == other.twins.tolist()[::-1]
+    assert len(set(one.twins.tolist())) == 2
+
+
 def test_nothing_gives_nothing() -> None:
     one, other = SPACE.bags([], [], remove_stop_words=True)
 

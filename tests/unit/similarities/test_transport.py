@@ -23,6 +23,8 @@ from bidibeam.similarities.spaces import WordVectors
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
 
+    Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
 FORMS = [transport.SIMILARITY, transport.RATIO, transport.LITERAL_MIN]
 compiling = settings(deadline=None)  # the first example may wait for the compiler
 
@@ -53,6 +55,21 @@ def distances(
         hypotheses(judged), hypotheses(others), remove_stop_words=False, logarithmic=logarithmic
     )
     return transport.distances(*both)[0]
+
+
+def closest(
+    space: WordVectors, judged: Sequence[Bag], others: Sequence[Bag], penalties: Vector, form: int
+) -> tuple[int, float, int]:
+    """One comparison's place, counted row by row, its value, and the plans made."""
+    sequences = [each.tokens for each in hypotheses([*judged, *others])]
+    [row], [column], [value], plans = transport.closest(
+        space.bag(sequences, remove_stop_words=False),
+        np.arange(len(sequences), dtype=np.int32),
+        np.array([0, len(judged), len(sequences)], dtype=np.int32),
+        np.concatenate([penalties, np.ones(len(others))]),
+        form,
+    )
+    return int(row) * len(others) + int(column), float(value), plans
 
 
 def costs_between(points: Matrix, other_points: Matrix) -> Matrix:
@@ -201,15 +218,44 @@ def test_a_bound_is_worth_something() -> None:
 def test_the_closest_is_the_first_highest_of_all_bit_for_bit(
     seed: int, judged: list[Bag], others: list[Bag], penalties: list[float], form: int
 ) -> None:
-    both = space_of(seed).bags(hypotheses(judged), hypotheses([*others, judged[-1]]), remove_stop_words=False)
+    space, others = space_of(seed), [*others, judged[-1]]
     weights = np.array(penalties[: len(judged)])
 
+    both = space.bags(hypotheses(judged), hypotheses(others), remove_stop_words=False)
     matrix = transport.closeness(transport.distances(*both)[0], weights, form)
-    place, value, plans = transport.closest(*both, weights, form)
+    place, value, plans = closest(space, judged, others, weights, form)
 
     assert place == matrix.argmax()
     assert value == matrix.max()
     assert plans <= matrix.size
+
+
+def test_many_comparisons_of_some_of_the_bags_do_not_disturb_each_other() -> None:
+    space, generator = space_of(4, words=12), np.random.default_rng(4)
+    pool = [generator.integers(0, 14, size=size).tolist() for size in generator.integers(0, 6, size=30)]
+    different = list(map(list, dict.fromkeys(map(tuple, pool))))
+    bags = space.bag([each.tokens for each in hypotheses(different)], remove_stop_words=False)
+    penalties = generator.choice([0.2, 0.5, 1.0], size=len(different))
+    lists = [generator.integers(0, len(different), size=size) for size in generator.integers(1, 6, size=40)]
+
+    *found, plans = transport.closest(
+        bags,
+        np.concatenate(lists).astype(np.int32),
+        np.cumsum([0, *map(len, lists)]).astype(np.int32),
+        penalties,
+        transport.SIMILARITY,
+    )
+
+    for row, column, value, judged, others in zip(*found, lists[::2], lists[1::2], strict=True):
+        both = distances(space, [different[bag] for bag in judged], [different[bag] for bag in others])
+        matrix = transport.closeness(both, penalties[judged], transport.SIMILARITY)
+        assert (int(row), int(column)) == divmod(int(matrix.argmax()), len(others))
+        assert value == matrix.max()
+    assert (
+        0
+        < plans
+        < sum(len(judged) * len(others) for judged, others in zip(lists[::2], lists[1::2], strict=True))
+    )
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -221,11 +267,7 @@ def test_the_closest_is_that_of_an_exhaustive_search_by_pot(seed: int) -> None:
     )
     penalties = np.minimum(1, np.exp(1 - 12 / np.array([len(each) for each in judged])))
 
-    place, value, plans = transport.closest(
-        *space.bags(hypotheses(judged), hypotheses(others), remove_stop_words=False),
-        penalties,
-        transport.SIMILARITY,
-    )
+    place, value, plans = closest(space, judged, others, penalties, transport.SIMILARITY)
 
     exact = np.array([theirs(space, one, other) for one, other in product(judged, others)])
     expected = np.round(np.repeat(penalties, 7) / (1 + exact), 10)
@@ -248,7 +290,7 @@ def test_few_pairs_need_a_plan_where_beams_agree_in_part() -> None:
     )
 
     both = space.bags(hypotheses(judged), hypotheses(others), remove_stop_words=False)
-    *_, plans = transport.closest(*both, np.ones(25), transport.SIMILARITY)
+    *_, plans = closest(space, judged, others, np.ones(25), transport.SIMILARITY)
 
     assert 0 < plans < 0.05 * 25 * 25
     assert transport.distances(*both)[1] == 25 * 25

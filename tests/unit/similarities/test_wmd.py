@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import ot
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Hypothesis
@@ -23,6 +25,9 @@ from bidibeam.work import counting
 
 LINE = WordVectors(
     ["paris", "london", "rome", "see", "the", "in"], np.array([[0.0, 3, 7, 100, 20, 24]]).T, "line"
+)
+ROUNDED = WordVectors(
+    [*LINE.words], np.random.default_rng(1).normal(size=(6, 7)).astype(np.float32), "seven dimensions"
 )
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
@@ -173,6 +178,62 @@ def test_the_closest_pair_is_found_with_few_transports_and_both_are_counted() ->
         assert closest.value == matrix.max()
         assert everything.compared_pairs == everything.exact_transports == work.compared_pairs == 625
         assert 0 < work.exact_transports < 100
+
+
+@st.composite
+def many_comparisons(draw: st.DrawFn) -> list[tuple[list[Hypothesis], list[Hypothesis]]]:
+    """Few texts, so that they recur; stop words and words without vectors among them."""
+    words = st.sampled_from(["paris", "london", "rome", "see", "the", "in", "atlantis", "eldorado"])
+    pool = draw(st.lists(st.lists(words, max_size=6).map(" ".join), min_size=1, max_size=6))
+    some = st.lists(st.sampled_from(pool), min_size=1, max_size=5).map(lambda few: hypotheses(*few))
+    return draw(st.lists(st.tuples(some, some), max_size=4))
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("weights", ["count", "log"])
+@settings(deadline=None, max_examples=60)
+@given(
+    comparisons=many_comparisons(),
+    max_length=st.sampled_from([None, 1, 3, 6, 20, 10_000]),
+    remove_stop_words=st.booleans(),
+    space=st.sampled_from([LINE, ROUNDED]),
+)
+def test_many_at_once_are_each_the_first_highest_of_its_own_matrix(
+    comparisons: list[tuple[list[Hypothesis], list[Hypothesis]]],
+    max_length: int | None,
+    remove_stop_words: bool,
+    space: WordVectors,
+    weights: Any,
+    form: Any,
+) -> None:
+    options: dict[str, Any] = {"weights": weights, "remove_stop_words": remove_stop_words, "form": form}
+    similarity = (
+        Wmd(space, **options) if max_length is None else WmdT(space, **options, max_length=max_length)
+    )
+
+    found = similarity.closest_pairs(comparisons)
+
+    assert len(found) == len(comparisons)
+    for closest, (judged, others) in zip(found, comparisons, strict=True):
+        matrix = similarity.pairwise(judged, others)
+        assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), len(others))
+        assert closest.value == matrix.max()
+
+
+def test_many_at_once_count_what_each_would() -> None:
+    comparisons = [
+        (hypotheses("paris see", "rome"), hypotheses("london", "see london")),
+        (hypotheses("rome"), hypotheses("rome", "paris", "london")),
+    ]
+
+    with counting() as together:
+        Wmd(LINE).closest_pairs(comparisons)
+    with counting() as alone:
+        for judged, others in comparisons:
+            Wmd(LINE).closest(judged, others)
+
+    assert together == alone
+    assert together.compared_pairs == 2 * 2 + 1 * 3
 
 
 def test_the_farthest_pair_needs_every_transport() -> None:
