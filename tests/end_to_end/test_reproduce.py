@@ -30,7 +30,7 @@ SETTINGS = {
     "training.save_every": "5",
     "training.tensorboard": "false",
     "beam_sizes": "[1,4,5]",
-    "systems": "[vbs,vbs-tuned,bidis,bidia bleu_t,bidia wmd_t,longest,reverse-vbs,oracle]",
+    "systems": "[vbs,vbs-tuned,bidis,bidia bleu_t,bidia wmd_t,bidia bleu_t tuned,longest,reverse-vbs,oracle]",
     "search.max_length": "9",
     "sources": "12",
     "validation_sources": "8",
@@ -104,7 +104,7 @@ def check_results(results: dict[str, Any]) -> None:
     best = seed["systems"]["oracle"]["5"]["scores"]["sentence_bleu"]["value"]
     others = ("vbs", "vbs-tuned", "bidis", "longest")
     assert all(best >= seed["systems"][name]["5"]["scores"]["sentence_bleu"]["value"] for name in others)
-    assert set(seed["tuned"]["5"]) == {"bidis", "vbs-tuned"}
+    assert set(seed["tuned"]["5"]) == {"bidis", "vbs-tuned", "bidia bleu_t"}
     assert {test["baseline"] for test in seed["tests"]} == {"vbs", "vbs-tuned"}
     assert {"ranks", "headroom", "diversity", "sensitivity", "examples", "cost"} <= set(seed["analyses"])
     assert seed["perplexity"]["regular"]["value"] > 1

@@ -38,8 +38,8 @@ SAMPLES = 3
     "--systems",
     multiple=True,
     metavar="NAME",
-    help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either" ... May be repeated.  [default: all '
-    "that the lists are enough for]",
+    help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned" ... May be '
+    "repeated.  [default: all that the lists are enough for]",
 )
 @click.option(
     "--max-length",
@@ -57,7 +57,7 @@ SAMPLES = 3
     "--tuned",
     "tuned_file",
     type=click.Path(path_type=Path),
-    help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
+    help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
 )
 @click.option(
     "--examples",
@@ -115,10 +115,11 @@ def analyse(
     from bidibeam.evaluation.analyses import analyse as analyse_all
     from bidibeam.evaluation.analyses.evidence import AGREEING, Evidence
     from bidibeam.evaluation.analyses.lists import systems_of
-    from bidibeam.evaluation.systems import strategy_named
+    from bidibeam.evaluation.systems import check_systems, strategy_named
 
     for name in names:
         ANALYSES.get(name)
+    check_systems(systems)
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"--out must name a folder, and {out} is a file.")
     tuned = _tuned(tuned_file)
@@ -282,6 +283,12 @@ def _headroom(content: Mapping[str, Any]) -> Iterator[RenderableType]:
         list(by_size),
         [(name, [shares.get(name) for shares in by_size.values()]) for name in names],
     )
+    for size, intervals in list(content["intervals"].items())[-1:]:
+        yield values_table(
+            f"95 % intervals of it at N_B = {size}",
+            ["low", "high"],
+            [(name, interval or (None, None)) for name, interval in intervals.items()],
+        )
 
 
 def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -305,6 +312,12 @@ def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
                 (name, [found["matched"][each] for each in (*names, "word_reward")])
                 for name, found in systems.items()
             ],
+        )
+        tested = ("difference", "low", "high", "approximate_randomisation")
+        yield values_table(
+            "BLEU beside that of this VBS",
+            ["difference", "low", "high", "p"],
+            [(name, [found["matched"][each] for each in tested]) for name, found in systems.items()],
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 STRATEGY_HELP = (
     f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}; bidia's "
-    "similarity and more come after it: 'bidia wmd_t', 'bidia bleu_t either'. May be given more than once."
+    "similarity and more come after it: 'bidia wmd_t', 'bidia bleu_t either', 'bidia bleu_t tuned'. May be "
+    "given more than once."
 )
 
 choosing_options = together(
@@ -43,7 +44,7 @@ choosing_options = together(
             "--tuned",
             "tuned_file",
             type=click.Path(path_type=Path),
-            help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
+            help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
         ),
         click.option(
             "--workers",
@@ -127,7 +128,9 @@ def evaluate(
     Each SYSTEM is FILE or NAME=FILE, - is stdin: text, one reply a line, or n-best lists (docs/nbest.md). Of
     lists, the reply is the first of the ranking that they have, or else of the regular list; with --strategy,
     each strategy named is a system. Line n of every file belongs to the same source. Corpus BLEU comes with
-    its 95 % bootstrap interval and, for several systems, with two paired tests, all as sacreBLEU has them.
+    its 95 % bootstrap interval and, for several systems, with two paired tests on sacreBLEU's random numbers.
+    Intervals are its percentiles, where it prints their mean and half their width; p-values are its own, but
+    1 for systems that never differ, where it has the smallest there is.
 
     \b
     bidibeam evaluate ours.txt theirs.txt --references references.txt
@@ -228,6 +231,7 @@ def _results(
         "format_version": FORMAT_VERSION,
         "bidibeam": __version__,
         "sources": len(systems[0].replies),
+        "empty_references": sum(not words for words in systems[0].reference_words),
         "systems": scored,
         "tests": tests,
     }
@@ -253,15 +257,23 @@ def _show(results: dict[str, Any], baselines: Sequence[str]) -> None:
         tests = [test for test in results["tests"] if test["baseline"] == baseline]
         if tests:
             console.print(_tests_table(baseline, tests))
+    for told in _notes(results):
+        console.print(told, style="dim", soft_wrap=True)
+
+
+def _notes(results: dict[str, Any]) -> Iterator[str]:
+    """What is to be noted about scores and tests."""
+    sources, systems = results["sources"], results["systems"]
+    if results["empty_references"]:
+        told = f"{results['empty_references']:,} of {sources:,} references"
+        yield f"Note: {told} are empty; they count as they are, and no reply has a word in common with them."
     for name, each in systems.items():
         if each["empty"]:
-            told = (
+            yield (
                 f"Note: {each['empty']:,} of {sources:,} replies of {name} are empty; they score as they are."
             )
-            console.print(told, style="dim", soft_wrap=True)
     if len(systems) == 1:
-        told = "Note: there is one system and nothing to compare it with, so no test was made."
-        console.print(told, style="dim", soft_wrap=True)
+        yield "Note: there is one system and nothing to compare it with, so no test was made."
 
 
 def _tests_table(baseline: str, tests: Sequence[dict[str, Any]]) -> Table:

@@ -17,17 +17,18 @@ import click
 def report(results: Path, out: Path | None) -> None:
     """Write a report of results: a page, a document and figures.
 
-    PATH is a results.json of `bidibeam reproduce` or a folder that has one, what `bidibeam evaluate --out`
-    wrote, or the analyses.json of `bidibeam analyse`. The report shows what is there, and beside it what the
-    paper prints. report.html is one file that needs nothing else; report.md links the figures.
+    PATH is a results.json of `bidibeam reproduce`, what `bidibeam evaluate --out` wrote, the analyses.json of
+    `bidibeam analyse`, or a folder that has some of results.json, evaluation.json and analyses.json. The
+    report shows what is there, and beside it what the paper prints. report.html is one file that needs
+    nothing else; report.md links the figures.
     """
     from bidibeam.cli.console import console
-    from bidibeam.reporting.report import write_report
+    from bidibeam.reporting.report import write_joint_report
     from bidibeam.reporting.results import read_results
 
-    content = read_results(results)
+    files = read_results(results)
     folder = out or (results if results.is_dir() else results.parent)
-    written = write_report(content, folder)
+    written = write_joint_report(files, folder)
     console.print(f"Wrote {written.page} and {written.document}.", soft_wrap=True)
     if written.figures:
         count = len({path.stem for path in written.figures})

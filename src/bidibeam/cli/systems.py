@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from bidibeam.scores import Signature
     from bidibeam.selection.settings import StrategySettings
 
-FLAGS = ("either", "expected", "mean")
-"""Words of a system's name that are not its similarity."""
-
 
 @dataclass(frozen=True)
 class Input:
@@ -158,7 +155,8 @@ def with_references(inputs: Sequence[Input], references_file: str | None) -> lis
     """The same with a reference for every source: those of a file, or else those of the n-best lines.
 
     Raises:
-        InputError: If one is missing, if there are not as many as replies, or if the inputs' sources differ.
+        InputError: If one is missing, or all are empty; if there are not as many as replies, or if the
+            inputs' sources differ.
     """
     lists = [each for each in inputs if each.has_lists]
     for each in inputs:
@@ -172,6 +170,7 @@ def with_references(inputs: Sequence[Input], references_file: str | None) -> lis
         _check_counts(
             (inputs[0].file, len(inputs[0].beams)), (references_file, len(references)), "references"
         )
+    _check_words(references_file or lists[0].file, references)
     return [
         replace(
             each,
@@ -236,22 +235,14 @@ def _stem(file: str) -> str:
 
 
 def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, str]) -> Strategy:
-    from bidibeam.errors import SettingsError
-    from bidibeam.evaluation.systems import strategy_named
+    from bidibeam.evaluation.systems import SystemName, strategy_named
 
-    if not name.split():
-        raise SettingsError(f"--strategy must be a name, such as 'bidia bleu_t', not {name!r}.")
-    settings = strategy_named(name, tuned)
-    similarities = [word for word in name.split()[1:] if word not in FLAGS]
-    if len(similarities) > settings.compares:
-        has = "one similarity" if settings.compares else "no similarity"
-        raise SettingsError(f"The strategy {settings.name} has {has}, not {' and '.join(similarities)}.")
-    if any(":" in similarity for similarity in similarities):
+    words, settings = SystemName.of(name), strategy_named(name, tuned)
+    if words.similarity is not None and ":" in words.similarity:
         sys.path.insert(0, str(Path.cwd()))  # where `python -m` would look, and a script of ours would not
-    if settings.compares:
-        settings.check_similarity()
     _ = settings.needs  # asked for here, so that what is wrong is said before anything is read
-    return Strategy(" ".join(name.split()), settings, facts if settings.name in tuned else {})
+    is_tuned = words.is_tuned or words.strategy in tuned
+    return Strategy(" ".join(name.split()), settings, facts if is_tuned else {})
 
 
 def _signature(file: str, stream: io.StringIO, ranked_by: str | None) -> Signature:
@@ -294,6 +285,18 @@ def _own_references(file: str, lists: Sequence[Input]) -> list[str]:
             )
         references.append(found)
     return references
+
+
+def _check_words(file: str, references: Sequence[str]) -> None:
+    """Refuse references without a single word among them; some of them may be empty."""
+    from bidibeam.data.words import split
+    from bidibeam.errors import InputError
+
+    if not any(map(split, references)):
+        raise InputError(
+            f"Every reference of {file} is empty, so there is nothing to score replies by. Give --references "
+            "FILE, one a line."
+        )
 
 
 def _check_counts(one: tuple[str, int], other: tuple[str, int], what: str = "replies") -> None:

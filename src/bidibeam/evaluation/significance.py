@@ -1,7 +1,14 @@
 """Is a difference in corpus BLEU more than chance? Bootstrap intervals and two paired tests.
 
-Definitions, random numbers and so results are those of `sacrebleu.significance`, bit for bit; they are
-reached by matrix products: whichever sources are drawn, corpus BLEU follows from ten sums over them.
+Definitions and random numbers are those of `sacrebleu.significance`, and so are corpus BLEU and p-values, to
+the last bit; they are reached by matrix products: whichever sources are drawn, corpus BLEU follows from ten
+sums over them. We differ where
+
+- two systems never differ, whichever sources are drawn: p is 1 here, and 1 / (trials + 1) there;
+- an interval is told: by its ends here, the percentiles 2.5 and 97.5 of resampled values; by the mean of all
+  resampled values and half the distance of these percentiles there;
+- a difference is told: it has an interval of its own here, and none there;
+- a corpus has more than 16 million words: single precision rounds sums once here, and at every step there.
 """
 
 from __future__ import annotations
@@ -127,14 +134,21 @@ def bleu_of_sums(sums: Array) -> Array:
 
 def resampled_bleu(statistics: Array, resampling: Resampling) -> Array:
     """Corpus BLEU on bootstrap resamples of the sources, (samples,)."""
-    rng, sources = np.random.default_rng(resampling.seed), len(statistics)
+    return resampled_bleus([statistics], resampling)[0]
+
+
+def resampled_bleus(statistics: Sequence[Array], resampling: Resampling) -> list[Array]:
+    """By system, corpus BLEU on bootstrap resamples of the sources, (samples,); all on the same resamples."""
+    rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
+    beside = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
     sums = []
     for rows in _chunks(resampling.samples, sources):
         drawn = rng.choice(sources, size=(rows, sources), replace=True)
         drawn += np.arange(0, rows * sources, sources)[:, np.newaxis]
         times = np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
-        sums.append(times.astype(np.float64) @ statistics)
-    return bleu_of_sums(np.concatenate(sums).astype(np.float32))  # sacreBLEU has single precision here
+        sums.append(times.astype(np.float64) @ beside)
+    whole = np.concatenate(sums).astype(np.float32)  # sacreBLEU has single precision here
+    return [bleu_of_sums(each) for each in np.split(whole, len(statistics), axis=1)]
 
 
 def selected_sums(statistics: Sequence[Array], resampling: Resampling) -> list[Array]:
@@ -158,7 +172,7 @@ def chances_of(
         resampling: How often chance is tried.
         resampled: By system, what `resampled_bleu` gives, where that is known already.
     """
-    known = [resampled_bleu(each, resampling) for each in statistics] if resampled is None else resampled
+    known = resampled_bleus(statistics, resampling) if resampled is None else resampled
     selected = selected_sums(statistics, resampling)
     return [
         Chances(numbers.sum(axis=0), scores, sums)

@@ -20,14 +20,12 @@ from bidibeam.decoding.decoder import Ranker
 from bidibeam.evaluation.analyses import analyse
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.evaluate import compare, score_system
-from bidibeam.evaluation.systems import System, strategy_named
+from bidibeam.evaluation.systems import BASELINES, System, needs_of, strategy_named
 from bidibeam.pipeline.layout import TEST, BeamFiles, SeedLayout
 from bidibeam.pipeline.settings import ExperimentSettings
 from bidibeam.scores import Signature
 from bidibeam.similarities.spaces import WordVectors
 
-BASELINES = ("vbs-tuned", "vbs")
-"""What the other systems are tested against."""
 WORTH_A_PROCESS = 20_000
 """Replies to score; fewer are done before another process is up."""
 
@@ -88,11 +86,11 @@ class Measurement:
         files = BeamFiles({size: self.place.beams(TEST, size) for size in self.sizes})
         found = {}
         for name in self.settings.systems:
-            strategy = strategy_named(name, self._tuned(beam_size))
-            selection = strategy.build(max_length=self.settings.search.max_length, space=self._space)
-            beams = files.for_system(selection.needs, beam_size)
+            beams = files.for_system(needs_of(name), beam_size)
             if beams is None:
                 continue
+            strategy = strategy_named(name, self._tuned(beam_size))
+            selection = strategy.build(max_length=self.settings.search.max_length, space=self._space)
             ranker = Ranker(selection, self.workers, replies_only=not whole)
             rankings = [answer.ranking for answer in ranker.answers(beams)]
             signature = self._signature(selection.signature, beam_size)
@@ -116,10 +114,8 @@ class Measurement:
 
     @cached_property
     def _words(self) -> WordVectors:
-        """The network is loaded only where its own embeddings are wanted."""
-        if self.vectors is not None:
-            return space_of_file(PreparedData.open(self.data).tokenizer, self.vectors)
-        return space_of(load_run(self.place.run, device="cpu"), None)
+        """Read at most once."""
+        return words_of(self.place, self.data, self.vectors)
 
     def _space(self) -> WordVectors:
         return self._words
@@ -144,3 +140,10 @@ class Measurement:
                 for name, by_size in rows.items()
             },
         )
+
+
+def words_of(place: SeedLayout, data: Path, vectors: Path | None) -> WordVectors:
+    """The vectors of a file; the network is loaded only where its own embeddings are wanted."""
+    if vectors is not None:
+        return space_of_file(PreparedData.open(data).tokenizer, vectors)
+    return space_of(load_run(place.run, device="cpu"), None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,22 @@ from bidibeam.decoding.decoder import searched
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.evaluation.analyses.cost import formulas
 from bidibeam.evaluation.analyses.positions import positions
-from bidibeam.evaluation.systems import strategy_named
+from bidibeam.evaluation.systems import SystemName, needs_of, strategy_named
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.metrics import METRICS
 from bidibeam.models.vectors import use_vectors
 from bidibeam.pipeline.cost import measure_costs
-from bidibeam.pipeline.layout import TEST, VALIDATION, Layout, SeedLayout, read_beams, searched_beams
-from bidibeam.pipeline.measuring import Measurement
+from bidibeam.pipeline.layout import TEST, VALIDATION, BeamFiles, Layout, SeedLayout, searched_beams
+from bidibeam.pipeline.measuring import Measurement, words_of
 from bidibeam.pipeline.settings import ExperimentSettings, as_plain
 from bidibeam.pipeline.stages import Stage, Stages, content_identity, digest, file_facts
 from bidibeam.pipeline.watching import Audience, Nobody
+from bidibeam.protocols import Needs
 from bidibeam.reporting.report import REPORT_FILES, write_report
-from bidibeam.selection.tuning import tune
+from bidibeam.selection.tuning import Tuned, tune, tune_penalty
+from bidibeam.similarities.spaces import WordVectors
 from bidibeam.training.logs import progress_of
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
@@ -48,8 +50,6 @@ INDIFFERENT = {"tensorboard", "log_every", "save_every"}
 """Training settings that leave the weights as they are."""
 TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
 """Systems whose time is taken; the others rank what one of these found."""
-UNTUNED = {"vbs-tuned": {"length_exponent": 0.0, "word_reward": 0.0}}
-"""Any values: what a strategy needs does not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -214,15 +214,21 @@ class Experiment:
 
     def _beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
-        settings = self.settings
-        needs = [strategy_named(name, UNTUNED).needs for name in settings.systems]
-        tuning = [
-            strategy_named(name, UNTUNED).needs for name in TUNED_STRATEGIES if name in settings.systems
-        ]
+        needs = [(name, needs_of(str(name))) for name in self._names]
+        tuning = [need for name, need in needs if name.is_tuned or name.strategy in TUNED_STRATEGIES]
         return {
-            VALIDATION: searched_beams(tuning, settings.beam_sizes),
-            TEST: searched_beams(needs, settings.beam_sizes),
+            VALIDATION: searched_beams(tuning, self.settings.beam_sizes),
+            TEST: searched_beams((need for _, need in needs), self.settings.beam_sizes),
         }
+
+    @property
+    def _names(self) -> list[SystemName]:
+        return [SystemName.of(name) for name in self.settings.systems]
+
+    @property
+    def _tuned_sizes(self) -> tuple[int, ...]:
+        """Every N_B, if there is something to tune."""
+        return tuple(sorted(self.settings.beam_sizes)) if self._beams()[VALIDATION] else ()
 
     def _search(
         self,
@@ -251,7 +257,7 @@ class Experiment:
 
     def _tune(self, seed: int, place: SeedLayout, searches: Sequence[Stage], trained: Stage) -> Stage:
         settings = self.settings
-        sizes = list(self._beams()[VALIDATION])
+        sizes = self._tuned_sizes
         paths = [place.tuned(size) for size in sizes]
         if settings.largest in sizes:
             paths.append(place.run / TUNED_FILE)
@@ -259,9 +265,11 @@ class Experiment:
         def work() -> None:
             fingerprint = _json(place.model)["weights"]
             metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
+            searched_sizes = self._beams()[VALIDATION]
+            files = BeamFiles({size: place.beams(VALIDATION, size) for size in searched_sizes})
+            space = cache(lambda: words_of(place, self.layout.data, self.vectors))
             for size in self.audience.track(sizes, len(sizes), "tuning by N_B"):
-                lines = read_beams(place.beams(VALIDATION, size))
-                tuned = tune(line for line in lines if len(line.regular))
+                tuned = self._tuned(size, files, space)
                 targets = [place.tuned(size)]
                 if size == settings.largest:
                     targets.append(place.run / TUNED_FILE)
@@ -275,7 +283,22 @@ class Experiment:
                         metric=metric,
                     )
 
-        return Stage(f"tune seed {seed}", {"version": __version__}, paths, work, after=(trained, *searches))
+        facts = {"version": __version__, "systems": settings.systems, **self._vectors_fact()}
+        return Stage(f"tune seed {seed}", facts, paths, work, after=(trained, *searches))
+
+    def _tuned(self, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> Tuned:
+        """Lambda and the length settings on the regular beam, and T on both."""
+        names = self._names
+        tuned = Tuned({}, {}, (), 0)
+        if any(name.strategy in TUNED_STRATEGIES for name in names):
+            lines = files.for_system(Needs((Direction.REGULAR,)), size) or []
+            tuned = tune(line for line in lines if len(line.regular))
+        strategies = {name.untuned: strategy_named(name.untuned) for name in names if name.is_tuned}
+        both = files.for_system(Needs(tuple(Direction)), size) if strategies else None
+        if both is None:
+            return tuned
+        whole = [line for line in both if len(line.regular) and len(line.reverse)]
+        return tuned.joined(tune_penalty(whole, strategies, space=space))
 
     def _perplexity(self, seed: int, place: SeedLayout, trained: Stage) -> Stage:
         count = self.settings.sources
@@ -353,7 +376,7 @@ class Experiment:
             place,
             settings,
             sizes=tuple(self._beams()[TEST]),
-            tuned_sizes=tuple(self._beams()[VALIDATION]),
+            tuned_sizes=self._tuned_sizes,
             data=self.layout.data,
             vectors=self.vectors,
             workers=self.workers,

@@ -10,7 +10,7 @@ from typing import Any
 from bidibeam.config import build, load_preset, load_yaml, merge, parse_override
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
-from bidibeam.evaluation.systems import strategy_named
+from bidibeam.evaluation.systems import SYSTEMS, check_systems
 from bidibeam.models.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.training.settings import TrainingSettings
@@ -30,7 +30,7 @@ class ExperimentSettings:
     """How it is searched; each beam size of the experiment takes the place of its own."""
     beam_sizes: tuple[int, ...] = (1, 2, 5, 6, 10, 20, 30, 40, 50)
     """Values of N_B, the hypotheses that a system may choose from."""
-    systems: tuple[str, ...] = ("vbs", "vbs-tuned", "bidis", "bidia bleu_t", "bidia wmd_t", "oracle")
+    systems: tuple[str, ...] = SYSTEMS
     """Strategies, each with a similarity and other options where it takes some."""
     sources: int | None = None
     """Test sources; all when null."""
@@ -46,10 +46,11 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         if not self.beam_sizes or min(self.beam_sizes) < 1:
             raise SettingsError(f"beam_sizes is {list(self.beam_sizes)}; give numbers of at least 1.")
+        if len(set(self.beam_sizes)) < len(self.beam_sizes):
+            raise SettingsError(f"beam_sizes is {list(self.beam_sizes)}; give each number once.")
         if not self.systems:
             raise SettingsError("systems is empty; name at least one, such as vbs.")
-        for name in self.systems:
-            strategy_named(name, {"vbs-tuned": {"length_exponent": 0.0, "word_reward": 0.0}}).needs  # noqa: B018
+        check_systems(self.systems)
         for name in ("sources", "validation_sources"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -49,7 +49,7 @@ class Table:
         columns: Its columns.
         rows: A cell for each column; a string is a cell without the paper's.
         notes: Sentences under it.
-        is_folded: Whether a page shows it only when asked.
+        is_folded: Whether it is shown only when asked for.
     """
 
     caption: str
@@ -125,10 +125,14 @@ class Examples:
 
     Attributes:
         examples: All of them.
-        first: How many a document without buttons shows.
+        page_hint: What is to be said of the beams and pictures that only the page shows.
+        document_hint: What the document, which has no buttons, leaves out.
+        first: How many the document shows.
     """
 
     examples: Sequence[Example]
+    page_hint: str = ""
+    document_hint: str = ""
     first: int = 5
 
     kind: ClassVar[str] = "examples"
@@ -146,12 +150,14 @@ class Section:
         title: Its heading.
         sentences: What is seen.
         blocks: Where it is seen.
+        notice: What must be known before any of it is believed.
     """
 
     name: str
     title: str
     sentences: Sequence[str]
     blocks: Sequence[Block]
+    notice: str = ""
 
 
 def text_column(label: str, group: str = "") -> Column:

@@ -14,6 +14,8 @@ DIGITS = {"bleu": 2, "sentence_bleu": 2, "chrf": 2, "distinct-1": 4, "distinct-2
 LABELS = {"bleu": "BLEU", "sentence_bleu": "sentence BLEU", "chrf": "chrF", "length_ratio": "length ratio"}
 """What tables call a metric, where that is not its name."""
 LEAST_P = 0.001
+TWO = 2
+"""So many seeds have no standard deviation worth the name: both values are shown."""
 
 
 def number(value: Any) -> float | None:
@@ -61,19 +63,21 @@ def metric_text(name: str, value: Any) -> str:
 
 
 def over_seeds(name: str, values: Sequence[Any], seeds: int) -> str:
-    """A metric's mean and standard deviation over seeds, or the value of a single one.
+    """A metric over seeds: one value, both of two, or mean and standard deviation of more.
 
     Args:
         name: The metric.
         values: One a seed.
         seeds: How many seeds there are; fewer values than that are said to be so many.
     """
-    deviation = spread(values)
-    text = metric_text(name, mean(values))
+    found = numbers(values)
+    if len(found) == seeds == TWO:
+        return " / ".join(metric_text(name, value) for value in found)
+    deviation = spread(found)
+    text = metric_text(name, mean(found))
     if deviation is not None:
         text += f" ± {metric_text(name, deviation)}"
-    found = len(numbers(values))
-    return text if found in (0, seeds) else f"{text} (n = {found})"
+    return text if len(found) in (0, seeds) else f"{text} (n = {len(found)})"
 
 
 def percent(value: Any, digits: int = 0) -> str:

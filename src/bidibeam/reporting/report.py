@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from bidibeam.files import replacing, write_text
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.plots import check_drawing, drawing, saved
-from bidibeam.reporting.results import Results
+from bidibeam.reporting.results import RESULTS_FILE, Results
 from bidibeam.reporting.sections import reading, sections_of
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
@@ -45,12 +47,25 @@ def write_report(results: Mapping[str, Any], folder: Path) -> Written:
         InputError: If there is nothing to report, the results are of another format or damaged, or
             matplotlib is not installed. Nothing is written then.
     """
+    return write_joint_report({RESULTS_FILE: results}, folder)
+
+
+def write_joint_report(files: Mapping[str, Mapping[str, Any]], folder: Path) -> Written:
+    """Write one report of several files of results; each section says which one it is of.
+
+    Args:
+        files: By name, what `bidibeam reproduce`, `evaluate` or `analyse` wrote.
+        folder: Where to; made if it is not there.
+
+    Raises:
+        InputError: As `write_report` does.
+    """
     check_drawing()
-    read = Results.of(results)
+    read = {name: Results.of(content) for name, content in files.items()}
     sections = sections_of(read)
     pictures = _drawn(sections)
-    title = f"bidibeam on {read.corpus}" if read.corpus else "bidibeam results"
-    page, document = _rendered(title, sections, {name: forms["svg"] for name, forms in pictures.items()})
+    inlined = {name: forms["svg"] for name, forms in pictures.items()}
+    page, document = _rendered(_title(list(read.values())), sections, inlined)
     paths = []
     for name, forms in pictures.items():
         for form, content in forms.items():
@@ -60,6 +75,14 @@ def write_report(results: Mapping[str, Any], folder: Path) -> Written:
     write_text(folder / DOCUMENT_FILE, document)
     write_text(folder / PAGE_FILE, page)
     return Written(folder / PAGE_FILE, folder / DOCUMENT_FILE, paths)
+
+
+def _title(results: Sequence[Results]) -> str:
+    """What was measured, and what kind of network, as far as the files tell."""
+    corpus = next((one.corpus for one in results if one.corpus), "")
+    trained = next((one.last_step for one in results if one.last_step), "")
+    title = f"bidibeam on {corpus}" if corpus else "bidibeam results"
+    return f"{title}, {trained}" if trained else title
 
 
 def _drawn(sections: list[Section]) -> dict[str, dict[str, bytes]]:
@@ -85,7 +108,7 @@ def _rendered(title: str, sections: list[Section], pictures: Mapping[str, bytes]
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"md": markdown, "held": held}
+    environment.filters |= {"md": markdown, "held": held, "html": partial(escape, quote=False)}
     inlined = {name: inline_svg(svg.decode(), name) for name, svg in pictures.items()}
     page = environment.get_template("report.html.j2")
     document = environment.get_template("report.md.j2")

@@ -10,25 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.numbers import mean, numbers
+from bidibeam.reporting.numbers import joined, mean, number, numbers
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 
 FORMAT_VERSION = 1
 RESULTS_FILE = "results.json"
+FILES = (RESULTS_FILE, "evaluation.json", "analyses.json")
+"""What a folder may hold, as `bidibeam reproduce`, `evaluate` and `analyse` write it."""
+KINDS = {"systems": "system", "analyses": "analysis"}
+"""What may be left out, and what one of each is called."""
 NO_SIZE = 0
 """Stands for N_B where the results do not have one."""
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """The content of a file of results, or of the results.json in a folder.
+def read_results(path: Path) -> dict[str, dict[str, Any]]:
+    """The content of a file of results, or of every one that a folder holds, by name.
 
     Raises:
-        InputError: If there is none, or it is not JSON.
+        InputError: If there is none, or one is not JSON.
     """
-    file = path / RESULTS_FILE if path.is_dir() else path
-    if not file.exists():
-        where = f"{path} has no {RESULTS_FILE}" if path.is_dir() else f"There is no file {path}"
+    files = [path / name for name in FILES] if path.is_dir() else [path]
+    found = [file for file in files if file.exists()]
+    if not found:
+        where = f"{path} has no {joined(FILES, 'or')}" if path.is_dir() else f"There is no file {path}"
         raise InputError(f"{where}. Give what `bidibeam reproduce`, `evaluate` or `analyse` wrote.")
+    return {file.name: _read(file) for file in found}
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -144,10 +153,38 @@ class Results:
         return [analysis for analysis in found if analysis]
 
     @property
-    def left_out(self) -> dict[str, str]:
-        """By analysis, why it was not made."""
-        found = [source.get("left_out") or {} for source in (*self.seeds, self.content)]
-        return {name: str(reason) for reasons in found for name, reason in reasons.items()}
+    def left_out(self) -> list[tuple[str, str, str]]:
+        """What could not be made: its kind, its name, and why. Seeds name analyses alone."""
+        rows: dict[tuple[str, str, str], None] = {}
+        for source in (*self.seeds, self.content):
+            for name, reason in (source.get("left_out") or {}).items():
+                if isinstance(reason, Mapping):
+                    kind = KINDS.get(name, name)
+                    rows |= dict.fromkeys((kind, str(one), str(why)) for one, why in reason.items())
+                else:
+                    rows[KINDS["analyses"], str(name), str(reason)] = None
+        return list(rows)
+
+    @cached_property
+    def last_step(self) -> str:
+        """That not the best weights were kept but the last; empty where that is not so."""
+        settings = self.content.get("settings") or {}
+        if (settings.get("training") or {}).get("keep") != "last":
+            return ""
+        is_past = any(best < last for best, last in self.best_steps) or not self.best_steps
+        return "trained to its last step" + (", past its best validation loss" if is_past else "")
+
+    @property
+    def best_steps(self) -> list[tuple[float, float]]:
+        """The step with the best validation loss and the last one, of each seed that tells."""
+        facts = [seed.get("training") or {} for seed in self.seeds]
+        found = [(number(one.get("best step")), number(one.get("steps"))) for one in facts]
+        return [(best, last) for best, last in found if best is not None and last is not None]
+
+    @property
+    def means_note(self) -> list[str]:
+        """Says of a table that its numbers are means over seeds, if they are."""
+        return [f"Means over {len(self.seeds)} seeds."] if len(self.seeds) > 1 else []
 
     @property
     def positions(self) -> Mapping[str, Any] | None:

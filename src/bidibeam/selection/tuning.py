@@ -1,13 +1,15 @@
-"""Finding lambda and the length settings: those with the highest corpus BLEU on held-out sources.
+"""Finding lambda, the length settings and T of BP_T: those with the highest corpus BLEU on held-out sources.
 
 Every setting reranks the same hypotheses, so each hypothesis' n-gram matches with its reference are counted
-once; after that a setting costs one weighted sum and one choice a source.
+once; after that lambda and the length settings cost one weighted sum and one choice a source, and a T what
+`bidia` costs that looks for the reply alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,17 +17,23 @@ from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
+from bidibeam.hypotheses import Direction, NBest
 from bidibeam.selection.bidis import normalised_other
+from bidibeam.selection.choosing import choose_many
 from bidibeam.selection.ranking import number
 from bidibeam.similarities.ngrams import count_matches
 from bidibeam.similarities.tokens import number_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
+    from bidibeam.protocols import Selection
+    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.similarities.spaces import WordVectors
 
     Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 ORDER = 4
 LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
@@ -34,6 +42,8 @@ EXPONENTS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths."""
 REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths, in natural logarithms a token."""
+PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
+"""T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +74,10 @@ class Tuned:
     """What was found.
 
     Attributes:
-        options: By strategy, the settings to use.
-        bleu: By strategy, corpus BLEU with them; and that of VBS as it was searched.
-        curves: What there is to see: BLEU against lambda, and against the exponent and the word reward, each
-            with the other as it was chosen.
+        options: By strategy, the settings to use; T by strategy and similarity, "bidia bleu_t".
+        bleu: By the same names, corpus BLEU with them; and that of VBS as it was searched.
+        curves: What there is to see: BLEU against lambda, against the exponent and the word reward, each with
+            the other as it was chosen, and against every T, in the order of `options`.
         sources: How many sources decided.
     """
 
@@ -82,6 +92,15 @@ class Tuned:
             {**self.options, strategy: options},
             {**self.bleu, strategy: bleu},
             (*self.curves, *curves),
+            self.sources,
+        )
+
+    def joined(self, other: Tuned) -> Tuned:
+        """The same and what was found elsewhere on as many sources, or a few less."""
+        return Tuned(
+            {**self.options, **other.options},
+            {**self.bleu, **other.bleu},
+            (*self.curves, *other.curves),
             self.sources,
         )
 
@@ -140,7 +159,14 @@ class Candidates:
         highest = np.maximum.reduceat(ranked, self._starts)  # (sources,)
         places = np.flatnonzero(ranked == highest[self._owners])
         _, first = np.unique(self._owners[places], return_index=True)
-        totals = self._statistics[places[first]].sum(0)  # (2 * order + 1,)
+        return self._corpus_bleu(places[first])
+
+    def bleu_at(self, places: Sequence[int]) -> float:
+        """Corpus BLEU of one hypothesis a source, named by its place."""
+        return self._corpus_bleu(self._starts + np.array(places))
+
+    def _corpus_bleu(self, chosen: Places) -> float:
+        totals = self._statistics[chosen].sum(0)  # (2 * order + 1,)
         score = BLEU.compute_bleu(
             correct=totals[:ORDER].tolist(),
             total=totals[ORDER : 2 * ORDER].tolist(),
@@ -178,6 +204,60 @@ def tune(
     if candidates.have_opinions:
         tuned = _with_lambda(tuned, candidates, scores, lambdas)
     return _with_lengths(tuned, candidates, exponents, rewards)
+
+
+def tune_penalty(
+    beams: Iterable[Beams],
+    strategies: Mapping[str, StrategySettings],
+    *,
+    values: Sequence[int] = PENALTIES,
+    space: Callable[[], WordVectors] | None = None,
+) -> Tuned:
+    """Choose T of BP_T for strategies that compare both directions. Of equal values the first wins.
+
+    Args:
+        beams: Beams of both directions with references.
+        strategies: By the name that the result has, such as "bidia bleu_t"; their similarities have a T.
+        values: Values of T to try.
+        space: Word vectors for similarities that need some; called at most once.
+
+    Raises:
+        InputError: If there is no source, or one without reference or without hypotheses of a direction.
+        SettingsError: If a similarity has no T, or word vectors are needed and there are none.
+    """
+    lines = [_of_both(line) for line in beams]
+    candidates = Candidates(replace(line, regular=NBest((*line.regular, *line.reverse))) for line in lines)
+    tuned = Tuned({}, {}, (), candidates.sources)
+    vectors = None if space is None else cache(space)
+    for name, strategy in strategies.items():
+        bleu = []
+        for value in values:
+            options = {**strategy.similarity_options, "max_length": value}
+            selection = replace(strategy, similarity_options=options).build(space=vectors)
+            bleu.append(candidates.bleu_at(_chosen_places(selection, lines)))
+        curve = Curve("T", {}, tuple(values), tuple(bleu))
+        best, highest = curve.best
+        tuned = tuned.extended(name, {"T": best}, highest, curve)
+    return tuned
+
+
+def _chosen_places(selection: Selection, lines: Sequence[Beams]) -> list[int]:
+    """Where in each source's two beams, the regular one first, the reply stands."""
+    return [
+        ranking.entries[0].place
+        + (len(line.regular) if ranking.entries[0].direction is Direction.REVERSE else 0)
+        for ranking, line in zip(choose_many(selection, lines), lines, strict=True)
+    ]
+
+
+def _of_both(line: Beams) -> Beams:
+    for direction in Direction:
+        if not len(line.of(direction)):
+            raise InputError(
+                f"Source {line.id!r} has no {direction.value} hypotheses, and T is tuned on those of both "
+                "directions; widen the beam."
+            )
+    return line
 
 
 def _with_lambda(tuned: Tuned, candidates: Candidates, scores: Array, lambdas: Sequence[float]) -> Tuned:

@@ -14,7 +14,8 @@ import pytest
 from bidibeam import __version__
 from bidibeam.evaluation.analyses import ANALYSES, analyse
 from bidibeam.evaluation.analyses.evidence import Evidence
-from bidibeam.evaluation.analyses.lists import SYSTEMS, systems_of
+from bidibeam.evaluation.analyses.lists import systems_of
+from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
 from bidibeam.similarities.spaces import WordVectors
@@ -84,6 +85,7 @@ def test_everything_is_made_of_lists_that_have_everything(
     assert (content["format_version"], content["bidibeam"], content["sources"]) == (1, __version__, SOURCES)
     assert content["files"] == [str(wide), str(both)]
     assert list(content["signatures"]["vbs"]) == ["6", "3"]
+    assert "|T:3|" in content["signatures"]["bidia bleu_t tuned"]["6"]
     assert content["signatures"]["bidia wmd_t"]["6"].startswith(
         "strategy:bidia|similarity:wmd_t|vectors:words.vec@"
     )
@@ -91,7 +93,9 @@ def test_everything_is_made_of_lists_that_have_everything(
     for title in (
         "Ranks: places",
         "Headroom: of the way",
+        "95 % intervals of it at N_B = 6",
         "Diversity: of",
+        "BLEU beside that of this VBS",
         "Sensitivity at N_B = 6",
         "Where the",
     ):
@@ -230,7 +234,14 @@ def test_refusals_are_one_sentence(wide: Path, both: Path, tmp_path: Path) -> No
     assert refused("analyse", wide, "--systems", "bidia bleu_t") == (
         "source 's0' has no reverse hypotheses, and bidia bleu_t needs them."
     )
-    assert "Unknown strategy 'vsb'. Did you mean 'vbs'?" in refused("analyse", wide, "--systems", "vsb")
+    missing = tmp_path / "none"  # names are checked before anything is read
+    assert "Unknown strategy 'vsb'. Did you mean 'vbs'?" in refused("analyse", missing, "--systems", "vsb")
+    assert refused("analyse", missing, "--systems", "vbs", "--systems", "vbs") == (
+        "A system is named twice, as 'vbs' and as 'vbs'. Name each of them once."
+    )
+    assert refused("analyse", both, "--systems", "bidia bleu_t tuned").startswith(
+        "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for 'bidia bleu_t'."
+    )
     assert refused("analyse", wide, fewer) == (
         f"{fewer} has 3 sources and {wide} has {SOURCES}. Give lists of the same sources, in the same order."
     )

@@ -258,9 +258,14 @@ def test_vectors_are_read_once_for_all_who_use_them(beams: Path, tmp_path: Path)
 
 
 def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
-    tuned = {"bidis": {"lambda_": 0.5}, "vbs-tuned": {"length_exponent": 1, "word_reward": 4}}
+    tuned = {
+        "bidis": {"lambda_": 0.5},
+        "vbs-tuned": {"length_exponent": 1, "word_reward": 4},
+        "bidia bleu_t": {"T": 3},
+    }
     (tmp_path / "tuned.json").write_text(json.dumps({"format_version": 1, "options": tuned}))
-    flags = ("--strategy", "vbs-tuned", "--strategy", "bidis", "--strategy", "vbs")
+    names = ("vbs-tuned", "bidis", "vbs", "bidia bleu_t", "bidia bleu_t tuned")
+    flags = [word for name in names for word in ("--strategy", name)]
 
     for given in (tmp_path, tmp_path / "tuned.json"):
         found = results(tmp_path / "out.json", beams, *flags, "--tuned", given)["systems"]
@@ -269,7 +274,11 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         "strategy:vbs-tuned|length_exponent:1|word_reward:4|tuned:tuned.json@"
     )
     assert found["bidis"]["signature"].startswith("strategy:bidis|lambda:0.5|tuned:tuned.json@")
-    assert "tuned" not in found["vbs"]["signature"]
+    assert "|T:3|" in found["bidia bleu_t tuned"]["signature"]
+    assert "|tuned:tuned.json@" in found["bidia bleu_t tuned"]["signature"]
+    assert "|T:20|" in found["bidia bleu_t"]["signature"]
+    for name in ("vbs", "bidia bleu_t"):
+        assert "tuned" not in found[name]["signature"]
 
 
 def test_a_similarity_of_ones_own_is_found_where_one_is(
@@ -413,6 +422,36 @@ def test_empty_files_are_named(texts: dict[str, Path], tmp_path: Path) -> None:
     assert refused_and_unwritten(tmp_path, missing) == f"{missing} cannot be read: No such file or directory."
 
 
+def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path], tmp_path: Path) -> None:
+    gaps = write_lines(tmp_path / "gaps.txt", REFERENCES[0], "", *REFERENCES[2:3], "  ")
+    found = results(tmp_path / "out.json", texts["good"], "--references", gaps)
+    whole = results(tmp_path / "out.json", texts["good"], "--references", texts["references"])
+
+    call = called("evaluate", texts["good"], "--references", gaps, *FEW)
+
+    assert (found["empty_references"], whole["empty_references"]) == (2, 0)
+    note = "Note: 2 of 4 references are empty; they count as they are"
+    assert note in call.told
+    assert "references are" not in called("evaluate", texts["good"], *FEW, "--references", texts["good"]).told
+    words = [" ".join(split(reply)) for reply in GOOD]
+    references = [" ".join(split(each)) for each in (REFERENCES[0], "", REFERENCES[2], "")]
+    expected = sacrebleu.corpus_bleu(words, [references], tokenize="none", force=True)
+    assert found["systems"]["good"]["scores"]["bleu"]["value"] == pytest.approx(expected.score)
+
+
+def test_references_that_are_all_empty_are_refused(
+    texts: dict[str, Path], beams: Path, tmp_path: Path
+) -> None:
+    empty = write_lines(tmp_path / "e.jsonl", *({"reference": ""} for _ in REFERENCES))
+    lists = write_lines(tmp_path / "l.jsonl", *({**each, "reference": " "} for each in lines_of(beams)))
+
+    for file, args in ((empty, (texts["good"], "--references", empty)), (lists, (texts["good"], lists))):
+        assert refused_and_unwritten(tmp_path, *args) == (
+            f"Every reference of {file} is empty, so there is nothing to score replies by. Give --references "
+            "FILE, one a line."
+        )
+
+
 def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) -> None:
     lines = lines_of(beams)
     other = write_lines(tmp_path / "other.jsonl", *lines[:1], {**lines[1], "reference": "Hm."}, *lines[2:])
@@ -441,14 +480,29 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
             ),
         ),
         (("--baseline", "vbs"), "No system is called 'vbs', to be the baseline. Choose one of: beams."),
-        (("--strategy", ""), "--strategy must be a name, such as 'bidia bleu_t', not ''."),
+        (("--strategy", ""), "A system is named by its strategy, such as 'bidia bleu_t', not ''."),
         (
             ("--strategy", "vbs", "--strategy", " vbs"),
             "Two systems are called 'vbs'. Name the files, NAME=FILE, and give no --strategy twice.",
         ),
-        (("--strategy", "vbs bleu_t"), "The strategy vbs has no similarity, not bleu_t."),
-        (("--strategy", "bidia bleu_t wmd"), "The strategy bidia has one similarity, not bleu_t and wmd."),
-        (("--strategy", "vbs either"), "The strategy vbs has no option --answer. It has: none."),
+        *(
+            (
+                ("--strategy", f"vbs {word}"),
+                f"The system 'vbs {word}' cannot have the word {word!r}. vbs takes no further words.",
+            )
+            for word in ("bleu_t", "either", "tuned")
+        ),
+        (
+            ("--strategy", "bidia bleu_t wmd"),
+            "The system 'bidia bleu_t wmd' has both 'bleu_t' and 'wmd'. It takes one similarity at most.",
+        ),
+        (
+            ("--strategy", "bidia wmd_t tuned"),
+            (
+                "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for 'bidia wmd_t'. "
+                "`bidibeam reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
+            ),
+        ),
         (("--strategy", "bidia wmd_t"), "The similarity wmd_t needs word vectors: give --vectors FILE.vec."),
         (
             ("--strategy", "vbs", "--vectors", "some.vec"),
@@ -464,12 +518,13 @@ def test_a_flag_that_cannot_be_used_is_named(
     assert refused_and_unwritten(tmp_path, beams, *flags) == message
 
 
-@pytest.mark.parametrize("name", ["vsb", "bidia bleu_u"])
-def test_a_strategy_or_similarity_that_is_none_is_named_with_the_choices(beams: Path, name: str) -> None:
-    said = refused("evaluate", beams, "--strategy", name)
-
-    assert said.startswith(f"Unknown {'similarity' if ' ' in name else 'strategy'} {name.split()[-1]!r}.")
-    assert "Choose one of: " in said
+def test_a_strategy_or_similarity_that_is_none_is_named_with_the_choices(beams: Path) -> None:
+    assert refused("evaluate", beams, "--strategy", "vsb").startswith(
+        "Unknown strategy 'vsb'. Did you mean 'vbs'? Choose one of: bidia, "
+    )
+    assert refused("evaluate", beams, "--strategy", "bidia bleu_u").startswith(
+        "Unknown word 'bleu_u' in the system 'bidia bleu_u'. Did you mean 'bleu_t'? bidia takes: bleu_t, "
+    )
 
 
 def test_a_strategy_needs_lists_and_what_they_must_hold(texts: dict[str, Path], tmp_path: Path) -> None:

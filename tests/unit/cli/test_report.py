@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from bidibeam.interchange import nbest
 from bidibeam.reporting import plots
 from tests.unit.cli.calls import called, refused
+from tests.unit.evaluation.analyses.evidences import random_beams
 from tests.unit.reporting.made_results import made_analyses, made_evaluation, made_results
 
 
@@ -105,7 +107,50 @@ def test_a_file_that_is_not_there_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_results_is_said_to_have_none(tmp_path: Path) -> None:
-    assert refused("report", tmp_path).startswith(f"{tmp_path} has no results.json.")
+    written(tmp_path / "scores.json", made_evaluation())
+
+    assert refused("report", tmp_path) == (
+        f"{tmp_path} has no results.json, evaluation.json or analyses.json. "
+        "Give what `bidibeam reproduce`, `evaluate` or `analyse` wrote."
+    )
+
+
+def test_the_folder_that_analyse_wrote_is_reported(tmp_path: Path) -> None:
+    """The chain of the README, on lists from elsewhere."""
+    lists = tmp_path / "beams.jsonl"
+    nbest.write(random_beams(8, regular=4, reverse=4, seed=3), lists)
+    folder = tmp_path / "analysis"
+    assert called("analyse", lists, "--out", folder).status == 0
+
+    call = called("report", folder)
+
+    assert call.status == 0, call.err
+    document = (folder / "report.md").read_text(encoding="utf-8")
+    assert "Diversity of the replies" in document
+    assert "| system | bidia wmd_t | " in document  # it had no word vectors
+    assert "{'" not in document
+
+
+def test_a_folder_with_several_files_is_reported_in_one(tmp_path: Path) -> None:
+    written(tmp_path / "evaluation.json", {"format_version": 1, **made_evaluation()})
+    analyses = {"diversity": made_analyses()["analyses"]["diversity"]}
+    written(tmp_path / "analyses.json", {"format_version": 1, "analyses": analyses})
+
+    assert called("report", tmp_path).status == 0
+
+    titles = re.findall(r"^## (.*)$", (tmp_path / "report.md").read_text(), flags=re.MULTILINE)
+    assert titles == [
+        "1. Summary (evaluation.json)",
+        "2. Diversity of the replies (analyses.json)",
+        "3. How the numbers were made (evaluation.json)",
+    ]
+
+
+def test_of_several_files_the_damaged_one_is_named(tmp_path: Path) -> None:
+    written(tmp_path / "evaluation.json", made_evaluation())
+    written(tmp_path / "analyses.json", {"analyses": {"ranks": {"systems": {"oracle": 3}}}})
+
+    assert refused("report", tmp_path).startswith("The section 'ranks' of analyses.json cannot be made")
 
 
 def test_without_matplotlib_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

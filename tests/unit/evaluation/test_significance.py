@@ -24,6 +24,7 @@ from bidibeam.evaluation.significance import (
     interval,
     paired_test,
     resampled_bleu,
+    resampled_bleus,
     selected_sums,
     statistics_of,
 )
@@ -175,6 +176,18 @@ def test_the_numbers_do_not_depend_on_how_many_are_held_at_once(
 
     assert (resampled_bleu(statistics[0], resampling) == whole[0]).all()
     assert all(map(np.array_equal, selected_sums(statistics, resampling), whole[1]))
+
+
+def test_systems_are_resampled_together_as_each_is_alone() -> None:
+    chooser = np.random.default_rng(0)
+    statistics = [chooser.integers(1, 9, size=(7, COLUMNS)) for _ in range(3)]
+    resampling = Resampling(samples=50)
+
+    together = resampled_bleus(statistics, resampling)
+
+    assert [each.tolist() for each in together] == [
+        resampled_bleu(each, resampling).tolist() for each in statistics
+    ]
 
 
 def test_another_seed_gives_other_samples() -> None:

@@ -189,9 +189,7 @@ def test_a_tokenizer_of_another_run_is_refused(toy_run: Path, tmp_path: Path) ->
 
 def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
     for device in ("toaster", "meta"):
-        with pytest.raises(
-            SettingsError, match=rf"There is no device '{device}' here that can compute\. Use cpu"
-        ):
+        with pytest.raises(SettingsError, match=rf"There is no device '{device}' here that can compute"):
             load_run(toy_run, device=device)
 
 

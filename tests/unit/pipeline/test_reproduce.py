@@ -19,7 +19,7 @@ from bidibeam.pipeline.watching import Nobody
 
 BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
 SEARCHES = [
-    *("search seed 0 validation 2", "search seed 0 validation 5"),
+    *(f"search seed 0 validation {size}" for size in (1, 2, 3, 5)),
     *(f"search seed 0 test {size}" for size in (1, 2, 3, 5)),
 ]
 LATER = ["tune seed 0", "perplexity seed 0", "cost seed 0", "evaluate seed 0", "gather seed 0", "report"]
@@ -61,13 +61,13 @@ def test_everything_runs_once_in_order(tmp_path: Path) -> None:
         ("model.decoder_size=64", FROM_TRAINING),
         ("training.log_every=3", []),
         ("search.max_length=12", [*SEARCHES, *WITHOUT_PERPLEXITY]),
-        ("sources=6", [*SEARCHES[2:], "perplexity seed 0", "evaluate seed 0", "gather seed 0", "report"]),
-        ("validation_sources=2", [*SEARCHES[:2], *WITHOUT_PERPLEXITY]),
+        ("sources=6", [*SEARCHES[4:], "perplexity seed 0", "evaluate seed 0", "gather seed 0", "report"]),
+        ("validation_sources=2", [*SEARCHES[:4], *WITHOUT_PERPLEXITY]),
         ("examples=1", ["evaluate seed 0", "gather seed 0", "report"]),
         ("cost_turns=9", ["cost seed 0", "gather seed 0", "report"]),
         (
             "beam_sizes=[2,5,6]",
-            ["search seed 0 validation 6", "search seed 0 test 3", "search seed 0 test 6"],
+            [f"search seed 0 {each}" for each in ("validation 3", "validation 6", "test 3", "test 6")],
         ),
         ("systems=[vbs,oracle]", ["evaluate seed 0", "cost seed 0", "gather seed 0", "report"]),
     ],

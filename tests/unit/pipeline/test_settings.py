@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bidibeam.errors import BidibeamError
-from bidibeam.pipeline.settings import resolve
+from bidibeam.evaluation.systems import SYSTEMS
+from bidibeam.pipeline.settings import ExperimentSettings, resolve
 
 
 def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
@@ -39,7 +40,12 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
         ("beam_sizes=[]", "beam_sizes is \\[\\]; give numbers of at least 1"),
         ("beam_sizes=[0,2]", "at least 1"),
         ("systems=[]", "name at least one"),
+        ("beam_sizes=[2,10,2]", r"beam_sizes is \[2, 10, 2\]; give each number once\."),
         ("systems=[bidi]", "Unknown strategy 'bidi'"),
+        ("systems=[vbs,'']", "A system is named by its strategy, such as 'bidia bleu_t', not ''"),
+        ("systems=[bidia blue_t]", "Unknown word 'blue_t' in the system 'bidia blue_t'"),
+        ("systems=[vbs either]", "The system 'vbs either' cannot have the word 'either'"),
+        ("systems=[vbs,bidia,bidia bleu_t]", "named twice, as 'bidia' and as 'bidia bleu_t'"),
         ("sources=0", "sources is 0; it must be at least 1, or null"),
         ("cost_turns=0", "cost_turns is 0; it must be at least 1"),
         ("examples=-1", "examples is -1; it must be at least 0"),
@@ -50,6 +56,18 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: str) -> None:
     with pytest.raises(BidibeamError, match=message):
         resolve(preset="demo", overrides=[override])
+
+
+def test_what_is_tuned_later_may_be_named_now() -> None:
+    names = ("vbs-tuned", "bidia bleu_t tuned", "bidia wmd_t either tuned", "bidia my.own:similarity")
+
+    assert resolve(preset="demo", overrides=[f"systems=[{','.join(names)}]"]).systems == names
+
+
+def test_unasked_an_experiment_has_all_our_systems() -> None:
+    assert ExperimentSettings().systems == SYSTEMS
+    for preset in ("demo", "paper"):
+        assert set(resolve(preset=preset).systems) <= set(SYSTEMS)
 
 
 def test_a_preset_for_training_alone_is_no_experiment() -> None:

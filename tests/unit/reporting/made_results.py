@@ -127,7 +127,7 @@ def _entry(name: str, size: int, rng: random.Random) -> dict[str, Any]:
     }
     scores["bleu"] |= {"low": bleu - 0.2, "high": bleu + 0.21}
     empty = 3 if name == "vbs" else 0
-    return {"signature": f"strategy:{name}|beam:{size}", "empty": empty, "scores": scores}
+    return {"signature": f"strategy:{name}|beam_size:{size}", "empty": empty, "scores": scores}
 
 
 def _tests(scored: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:

@@ -68,12 +68,13 @@ class Page(HTMLParser):
 
 
 def markdown_tables(text: str) -> dict[str, list[list[str]]]:
-    """The tables of a document, by the bold line above each."""
+    """The tables of a document, by the bold line above each, or the summary of those that are folded."""
     tables: dict[str, list[list[str]]] = {}
     caption = ""
     for line in text.splitlines():
-        if line.startswith("**"):
-            caption = line.strip("*")
+        folded = re.fullmatch(r"<details><summary>(.*)</summary>", line)
+        if line.startswith("**") or folded:
+            caption = folded[1] if folded else line.strip("*")
         elif line.startswith("|") and not re.fullmatch(r"[|:-]+", line):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             tables.setdefault(caption, []).append(cells)

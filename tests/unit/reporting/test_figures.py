@@ -68,12 +68,53 @@ def test_quality_draws_every_line_its_band_and_the_papers_points() -> None:
     drawn = {str(line.get_label()).strip(): line for line in axes.lines}
     assert [*drawn] == ["bidia bleu_t", "vbs", "paper: vbs", "paper: +9 %"]  # the highest first
     assert list(drawn["vbs"].get_ydata()) == [0.7, 0.6, 0.5]
-    assert (list(drawn["paper: vbs"].get_xdata()), list(drawn["paper: +9 %"].get_ydata())) == ([6], [1.4])
-    assert drawn["paper: vbs"].get_markerfacecolor() == "none"
+    assert (list(drawn["paper: vbs"].get_ydata()), list(drawn["paper: +9 %"].get_ydata())) == ([1.23], [1.4])
     (band,) = axes.collections
     (outline,) = band.get_paths()
     assert {round(float(y), 6) for _, y in outline.vertices} == {1.9, 2.1, 2.3, 2.7}
     assert {"1", "6", "10", "50", "corpus BLEU-4 (0 to 100)"} <= set(words(figure))
+
+
+def test_what_the_paper_prints_lies_on_top_white_and_larger_and_beside_our_points() -> None:
+    lines = [Line("vbs", [10, 50], [0.6, 0.5]), Line("bidia bleu_t", [10, 50], [2.0, 1.4])]
+
+    (axes,) = axes_of(
+        draw_quality(
+            lines, looks(NAMES), paper={"vbs": {50: 0.5}}, claim=("paper: +9 %", "bidia bleu_t", 50, 1.4)
+        )
+    )
+
+    drawn = {str(line.get_label()).strip(): line for line in axes.lines}
+    for name, ours in (("paper: vbs", "vbs"), ("paper: +9 %", "bidia bleu_t")):
+        assert drawn[name].get_markerfacecolor() == "white"
+        assert drawn[name].get_markersize() > drawn[ours].get_markersize()
+        assert drawn[name].get_zorder() > max(drawn[one].get_zorder() for one in ("vbs", "bidia bleu_t"))
+    assert 45 < drawn["paper: vbs"].get_xdata()[0] < 50 < drawn["paper: +9 %"].get_xdata()[0] < 60
+
+
+def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
+    lines = [
+        Line("vbs", [1, 50], [0.7, 0.5]),
+        Line("bidia bleu_t", [1, 50], [0.7, 1.5]),
+        Line("oracle", [1, 50], [0.7, 6.0]),
+    ]
+
+    others, best = axes_of(
+        draw_quality(lines, looks(NAMES), paper={"vbs": {50: 1.3}, "oracle": {50: 2.56}}, claim=None)
+    )
+
+    named = [[str(line.get_label()).strip() for line in axes.lines] for axes in (others, best)]
+    assert named == [["bidia bleu_t", "vbs", "paper: vbs"], ["oracle", "vbs", "paper: oracle"]]
+    assert others.get_ylim()[0] == best.get_ylim()[0] == 0
+    assert others.get_ylim()[1] < 2
+    assert best.get_ylim()[1] > 6
+    assert others.get_xlim() == best.get_xlim()
+
+
+def test_an_oracle_alone_is_one_panel() -> None:
+    (axes,) = axes_of(draw_quality([Line("oracle", [1, 50], [0.7, 6.0])], looks(NAMES), paper={}))
+
+    assert list(axes.lines[0].get_ydata()) == [0.7, 6.0]
 
 
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:

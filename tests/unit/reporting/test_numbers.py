@@ -67,6 +67,12 @@ def test_seeds_become_a_mean_and_a_standard_deviation() -> None:
     assert over_seeds("my_metric", [0.123456], 1) == "0.1235"
 
 
+def test_of_two_seeds_both_values_are_shown() -> None:
+    assert over_seeds("bleu", [0.58, 0.61], 2) == "0.58 / 0.61"
+    assert over_seeds("bleu", [0.58], 2) == "0.58 (n = 1)"
+    assert over_seeds("bleu", [0.58, math.nan], 2) == "0.58 (n = 1)"
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))
 def test_mean_and_spread_are_the_samples(values: list[float]) -> None:
     assert mean([None, *values]) == pytest.approx(statistics.fmean(values), abs=1e-6)

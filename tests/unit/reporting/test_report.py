@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -18,9 +17,10 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.reporting import plots
-from bidibeam.reporting.report import Written, held, inline_svg, markdown, write_report
+from bidibeam.reporting.report import held, inline_svg, markdown, write_report
 from tests.unit.reporting.made_results import HOSTILE, SYSTEMS, made_analyses, made_evaluation, made_results
-from tests.unit.reporting.pages import Page, markdown_tables
+from tests.unit.reporting.pages import markdown_tables
+from tests.unit.reporting.reports import DRAWN, NBSP, Report, without
 
 FIGURES = ("bleu", "headroom", "ranks", "positions", "penalty", "options")
 TITLES = (
@@ -35,34 +35,6 @@ TITLES = (
     "How the numbers were made",
     "Examples",
 )
-NBSP = "\N{NO-BREAK SPACE}"
-
-
-class Report:
-    """A report and what it was made of."""
-
-    def __init__(self, results: dict[str, Any], folder: Path) -> None:
-        self.results = results
-        self.folder = folder
-        self.written: Written = write_report(results, folder)
-        self.html = self.written.page.read_text(encoding="utf-8")
-        self.markdown = self.written.document.read_text(encoding="utf-8")
-        self.page = Page(self.html)
-        self.tables = {name.replace(NBSP, " "): rows for name, rows in self.page.tables.items()}
-
-    @property
-    def sections(self) -> list[str]:
-        return re.findall(r"<h2>\d+\. (.*?)</h2>", self.html)
-
-    @property
-    def words(self) -> str:
-        """The text of the document, escapes undone."""
-        return self.markdown.replace("\\", "")
-
-    def row(self, table: str, name: str, *more: str) -> list[str]:
-        """A table's row, by its first cells."""
-        (found,) = (row for row in self.tables[table] if row[: 1 + len(more)] == [name, *more])
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +45,6 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return Report(made_results(seeds=3, chance=1), tmp_path_factory.mktemp("several"))
-
-
-def without(results: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Results that lack some analyses, or `positions`."""
-    left = copy.deepcopy(results)
-    for seed in left["seeds"]:
-        seed["analyses"] = {name: one for name, one in seed["analyses"].items() if name not in names}
-    return {key: value for key, value in left.items() if key not in names}
-
-
-DRAWN = ("headroom", "ranks", "sensitivity", "positions")
 
 
 def test_a_whole_experiment_has_every_section_and_every_figure(single: Report) -> None:
@@ -222,8 +183,10 @@ def test_several_seeds_are_a_mean_and_a_standard_deviation(several: Report) -> N
     scores = [seed["systems"]["bidia bleu_t"]["50"]["scores"]["bleu"] for seed in several.results["seeds"]]
     reach = f"{min(score['low'] for score in scores):.2f} to {max(score['high'] for score in scores):.2f}"
     assert row[2] == reach
-    assert several.row("95 % intervals of corpus BLEU-4 by N_B", "bidia bleu_t")[-1] == reach
-    assert "the widest reach of the seeds' own" in several.words
+    assert several.row("Reach of the 95 % intervals of corpus BLEU-4 by N_B", "bidia bleu_t")[-1] == reach
+    assert (
+        "their reach goes from the lowest end to the highest and is no interval of the mean" in several.words
+    )
 
 
 def test_a_system_that_some_seeds_lack_says_how_many_it_has(tmp_path: Path) -> None:
@@ -244,8 +207,9 @@ def test_what_remains_of_the_gain_is_told(single: Report) -> None:
 
     assert f"bidia bleu_t is {gain:.2f} BLEU above vbs; of this gain {over_tuned:.2f} " in single.words
     assert f"({100 * over_tuned / gain:.0f} %) remains over vbs-tuned (p = " in single.words
-    assert f"{over_matched:.2f} ({100 * over_matched / gain:.0f} %) remains over vbs at the same length" in (
-        single.words
+    assert (
+        f"{over_matched:.2f} ({100 * over_matched / gain:.0f} %) remains over a VBS of the same length"
+        in (single.words)
     )
     assert single.row("Gain in BLEU at N_B = 50: how much is more than length", "bidia bleu_t")[1:4] == [
         f"+{gain:.2f}",
@@ -277,8 +241,8 @@ def test_a_gain_that_is_all_length_is_said_to_be(tmp_path: Path) -> None:
 
     report = Report(results, tmp_path)
 
-    assert re.search(r"of this gain nothing remains over vbs-tuned \(-1\.\d\d\)", report.words)
-    assert "nothing remains over vbs at the nearest length ratio that it reaches (-0.50)" in report.words
+    assert re.search(r"of this gain nothing remains over vbs-tuned \(-1\.\d\d, p ", report.words)
+    assert "nothing remains over a VBS of the nearest length that it reaches (-0.50, length " in report.words
 
 
 def test_the_other_tables_have_the_fixtures_numbers(single: Report) -> None:
@@ -334,7 +298,7 @@ def test_all_that_made_the_numbers_is_there(single: Report) -> None:
     signatures = {row[1] for row in single.tables["Signatures"]}
     scored = [entry for sizes in seed["systems"].values() for entry in sizes.values()]
     assert signatures == {
-        *(entry["signature"] for entry in scored),
+        *(f"strategy:{name}" for name in SYSTEMS),  # at every N_B
         *(score["signature"] for entry in scored for score in entry["scores"].values()),
         *(score["signature"] for score in seed["perplexity"].values()),
         *(test["signature"] for test in seed["tests"]),
@@ -406,8 +370,11 @@ def test_an_evaluation_has_scores_and_tests_but_no_beam_sizes(tmp_path: Path) ->
 def test_analyses_alone_are_reported(tmp_path: Path) -> None:
     results = made_analyses()
     results |= {
-        "left_out": {"headroom": "It needs the system 'oracle'."},
-        "signatures": {"vbs": {"25": "strategy:vbs|beam:25"}},
+        "left_out": {
+            "systems": {"bidis": "It needs log-probabilities."},
+            "analyses": {"headroom": "It needs the system 'oracle'."},
+        },
+        "signatures": {"vbs": {"25": "strategy:vbs|beam_size:25"}},
     }
     del results["analyses"]["headroom"]
     results["analyses"]["diversity"]["systems"]["vbs"]["beam_size"] = 25
@@ -415,8 +382,11 @@ def test_analyses_alone_are_reported(tmp_path: Path) -> None:
     report = Report(results, tmp_path)
 
     assert report.sections == [*TITLES[3:8], *TITLES[8:]]
-    assert report.tables["Analyses that could not be made"] == [["headroom", "It needs the system 'oracle'."]]
-    assert report.tables["Signatures"] == [["vbs, N_B = 25", "strategy:vbs|beam:25"]]
+    assert report.tables["What could not be made"] == [
+        ["system", "bidis", "It needs log-probabilities."],
+        ["analysis", "headroom", "It needs the system 'oracle'."],
+    ]
+    assert report.tables["Signatures"] == [["vbs, N_B = 25", "strategy:vbs|beam_size:25"]]
     assert [row[1] for row in report.tables["Diversity"][:2]] == ["25", "50"]
 
 
@@ -569,7 +539,8 @@ def test_signatures_of_several_seeds_say_whose_they_are(tmp_path: Path) -> None:
     report = Report(results, tmp_path)
 
     assert report.row("Signatures", "vbs, N_B = 50, seed 1")[1] == "strategy:vbs|model:other"
-    assert report.row("Signatures", "vbs, N_B = 50, seed 0")[1] == "strategy:vbs|beam:50"
+    sizes = "1, 2, 5, 6, 10, 20, 30, 40 and 50"
+    assert report.row("Signatures", f"vbs, N_B = {sizes}, seed 0")[1] == "strategy:vbs"
 
 
 def test_an_unknown_corpus_has_no_paper_beside_it(tmp_path: Path) -> None:

@@ -13,13 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bidibeam.data.words import split
-from bidibeam.errors import InputError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.protocols import Selection
+from bidibeam.selection.bidia import BidiA
 from bidibeam.selection.bidis import BidiS
 from bidibeam.selection.likelihood import Vbs, VbsTuned
-from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, REWARDS, Candidates, Curve, tune
+from bidibeam.selection.settings import StrategySettings
+from bidibeam.selection.tuning import (
+    EXPONENTS,
+    LAMBDAS,
+    PENALTIES,
+    REWARDS,
+    Candidates,
+    Curve,
+    tune,
+    tune_penalty,
+)
+from bidibeam.similarities.bleu import BleuT
+from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.wmd import WmdT
 from tests.unit.selection.lists import beams, hypothesis, random_beams
 
 compiling = settings(deadline=None)  # the first example may wait for the compiler
@@ -55,8 +69,10 @@ def realistic(seed: int, sources: int = 40) -> list[Beams]:
     lines = []
     for number in range(sources):
         reference = [chooser.choice(words) for _ in range(chooser.randint(3, 9))]
-        regular = NBest(tuple(one(reference) for _ in range(chooser.randint(1, 8))))
-        lines.append(Beams(str(number), "hi", " ".join(reference), regular))
+        regular, reverse = (
+            NBest(tuple(one(reference) for _ in range(chooser.randint(1, 8)))) for _ in range(2)
+        )
+        lines.append(Beams(str(number), "hi", " ".join(reference), regular, reverse))
     return lines
 
 
@@ -173,6 +189,106 @@ def test_one_that_was_cut_off_answers_only_where_none_finished() -> None:
 
     assert tune([alone], lambdas=[0.0]).bleu["vbs"] == pytest.approx(100.0)
     assert tune([beside], lambdas=[0.0]).bleu == pytest.approx({"vbs": 0.0, "vbs-tuned": 0.0, "bidis": 0.0})
+
+
+SPACE = WordVectors(list("abcdefgh"), np.random.default_rng(1).normal(size=(8, 5)), "toy")
+BLEU_T, WMD_T = StrategySettings(), StrategySettings(similarity="wmd_t")
+EITHER = StrategySettings(options={"answer": "either", "agreement": "mean"})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_penalty_is_what_a_plain_loop_finds(seed: int) -> None:
+    found = realistic(seed)
+    strategies = {"bidia bleu_t": BLEU_T, "bidia wmd_t": WMD_T, "bidia bleu_t either mean": EITHER}
+
+    tuned = tune_penalty(found, strategies, space=lambda: SPACE)
+
+    slowly = [
+        [bleu(BidiA(BleuT(max_length=length)), found) for length in PENALTIES],
+        [bleu(BidiA(WmdT(SPACE, max_length=length)), found) for length in PENALTIES],
+        [bleu(BidiA(BleuT(max_length=length), "either", "mean"), found) for length in PENALTIES],
+    ]
+    for name, curve, values in zip(strategies, tuned.curves, slowly, strict=True):
+        assert (curve.setting, curve.held, curve.values) == ("T", {}, PENALTIES)
+        assert curve.bleu == pytest.approx(values, rel=1e-9)
+        assert tuned.options[name] == {"T": PENALTIES[int(np.argmax(values))]}
+        assert tuned.bleu[name] == pytest.approx(max(values))
+        assert max(values) > min(values)  # or it would not matter
+    assert tuned.sources == len(found)
+
+
+@given(some_beams, st.sampled_from([1, 4, 9]))
+@compiling
+def test_any_beams_have_the_bleu_that_bidia_has(found: list[Beams], length: int) -> None:
+    tuned = tune_penalty(found, {"regular": BLEU_T, "either": EITHER}, values=[length])
+
+    for name, options in (("regular", {}), ("either", EITHER.options)):
+        expected = bleu(BidiA(BleuT(max_length=length), **options), found)
+        assert tuned.bleu[name] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_of_equal_penalties_the_first_wins_and_other_settings_of_the_similarity_stay() -> None:
+    only = beams("a b c d", reverse=["a b c d"], reference="a b c d")
+    strategy = replace(BLEU_T, similarity_options={"order": 2, "max_length": 1})
+
+    tuned = tune_penalty([only], {"x": strategy}, values=[9, 3])
+
+    assert tuned.options == {"x": {"T": 9}}
+    with pytest.raises(SettingsError, match="order must be"):
+        tune_penalty([only], {"x": replace(BLEU_T, similarity_options={"order": 0})})
+
+
+def test_the_penalties_tried_are_those_documented() -> None:
+    assert PENALTIES == (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
+
+
+def test_vectors_are_asked_for_once_and_only_by_those_who_use_them() -> None:
+    asked = []
+
+    def space() -> WordVectors:
+        asked.append(1)
+        return SPACE
+
+    tune_penalty(realistic(0, 3), {"bleu": BLEU_T}, space=space)
+    assert asked == []
+    tune_penalty(realistic(0, 3), {"wmd": WMD_T, "either": replace(EITHER, similarity="wmd_t")}, space=space)
+    assert asked == [1]
+    with pytest.raises(SettingsError, match="needs word vectors"):
+        tune_penalty(realistic(0, 3), {"wmd": WMD_T})
+
+
+def test_a_similarity_without_a_penalty_cannot_be_tuned() -> None:
+    with pytest.raises(SettingsError, match="The similarity edit has no option max_length"):
+        tune_penalty(realistic(0, 3), {"x": replace(BLEU_T, similarity="edit")})
+
+
+def test_both_directions_are_needed_of_every_source() -> None:
+    whole = beams("a", reverse=["b"], reference="a")
+    for line, direction in (
+        (beams("a", reference="a", name="s2"), "reverse"),
+        (beams(reverse=["a"], reference="a", name="s2"), "regular"),
+    ):
+        with pytest.raises(InputError) as caught:
+            tune_penalty([whole, line], {"x": BLEU_T})
+        assert str(caught.value) == (
+            f"Source 's2' has no {direction} hypotheses, and T is tuned on those of both directions; widen "
+            "the beam."
+        )
+    with pytest.raises(InputError, match="There are no sources to tune on"):
+        tune_penalty([], {"x": BLEU_T})
+
+
+def test_what_was_found_apart_is_joined() -> None:
+    found = realistic(0)
+    lengths, penalty = tune(found), tune_penalty(found[:-1], {"bidia bleu_t": BLEU_T})
+
+    joined = lengths.joined(penalty)
+
+    assert list(joined.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
+    assert joined.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
+    assert list(joined.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
+    assert joined.curves == (*lengths.curves, *penalty.curves)
+    assert joined.sources == len(found)
 
 
 def message_of(found: Iterable[Beams]) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bidibeam.evaluation.significance import Resampling, chances_of, paired_test
 from bidibeam.selection.ranking import number
 from bidibeam.similarities.tokens import number_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.evaluation.analyses.evidence import Evidence
     from bidibeam.evaluation.analyses.tally import Tally
@@ -32,8 +33,9 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
 
     Long replies have more to match with references, and many words repeat more of each other than few. So
     each system has beside it VBS with the word reward that makes it as long ("matched", None if VBS is not
-    there), and its own figures on random replies that together have as many words as the system with the
-    fewest has ("same_words").
+    there), with the difference between the two in BLEU, its 95 % interval and its p-value; and its own
+    figures on random replies that together have as many words as the system with the fewest has
+    ("same_words").
 
     Raises:
         InputError: If a reference is missing.
@@ -44,13 +46,13 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
     }
     fewest = min(sum(map(len, each)) for each in words.values())
     baseline = evidence.widest.get(BASELINE)
-    rewarded = None if baseline is None else Rewarded(baseline, tally)
+    matched = {} if baseline is None else _matched(evidence.widest, Rewarded(baseline, tally), tally)
     systems = {}
     for name, system in evidence.widest.items():
         systems[name] = {
             "beam_size": system.beam_size,
             **tally.scores(system.replies),
-            "matched": None if rewarded is None else _matched(rewarded, sum(map(len, words[name])), tally),
+            "matched": matched.get(name),
             "same_words": same_words(words[name], fewest),
         }
     return {"beam_size": evidence.largest, "systems": systems}
@@ -181,6 +183,27 @@ def _within(low: float, high: float) -> float:
     return low + 1.0 if isinf(high) else (low + high) / 2
 
 
-def _matched(rewarded: Rewarded, words: int, tally: Tally) -> dict[str, float]:
-    reward = rewarded.nearest(words)
-    return {"word_reward": reward, **tally.scores(rewarded.replies(reward))}
+def _matched(systems: Mapping[str, System], rewarded: Rewarded, tally: Tally) -> dict[str, dict[str, float]]:
+    """By system, VBS at its length, and whether the system is better by more than chance."""
+    resampling = Resampling()
+    rewards = {
+        name: rewarded.nearest(sum(len(tally.words(reply)) for reply in system.replies))
+        for name, system in systems.items()
+    }
+    replies = {reward: rewarded.replies(reward) for reward in rewards.values()}
+    every = [*(system.replies for system in systems.values()), *replies.values()]
+    chances = dict(
+        zip((*systems, *replies), chances_of(list(map(tally.statistics, every)), resampling), strict=True)
+    )
+    found = {}
+    for name, reward in rewards.items():
+        test = paired_test(chances[name], chances[reward], resampling)
+        found[name] = {
+            "word_reward": reward,
+            **tally.scores(replies[reward]),
+            "difference": test.difference,
+            "low": test.low,
+            "high": test.high,
+            "approximate_randomisation": test.approximate_randomisation,
+        }
+    return found

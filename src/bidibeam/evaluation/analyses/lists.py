@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.evaluation.analyses.evidence import choose_all
-from bidibeam.evaluation.systems import System, strategy_named
+from bidibeam.evaluation.systems import SYSTEMS, System, strategy_named
 from bidibeam.selection.ranking import check_needs
 
 if TYPE_CHECKING:
@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Needs, Selection
     from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
-
-SYSTEMS = (
-    "vbs",
-    "vbs-tuned",
-    "bidis",
-    "bidia bleu_t",
-    "bidia wmd_t",
-    "bidia bleu_t either",
-    "bidia bleu_t expected",
-    "longest",
-    "reverse-vbs",
-    "random",
-    "oracle",
-)
-"""Those of the reproduction."""
 
 
 def systems_of(
@@ -52,7 +37,7 @@ def systems_of(
         names: Names of systems; all of `SYSTEMS` by default, as far as they can be made.
         max_length: T of similarities that have one.
         space: Word vectors for similarities that need some.
-        tuned: By strategy, options that were tuned for it.
+        tuned: What was tuned, as `strategy_named` takes it.
         workers: Threads that compare hypotheses.
 
     Returns:

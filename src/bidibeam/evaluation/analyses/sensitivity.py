@@ -31,14 +31,16 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
 }
 """By similarity, its own settings besides T and the values that are tried."""
 BIDIA_OPTIONS: Mapping[str, Sequence[str]] = {"answer": get_args(Answer), "agreement": get_args(Agreement)}
-BASELINES = ("longest", "random")
+LEVELS = ("longest", "random")
+"""Systems that look at length alone, or at nothing."""
 SCORES = ("bleu", "length_ratio", "distinct-2")
 
 
 def sensitivity(evidence: Evidence) -> dict[str, Any]:
-    """Scores of BidiA on the same two beams for values of each of its settings, and of choices without it.
+    """Scores of BidiA on the same two beams for values of each of its settings.
 
-    WMD_T is left out where there are no word vectors, or no system that uses it; so are values that need
+    Beside them stand those of the longest hypothesis and of any, where these systems had the same N_B. WMD_T
+    is left out where there are no word vectors, or no system that uses it; so are values that need
     log-probabilities where the beams have none.
 
     Raises:
@@ -54,10 +56,11 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
         replies = replies_of(evidence, variants, system.beams)
         scores = {key: tally.scores(each, SCORES) for key, each in replies.items()}
         rows += [_row(name, each, scores[each.key]) for each in variants]
-    for name in BASELINES:
-        settings = StrategySettings(name)
-        scored = tally.scores(evidence.choose(settings, system.beams), SCORES)
-        rows.append(_row(name, Variant("baseline", name, settings, is_default=False), scored))
+    for name in LEVELS:
+        level = evidence.systems.get(name, {}).get(system.beam_size)
+        if level is not None:
+            about = Variant("baseline", name, StrategySettings(name), is_default=False)
+            rows.append(_row(name, about, tally.scores(level.replies, SCORES)))
     return {"beam_size": system.beam_size, "rows": rows}
 
 

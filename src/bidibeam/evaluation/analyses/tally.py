@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.data.words import split
+from bidibeam.evaluation.significance import ORDER, bleu_of_sums
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.pairing import check_paired
 from bidibeam.similarities.ngrams import count_matches
@@ -16,7 +16,8 @@ from bidibeam.similarities.tokens import number_tokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ORDER = 4
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
 SCORES = ("bleu", "length_ratio", "distinct-1", "distinct-2")
 
 
@@ -42,19 +43,16 @@ class Tally:
             found = self._words[reply] = split(reply)
         return found
 
+    def statistics(self, replies: Sequence[str]) -> Array:
+        """Each reply's sufficient statistics of BLEU, (sources, columns)."""
+        check_paired(replies, self.references)
+        return np.array(
+            [self._counted(source, reply) for source, reply in enumerate(replies)], dtype=np.int64
+        )
+
     def bleu(self, replies: Sequence[str]) -> float:
         """Corpus BLEU."""
-        check_paired(replies, self.references)
-        counts = [self._counted(source, reply) for source, reply in enumerate(replies)]
-        totals = np.array(counts, dtype=np.int64).sum(0)  # (2 * order + 1,)
-        score = BLEU.compute_bleu(
-            correct=totals[:ORDER].tolist(),
-            total=totals[ORDER : 2 * ORDER].tolist(),
-            sys_len=int(totals[-1]),
-            ref_len=sum(map(len, self.references)),
-            smooth_method="exp",
-        )
-        return float(score.score)
+        return float(bleu_of_sums(self.statistics(replies).sum(axis=0, keepdims=True))[0])
 
     def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
         """Scores by name: corpus BLEU, and other metrics, which are quick as they are."""
@@ -67,12 +65,12 @@ class Tally:
         }
 
     def _counted(self, source: int, reply: str) -> tuple[int, ...]:
-        """Matches by order, n-grams by order, words."""
+        """Words, the reference's words, matches by order, n-grams by order."""
         found = self._counts[source].get(reply)
         if found is None:
-            words = self.words(reply)
-            matches = count_matches(number_tokens([words], [self.references[source]]), ORDER)
-            totals = (max(0, len(words) - order) for order in range(ORDER))
-            found = (*matches.numerators[:, 0, 0].tolist(), *totals, len(words))
+            words, reference = self.words(reply), self.references[source]
+            matches = count_matches(number_tokens([words], [reference]), ORDER)
+            ngrams = (max(0, len(words) - order) for order in range(ORDER))
+            found = (len(words), len(reference), *matches.numerators[:, 0, 0].tolist(), *ngrams)
             self._counts[source][reply] = found
         return found

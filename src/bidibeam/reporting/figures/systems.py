@@ -48,6 +48,8 @@ LOOKS = {
     "bidis": Look(BLUE, "^", "-"),
     "bidia bleu_t": Look(VERMILLION, "D", "-"),
     "bidia wmd_t": Look(GREEN, "v", "-"),
+    "bidia bleu_t tuned": Look(VERMILLION, "d", ":"),
+    "bidia wmd_t tuned": Look(GREEN, "h", ":"),
     "bidia bleu_t either": Look(VERMILLION, "P", "--"),
     "bidia bleu_t expected": Look(ORANGE, "X", "-."),
     "longest": Look(PURPLE, "<", ":"),
@@ -58,7 +60,7 @@ LOOKS = {
 OTHERS = [
     Look(colour, marker, line)
     for line, (marker, colour) in product(
-        ("-.", ":"), zip("hpH8d+", (BLUE, GREEN, PURPLE, SKY, ORANGE, BLACK), strict=True)
+        ("-.", ":"), zip("pH8+12", (BLUE, GREEN, PURPLE, SKY, ORANGE, BLACK), strict=True)
     )
 ]
 
@@ -99,4 +101,4 @@ def draw_lines(axes: Axes, lines: Sequence[Line], look: Mapping[str, Look], *, s
         if any(widths):
             low = [value - width for value, width in zip(values, widths, strict=True)]
             high = [value + width for value, width in zip(values, widths, strict=True)]
-            axes.fill_between(line.sizes, low, high, color=look[line.name].colour, alpha=0.15, linewidth=0)
+            axes.fill_between(line.sizes, low, high, color=look[line.name].colour, alpha=0.12, linewidth=0)

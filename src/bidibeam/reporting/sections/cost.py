@@ -16,6 +16,8 @@ WORK = {
     "exact_transports": "exact transports",
 }
 """Counted work, a source."""
+TIMES = {"ms_a_source": "ms a source", "ratio": "to vbs"}
+"""Time, a source."""
 
 
 def cost(results: Results) -> Section | None:
@@ -33,7 +35,8 @@ def cost(results: Results) -> Section | None:
         blocks.append(_formulas(facts, formulas))
     blocks.append(_papers())
     sentences = [*_sentences(facts, rows, formulas), _footnote()]
-    return Section("cost", "Cost", sentences, blocks)
+    notes = dict.fromkeys(str(one["note"]).strip() for one in analyses if one.get("note"))
+    return Section("cost", "Cost", sentences, blocks, notice=" ".join(notes))
 
 
 def _sentences(
@@ -64,25 +67,27 @@ def _footnote() -> str:
 
 
 def _measured(facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Time, if anybody took it, and counted work."""
+    times = TIMES if any(number(row.get(name)) is not None for row in rows for name in TIMES) else {}
     work = [name for name in WORK if any(name in row for row in rows)]
     columns = [
         text_column("strategy"),
-        Column("ms a source", "time"),
-        Column("to vbs", "time"),
+        *(Column(label, "time") for label in times.values()),
         *(Column(WORK[name], "work a source") for name in work),
     ]
     cells = [
         [
             row["strategy"],
-            fixed(row.get("ms_a_source"), 2),
-            fixed(row.get("ratio"), 2),
+            *(fixed(row.get(name), 2) for name in times),
             *(_count(row.get(name)) for name in work),
         ]
         for row in rows
     ]
+    what = "Measured" if times else "Counted work"
     labels = {"device": "on", "N_B": "N_B =", "sources": "sources:", "turns": "turns:"}
-    where = ", ".join(f"{label} {plain(facts[name])}" for name, label in labels.items() if facts.get(name))
-    return Table(f"Measured ({where})" if where else "Measured", columns, cells)
+    told = [name for name in labels if facts.get(name) and (times or name not in ("device", "turns"))]
+    where = ", ".join(f"{labels[name]} {plain(facts[name])}" for name in told)
+    return Table(f"{what} ({where})" if where else what, columns, cells)
 
 
 def _formulas(facts: Mapping[str, Any], formulas: Sequence[Mapping[str, Any]]) -> Table:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bidibeam.reporting.blocks import Cell, Column, Section, Table, text_column
-from bidibeam.reporting.numbers import LABELS, averaged, fixed, metric_text, number, plain
+from bidibeam.reporting.numbers import LABELS, averaged, fixed, metric_text, number, plain, signed
 from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.sections.gains import beside_matched
+from bidibeam.reporting.sections.intervals import interval_label, reach_text
 
 OWN = ("distinct-1", "distinct-2", "length_ratio", "bleu")
 MATCHED = ("length_ratio", "bleu", "distinct-1", "distinct-2")
@@ -33,10 +35,15 @@ def _table(results: Results, systems: Systems, sizes: Mapping[str, int]) -> Tabl
     has_sizes = len(set(sizes.values())) > 1  # lists from elsewhere need not be equally long
     same = [system["same_words"] for system in systems.values() if system.get("same_words")]
     has_matched = any(system.get("matched") for system in systems.values())
+    tested = {name: beside_matched(results.analyses("diversity"), name) for name in systems}
+    has_tests = any(one.reach or one.p for one in tested.values())
     columns = [text_column("system"), *([Column("N_B")] if has_sizes else [])]
     columns += [Column(LABELS.get(name, name)) for name in OWN]
     if has_matched:
         columns += [Column(LABELS.get(name, name), "VBS at its length ratio") for name in MATCHED]
+    if has_tests:
+        labels = ("difference", interval_label(results), "p")
+        columns += [Column(label, "BLEU above that VBS") for label in labels]
     if same:
         columns += [Column(name, f"on {plain(round(same[0]['words']))} words") for name in SAME]
     rows = []
@@ -45,12 +52,15 @@ def _table(results: Results, systems: Systems, sizes: Mapping[str, int]) -> Tabl
         row += [_own_cell(results, name, metric, system.get(metric), sizes[name]) for metric in OWN]
         if has_matched:
             row += [metric_text(metric, (system.get("matched") or {}).get(metric)) for metric in MATCHED]
+        if has_tests:
+            one = tested[name]
+            row += [signed(one.difference), reach_text(one.reach, signed), one.p]
         if same:
             row += [metric_text(metric, (system.get("same_words") or {}).get(metric)) for metric in SAME]
         rows.append(row)
     size = next(iter(sizes.values()))
     at = "" if has_sizes or size == NO_SIZE else f" at N_B = {size}"
-    notes = _notes(has_matched=has_matched, has_same=bool(same))
+    notes = [*results.means_note, *_notes(has_matched=has_matched, has_same=bool(same))]
     return Table(f"Diversity{at}", columns, rows, notes)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bidibeam.reporting.blocks import Example, Examples, Section
 from bidibeam.reporting.figures.agreement import heat_map
-from bidibeam.reporting.numbers import fixed, numbers
+from bidibeam.reporting.numbers import fixed, joined, numbers
 from bidibeam.reporting.results import Results
 
 DIRECTIONS = ("regular", "reverse")
@@ -30,13 +31,28 @@ def examples(results: Results) -> Section | None:
     sentences = [
         f"These are the {len(found)} sources on which the systems gave most different replies{at}{several}."
     ]
-    if any(one.get("matrix") for one in found):
-        sentences.append(
+    made = [_example(one, number) for number, one in enumerate(found, start=1)]
+    return Section("examples", "Examples", sentences, [_hinted(made)])
+
+
+def _hinted(examples: Sequence[Example]) -> Examples:
+    """The examples, with what the page and the document need to say of them."""
+    page, document = "", ""
+    if any(one.heat_map for one in examples):
+        page = (
             "The picture shows how alike every regular hypothesis (rows) and every reverse one (columns) "
             "are; the winning pair is outlined there and bold in the lists."
         )
-    made = [_example(one, number) for number, one in enumerate(found, start=1)]
-    return Section("examples", "Examples", sentences, [Examples(made)])
+    block = Examples(examples)
+    parts = []
+    if len(examples) > block.first:
+        parts.append(f"all {len(examples)}")
+    if any(one.beams for one in examples):
+        parts.append("both beams of each")
+    if parts:
+        first = f"The first {block.first} are here; " if len(examples) > block.first else ""
+        document = f"{first}report.html has {joined(parts)}."
+    return replace(block, page_hint=page, document_hint=document)
 
 
 def _example(one: Mapping[str, Any], place: int) -> Example:

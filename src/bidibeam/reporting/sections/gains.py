@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bidibeam.reporting.blocks import Cell, Column, Table, text_column
-from bidibeam.reporting.numbers import averaged, fixed, mean, number, p_text, percent, signed
+from bidibeam.reporting.numbers import averaged, fixed, mean, number, percent, signed
 from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.sections.intervals import Compared, compared, interval_label, reach_text
 
 BASE, TUNED = "vbs", "vbs-tuned"
 LEAST = 0.1
 """BLEU: of a smaller gain there are no shares."""
+ROUNDING = 0.005
+"""BLEU: differences that print alike are alike."""
 CLOSE = 0.05
 """Length ratios that differ by more than this are not called the same."""
 
@@ -25,6 +30,7 @@ class Gain:
         over_base: Over VBS.
         over_tuned: Over VBS with its length settings tuned.
         over_matched: Over VBS with the word reward that brings its length ratio nearest the system's.
+        tested: The interval and the test of the last.
         ratios: The length ratios of the system and of that VBS.
     """
 
@@ -33,13 +39,18 @@ class Gain:
     over_base: float | None
     over_tuned: float | None
     over_matched: float | None
+    tested: Compared
     ratios: tuple[float, float] | None
 
+    def is_part(self, part: float) -> bool:
+        """Whether a difference is a part of the gain: over something worse than VBS it is more than that."""
+        return self.over_base is not None and part <= self.over_base + ROUNDING
+
     def remaining(self, part: float | None) -> str:
-        """A part of the gain over VBS, as a share of it; empty if there is hardly a gain."""
-        if part is None or self.over_base is None or self.over_base < LEAST:
+        """A part of the gain over VBS, as a share of it; empty if it is none, or there is hardly a gain."""
+        if part is None or self.over_base is None or self.over_base < LEAST or not self.is_part(part):
             return ""
-        return percent(part / self.over_base) if part > 0 else "none"
+        return percent(min(1.0, part / self.over_base)) if part > 0 else "none"
 
 
 def gains(results: Results, size: int) -> list[Gain]:
@@ -56,16 +67,31 @@ def _gain(results: Results, system: str, size: int) -> Gain | None:
     analyses = [one for one in results.analyses("diversity") if one.get("beam_size", size) == size]
     facts = averaged([one.get("systems", {}).get(system) for one in analyses]) or {}
     matched = facts.get("matched") or {}
-    own_bleu, its_bleu = number(facts.get("bleu")), number(matched.get("bleu"))
+    tested = beside_matched(analyses, system)
     own_ratio, its_ratio = number(facts.get("length_ratio")), number(matched.get("length_ratio"))
     return Gain(
         system,
         bleu,
         _difference(results, system, BASE, size),
         _difference(results, system, TUNED, size),
-        None if own_bleu is None or its_bleu is None else own_bleu - its_bleu,
+        tested.difference,
+        tested,
         None if own_ratio is None or its_ratio is None else (own_ratio, its_ratio),
     )
+
+
+def beside_matched(analyses: Sequence[Mapping[str, Any]], system: str) -> Compared:
+    """A system's BLEU beside that of a VBS of its length, over the analyses of diversity of all seeds."""
+    tests = []
+    for one in analyses:
+        facts = one.get("systems", {}).get(system) or {}
+        matched = facts.get("matched") or {}
+        difference = number(matched.get("difference"))
+        ours, theirs = number(facts.get("bleu")), number(matched.get("bleu"))
+        if difference is None and ours is not None and theirs is not None:
+            difference = ours - theirs
+        tests.append({**matched, "difference": difference})
+    return compared(tests)
 
 
 def _difference(results: Results, system: str, other: str, size: int) -> float | None:
@@ -84,26 +110,65 @@ def gains_table(results: Results, size: int) -> Table | None:
     found = [gain for gain in gains(results, size) if gain.over_base is not None]
     if not found:
         return None
-    has_tuned = any(gain.over_tuned is not None for gain in found)
-    has_matched = any(gain.over_matched is not None for gain in found)
-    columns = [text_column("system"), Column("gain", "over vbs")]
-    columns += [Column(label, "over vbs-tuned") for label in ("gain", "remains") if has_tuned]
-    matched = ("gain", "remains", "length ratios")
-    columns += [Column(label, "over vbs at its length ratio") for label in matched if has_matched]
-    rows = []
-    for gain in found:
-        row: list[Cell | str] = [gain.system, signed(gain.over_base)]
-        if has_tuned:
-            row += [signed(gain.over_tuned), gain.remaining(gain.over_tuned)]
-        if has_matched:
-            ratios = "" if gain.ratios is None else " / ".join(fixed(ratio, 2) for ratio in gain.ratios)
-            row += [signed(gain.over_matched), gain.remaining(gain.over_matched), ratios]
-        rows.append(row)
+    parts = [
+        ({"gain": [signed(gain.over_base) for gain in found]}, "over vbs"),
+        (_tuned_columns(found), "over vbs-tuned"),
+        (_matched_columns(results, found), "over vbs at its length ratio"),
+    ]
+    kept = [
+        (label, group, cells) for columns, group in parts for label, cells in columns.items() if any(cells)
+    ]
+    rows: list[list[Cell | str]] = [
+        [gain.system, *(cells[place] for _, _, cells in kept)] for place, gain in enumerate(found)
+    ]
     at = "" if size == NO_SIZE else f" at N_B = {size}"
-    notes = [f"“Remains” is the share of the gain over vbs, where that is at least {LEAST} BLEU."]
-    if has_matched:
+    return Table(
+        f"Gain in BLEU{at}: how much is more than length",
+        [text_column("system"), *(Column(label, group) for label, group, _ in kept)],
+        rows,
+        _notes(results, found, has_remains=any(label == "remains" for label, _, _ in kept)),
+    )
+
+
+def _tuned_columns(found: Sequence[Gain]) -> dict[str, list[str]]:
+    if all(gain.over_tuned is None for gain in found):
+        return {}
+    return {
+        "gain": [signed(gain.over_tuned) for gain in found],
+        "remains": [gain.remaining(gain.over_tuned) for gain in found],
+    }
+
+
+def _matched_columns(results: Results, found: Sequence[Gain]) -> dict[str, list[str]]:
+    if all(gain.over_matched is None for gain in found):
+        return {}
+    return {
+        "gain": [signed(gain.over_matched) for gain in found],
+        interval_label(results): [reach_text(gain.tested.reach, signed) for gain in found],
+        "p": [gain.tested.p for gain in found],
+        "remains": [gain.remaining(gain.over_matched) for gain in found],
+        "length ratios": [
+            "" if gain.ratios is None else " / ".join(fixed(ratio, 2) for ratio in gain.ratios)
+            for gain in found
+        ],
+    }
+
+
+def _notes(results: Results, found: Sequence[Gain], *, has_remains: bool) -> list[str]:
+    notes = [*results.means_note]
+    parts = [(gain, part) for gain in found for part in (gain.over_tuned, gain.over_matched)]
+    if has_remains:
+        notes.append(f"“Remains” is the share of the gain over vbs, where that is at least {LEAST} BLEU.")
+        if any(part is not None and not gain.is_part(part) for gain, part in parts):
+            notes.append(
+                "It is empty where what is compared with is itself worse than vbs: the difference is no part "
+                "of the gain then."
+            )
+    if any(gain.over_matched is not None for gain in found):
         notes.append("A vbs at a system's length ratio has the word reward that brings it nearest to that.")
-    return Table(f"Gain in BLEU{at}: how much is more than length", columns, rows, notes)
+    if len(results.seeds) > 1 and any(gain.tested.p for gain in found):
+        notes.append("p is the largest over seeds.")
+    return notes
 
 
 def gains_sentences(results: Results, size: int) -> list[str]:
@@ -112,50 +177,57 @@ def gains_sentences(results: Results, size: int) -> list[str]:
     if not found or found[0].over_base is None:
         return []
     gain = found[0]
-    sentences = [_what_remains(results, gain, size), *_the_claim(results, gain, size)]
-    return [sentence for sentence in sentences if sentence]
+    return [*_what_remains(results, gain, size), *_the_claim(results, gain, size)]
 
 
-def _what_remains(results: Results, gain: Gain, size: int) -> str:
+def _what_remains(results: Results, gain: Gain, size: int) -> list[str]:
     assert gain.over_base is not None
     if gain.over_base <= 0:
-        return (
-            f"{gain.system} has {fixed(gain.bleu, 2)} BLEU, {signed(gain.over_base)} against vbs: there is "
-            f"no gain to explain."
-        )
-    parts = []
+        level = f"{fixed(gain.bleu, 2)} BLEU, {signed(gain.over_base)} against vbs"
+        return [f"{gain.system} has {level}: there is no gain to explain."]
+    parts, more = [], []
+    for part, where, about in _baselines(results, gain, size):
+        if gain.is_part(part):
+            parts.append(_part(gain, part, where, about))
+        else:
+            told = f" ({about})" if about else ""
+            more.append(f"It is {fixed(part, 2)} BLEU above {where}{told}, which is itself worse than vbs.")
+    begin = f"{gain.system} is {fixed(gain.over_base, 2)} BLEU above vbs"
+    return [f"{begin}; of this gain {', and '.join(parts)}." if parts else f"{begin}.", *more]
+
+
+def _baselines(results: Results, gain: Gain, size: int) -> list[tuple[float, str, str]]:
+    """What a gain is set beside: how far above it the system is, what it is, and what is to be said of it."""
+    found = []
     if gain.over_tuned is not None:
-        text = _part(gain, gain.over_tuned, "over vbs-tuned")
-        parts.append(text + _significance(results, gain.system, size))
+        tests = [
+            test
+            for test in results.tests(size)
+            if (test["system"], test["baseline"], test.get("metric", "bleu")) == (gain.system, TUNED, "bleu")
+        ]
+        found.append((gain.over_tuned, TUNED, compared(tests).p_equation))
     if gain.over_matched is not None and gain.ratios is not None:
         own, other = gain.ratios
-        is_close = abs(own - other) <= CLOSE
-        where = "at the same length ratio" if is_close else "at the nearest length ratio that it reaches"
-        text = _part(gain, gain.over_matched, f"over vbs {where}")
-        parts.append(f"{text} ({fixed(other, 2)} against {fixed(own, 2)})")
-    begin = f"{gain.system} is {fixed(gain.over_base, 2)} BLEU above vbs"
-    return f"{begin}; of this gain {', and '.join(parts)}." if parts else f"{begin}."
+        same = abs(own - other) <= CLOSE
+        where = "a VBS of the same length" if same else "a VBS of the nearest length that it reaches"
+        ratios = f"length ratio {fixed(other, 2)} against {fixed(own, 2)}"
+        interval = reach_text(gain.tested.reach, signed)
+        about = [
+            ratios,
+            *([f"{interval_label(results)} {interval}"] if interval else []),
+            gain.tested.p_equation,
+        ]
+        found.append((gain.over_matched, where, ", ".join(filter(None, about))))
+    return found
 
 
-def _part(gain: Gain, part: float, where: str) -> str:
+def _part(gain: Gain, part: float, where: str, about: str) -> str:
+    """What of a gain is left beside something better than VBS."""
     if part <= 0:
-        return f"nothing remains {where} ({signed(part)})"
+        return f"nothing remains over {where} ({', '.join(filter(None, (signed(part), about)))})"
     share = gain.remaining(part)
-    return f"{fixed(part, 2)}{f' ({share})' if share else ''} remains {where}"
-
-
-def _significance(results: Results, system: str, size: int) -> str:
-    """The largest p of the tests against the tuned VBS."""
-    found = [
-        number(test.get("approximate_randomisation", test.get("paired_bootstrap")))
-        for test in results.tests(size)
-        if (test["system"], test["baseline"], test.get("metric", "bleu")) == (system, TUNED, "bleu")
-    ]
-    known = [value for value in found if value is not None]
-    if not known:
-        return ""
-    text = p_text(max(known))
-    return f" (p {text})" if text.startswith("<") else f" (p = {text})"
+    amount = f"{fixed(part, 2)} ({share})" if share else fixed(part, 2)
+    return f"{amount} remains over {where}{f' ({about})' if about else ''}"
 
 
 def _the_claim(results: Results, gain: Gain, size: int) -> list[str]:

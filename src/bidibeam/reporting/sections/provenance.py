@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bidibeam.reporting.blocks import Block, Column, Section, Table, text_column
 from bidibeam.reporting.numbers import NOTHING, fixed, joined, mean, number, plain
-from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.results import Results
+from bidibeam.reporting.sections.signatures import signatures_table
+
+EDGES = {"lambda_": (10.0,), "length_exponent": (4.0,), "word_reward": (4.0,), "T": (2.0, 60.0)}
+"""By setting, the ends of the values that tuning tries by itself; 0 is none, since nothing lies beyond it."""
 
 
 def provenance(results: Results) -> Section | None:
@@ -19,7 +23,7 @@ def provenance(results: Results) -> Section | None:
         _tuned(results),
         _settings(results),
         _left_out(results),
-        _signatures(results),
+        signatures_table(results),
     ]
     blocks: list[Block] = [table for table in tables if table is not None and table.rows]
     if not blocks:
@@ -91,7 +95,7 @@ def _tuned(results: Results) -> Table | None:
     )
     columns = [
         Column("N_B"),
-        *(Column(name.rstrip("_").replace("_", " "), system) for system, name in settings),
+        *(Column(_setting(name), system) for system, name in settings),
     ]
     rows = [
         [
@@ -104,7 +108,33 @@ def _tuned(results: Results) -> Table | None:
         for size in sizes
     ]
     notes = ["One value a seed, in their order."] if len(found) > 1 else []
-    return Table("Settings tuned on validation", columns, rows, notes)
+    return Table("Settings tuned on validation", columns, rows, [*notes, *_on_the_edge(found, sizes)])
+
+
+def _on_the_edge(found: Sequence[Mapping[str, Any]], sizes: Sequence[str]) -> list[str]:
+    """Which values are the last that were tried."""
+    places: dict[str, list[str]] = {}
+    for size in sizes:
+        tuned = [(system, name, value) for one in found for system, name, value in _options(one.get(size))]
+        for system, name, value in dict.fromkeys(tuned):
+            if value in EDGES.get(name, ()):
+                places.setdefault(f"{_setting(name)} of {system} ({value:g})", []).append(size)
+    if not places:
+        return []
+    told = "; ".join(f"{what} at N_B = {joined(at)}" for what, at in places.items())
+    return [f"On the edge of what was tried, so that the best value may lie beyond: {told}."]
+
+
+def _options(tuned: Mapping[str, Any] | None) -> Iterator[tuple[str, str, float]]:
+    """Every number that was tuned: the system, the setting, the value."""
+    for system, options in (tuned or {}).items():
+        for name, value in options.items():
+            if (found := number(value)) is not None:
+                yield system, name, found
+
+
+def _setting(name: str) -> str:
+    return name.rstrip("_").replace("_", " ")
 
 
 def _option(tuned: Mapping[str, Any], size: str, system: str, name: str) -> str:
@@ -132,37 +162,5 @@ def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _left_out(results: Results) -> Table | None:
-    rows = [[name, reason] for name, reason in results.left_out.items()]
-    return Table("Analyses that could not be made", [text_column("analysis"), text_column("why")], rows)
-
-
-def _signatures(results: Results) -> Table | None:
-    """Every signature once, with the first thing that has it."""
-    found: dict[str, str] = {}
-    for what, signature in _signed(results):
-        if signature:
-            found.setdefault(str(signature), what)
-    rows = [[what, signature] for signature, what in found.items()]
-    return Table("Signatures", [text_column("of"), text_column("signature")], rows, is_folded=True)
-
-
-def _signed(results: Results) -> Iterator[tuple[str, Any]]:
-    for name, sizes in (results.content.get("signatures") or {}).items():
-        for size, signature in sizes.items():
-            yield f"{name}, N_B = {size}", signature
-    several = len(results.seeds) > 1
-    for seed in results.seeds:
-        of = f", seed {seed.get('seed')}" if several else ""
-        for direction, score in (seed.get("perplexity") or {}).items():
-            yield f"perplexity, {direction}{of}", score.get("signature")
-        alone = Results(results.content, [seed])
-        for size in reversed(alone.sizes):
-            at = "" if size == NO_SIZE else f", N_B = {size}"
-            for name in alone.systems:
-                for entry in alone.entries(name, size):
-                    yield f"{name}{at}{of}", entry.get("signature")
-                    yield from (
-                        (metric, one.get("signature")) for metric, one in entry.get("scores", {}).items()
-                    )
-        for test in seed.get("tests") or ():
-            yield f"test of {test.get('metric', 'bleu')}", test.get("signature")
+    columns = [text_column(label) for label in ("kind", "name", "why")]
+    return Table("What could not be made", columns, results.left_out)

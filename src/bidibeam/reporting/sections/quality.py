@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
 from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, text_column
 from bidibeam.reporting.figures.headroom import LOWEST, draw_headroom
-from bidibeam.reporting.figures.quality import draw_quality
+from bidibeam.reporting.figures.quality import draw_quality, panels
 from bidibeam.reporting.figures.systems import Line, looks
-from bidibeam.reporting.numbers import averaged, fixed, number, over_seeds, percent, spread
+from bidibeam.reporting.numbers import TWO, averaged, fixed, number, over_seeds, percent, spread
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.results import NO_SIZE, Results
-from bidibeam.reporting.sections.intervals import interval_text
+from bidibeam.reporting.sections.intervals import headroom_reach, interval_text, reach_text
 
 ORACLE, BASE, TUNED = "oracle", "vbs", "vbs-tuned"
 
@@ -28,18 +28,30 @@ def quality(results: Results) -> Section | None:
         return None
     paper = results.paper
     sentences = [*_course(results), *_highest(results), *(_in_the_paper(paper) if paper else ())]
-    several = ", mean and standard deviation over seeds" if len(results.seeds) > 1 else ""
-    marks = f"; open marks: the paper, {paper.name}" if paper else ""
     draw = partial(
         draw_quality,
         lines,
         looks(results.names),
-        paper={BASE: paper.bleu[BASE]} if paper else {},
+        paper=paper.bleu if paper else {},
         claim=_claim(paper) if paper else None,
     )
-    picture = Picture("bleu", f"Corpus BLEU-4 against N_B{several}{marks}.", draw)
+    picture = Picture("bleu", _caption(results, lines), draw)
     tables = [_bleu_table(results), *_interval_tables(results)]
     return Section("bleu", "BLEU-4 against N_B", sentences, [picture, *tables])
+
+
+def _caption(results: Results, lines: Sequence[Line]) -> str:
+    count = len(results.seeds)
+    band = "both values" if count == TWO else "one standard deviation"
+    parts = [
+        "Corpus BLEU-4 against N_B",
+        *([f"mean of {count} seeds with {band} as a band"] if count > 1 else []),
+    ]
+    if len(panels(lines)) > 1:
+        parts.append("the oracle, which would flatten all others, below on a scale of its own")
+    if results.paper:
+        parts.append(f"white marks, a little aside: the paper, {results.paper.name}")
+    return "; ".join(parts) + "."
 
 
 def _lines(results: Results) -> list[Line]:
@@ -49,8 +61,13 @@ def _lines(results: Results) -> list[Line]:
         found = {size: values for size, values in scores.items() if values}
         if found:
             means = [fmean(values) for values in found.values()]
-            lines.append(Line(name, [*found], means, [spread(values) for values in found.values()]))
+            lines.append(Line(name, [*found], means, [_width(values) for values in found.values()]))
     return lines
+
+
+def _width(values: Sequence[float]) -> float | None:
+    """How far a band goes to either side of the mean: of two values, to both of them."""
+    return abs(values[0] - values[1]) / 2 if len(values) == TWO else spread(values)
 
 
 def _claim(paper: PaperCorpus) -> tuple[str, str, int, float]:
@@ -86,7 +103,7 @@ def _in_the_paper(paper: PaperCorpus) -> list[str]:
     bleu = paper.bleu[BASE]
     ends = [f"{fixed(bleu[size], 2)} at B = {size}" for size in (min(bleu), max(bleu))]
     above = f"BidiA with BLEU_T is {100 * paper.gain:.0f} % above it"
-    where = f"that is drawn at B = {max(bleu)}, since the text does not say where it holds"
+    where = f"that is drawn right of B = {max(bleu)}, since the text does not say where it holds"
     return [f"In the paper VBS goes from {ends[0]} to {ends[1]}, and {above}; {where}."]
 
 
@@ -104,8 +121,17 @@ def _interval_tables(results: Results) -> list[Table]:
     ]
     if not any(any(cells) for _, *cells in rows):
         return []
-    several = ["The lowest end and the highest of the seeds' intervals."] if len(results.seeds) > 1 else []
-    return [Table("95 % intervals of corpus BLEU-4 by N_B", columns, rows, several, is_folded=True)]
+    return [_by_size(results, "corpus BLEU-4", columns, rows)]
+
+
+def _by_size(
+    results: Results, what: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]]
+) -> Table:
+    """A table of intervals."""
+    several = len(results.seeds) > 1
+    caption = f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B"
+    notes = ["From the lowest end of the seeds' intervals to the highest."] if several else []
+    return Table(caption, columns, rows, notes, is_folded=True)
 
 
 def _bleu(results: Results, system: str, size: int) -> str:
@@ -134,7 +160,7 @@ def headroom(results: Results) -> Section | None:
                 "headroom", caption, partial(draw_headroom, lines, looks(results.names), baseline=baseline)
             )
         )
-        blocks.append(_headroom_table(results, shares))
+        blocks.extend(_headroom_tables(results, shares))
     if not blocks:
         return None
     return Section("headroom", "VBS, Best Hypothesis and the headroom between", sentences, blocks)
@@ -197,8 +223,17 @@ def _headroom_sentences(lines: list[Line], baseline: str) -> list[str]:
     return [f"At N_B = {largest} {best} captures {share}; no other system captures more."]
 
 
-def _headroom_table(results: Results, shares: Shares) -> Table:
+def _headroom_tables(results: Results, shares: Shares) -> list[Table]:
+    """Shares at every N_B, and their intervals if there are any."""
     sizes = sorted(shares, key=int)
+    names = _shared(results, shares)
     columns = [text_column("system"), *(Column(size, "N_B") for size in sizes)]
-    rows = [[name, *(percent(shares[size].get(name)) for size in sizes)] for name in _shared(results, shares)]
-    return Table("Headroom captured by N_B", columns, rows, is_folded=True)
+    rows = [[name, *(percent(shares[size].get(name)) for size in sizes)] for name in names]
+    tables = [Table("Headroom captured by N_B", columns, rows, results.means_note, is_folded=True)]
+    reaches = [
+        [name, *(reach_text(headroom_reach(results, name, size), percent) for size in sizes)]
+        for name in names
+    ]
+    if any(any(cells) for _, *cells in reaches):
+        tables.append(_by_size(results, "headroom captured", columns, reaches))
+    return tables

@@ -32,10 +32,12 @@ def ranks(results: Results) -> Section | None:
     )
     picture = Picture("ranks", caption, partial(draw_ranks, shares, looks(results.names)))
     sentences = _sentences({name: (systems[name], shares[name][0][0]) for name in order})
-    return Section("ranks", "Rank of the reply in the beam", sentences, [picture, _table(systems, shares)])
+    return Section(
+        "ranks", "Rank of the reply in the beam", sentences, [picture, _table(results, systems, shares)]
+    )
 
 
-def _table(systems: Mapping[str, Mapping[str, Any]], shares: Mapping[str, Shares]) -> Table:
+def _table(results: Results, systems: Mapping[str, Mapping[str, Any]], shares: Mapping[str, Shares]) -> Table:
     labels = ("first place", "mean place", "median place", "tied for first")
     rows = [
         [
@@ -46,7 +48,8 @@ def _table(systems: Mapping[str, Mapping[str, Any]], shares: Mapping[str, Shares
         for name, system in systems.items()
     ]
     notes = [
-        "Tied for first: hypotheses that nothing but the order of the beam tells apart, mean over sources."
+        *results.means_note,
+        "Tied for first: hypotheses that nothing but the order of the beam tells apart, mean over sources.",
     ]
     return Table("Places chosen", [text_column("system"), *map(Column, labels)], rows, notes)
 

@@ -44,7 +44,7 @@ def sensitivity(results: Results) -> Section | None:
         blocks.append(
             Picture("options", f"BLEU by the other options{at}.", partial(draw_options, groups, look))
         )
-    blocks.append(_table(rows, at))
+    blocks.append(_table(rows, at, results.means_note))
     sentences = [*_length_sentences(lengths), *_option_sentences(groups)]
     return Section("sensitivity", "Sensitivity to what the paper leaves open", sentences, blocks)
 
@@ -93,7 +93,7 @@ def _option_sentences(others: Mapping[str, Trials]) -> list[str]:
     return [f"Of the other options {option} of {name} matters most: {most} BLEU between its values."]
 
 
-def _table(rows: Sequence[Mapping[str, Any]], at: str) -> Table:
+def _table(rows: Sequence[Mapping[str, Any]], at: str, notes: Sequence[str]) -> Table:
     metrics = [name for name in COLUMNS if any(name in row for row in rows)]
     columns = [
         text_column("system"),
@@ -110,4 +110,4 @@ def _table(rows: Sequence[Mapping[str, Any]], at: str) -> Table:
         ]
         for row in rows
     ]
-    return Table(f"All options{at}", columns, cells, is_folded=True)
+    return Table(f"All options{at}", columns, cells, notes, is_folded=True)

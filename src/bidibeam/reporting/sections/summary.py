@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bidibeam.evaluation.systems import BASELINES
 from bidibeam.reporting.blocks import Block, Cell, Column, Section, Table, beside, text_column
 from bidibeam.reporting.numbers import (
     DIGITS,
     LABELS,
+    NOTHING,
+    TWO,
     averaged,
     fixed,
     joined,
     mean,
     metric_text,
     number,
-    numbers,
     over_seeds,
     p_text,
     percent,
@@ -23,11 +25,20 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.sections.gains import gains_sentences, gains_table
-from bidibeam.reporting.sections.intervals import interval_text
+from bidibeam.reporting.sections.intervals import (
+    TESTS,
+    compared,
+    headroom_reach,
+    interval_label,
+    interval_text,
+    reach_text,
+)
 
-BASELINES = ("vbs-tuned", "vbs")
-TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "bootstrap"}
-"""In the order of preference."""
+HEADROOM = "headroom captured"
+SEVERAL_INTERVALS = (
+    "Each seed's interval is a bootstrap over sources; their reach goes from the lowest end to the highest "
+    "and is no interval of the mean."
+)
 
 
 def summary(results: Results) -> Section | None:
@@ -38,7 +49,12 @@ def summary(results: Results) -> Section | None:
     blocks: list[Block] = [_scores_table(results, size)]
     tests = _tests_table(results, size)
     blocks.extend(table for table in (gains_table(results, size), tests) if table is not None)
-    sentences = [_setting(results, size), *gains_sentences(results, size), *_empty(results, size)]
+    sentences = [
+        _setting(results, size),
+        *_weights(results),
+        *gains_sentences(results, size),
+        *_empty(results, size),
+    ]
     return Section("summary", "Summary", sentences, blocks)
 
 
@@ -65,6 +81,15 @@ def _setting(results: Results, size: int) -> str:
     return " ".join(parts) + "."
 
 
+def _weights(results: Results) -> list[str]:
+    """Which weights answered, if not the best."""
+    if not results.last_step:
+        return []
+    steps = [f"step {best:,.0f} of {last:,.0f}" for best, last in results.best_steps]
+    best = f" (the best was that of {joined(steps)})" if steps else ""
+    return [f"The network was {results.last_step}{best}: what answers are its last weights."]
+
+
 def _empty(results: Results, size: int) -> list[str]:
     """Who had nothing to say."""
     counts = {
@@ -76,33 +101,61 @@ def _empty(results: Results, size: int) -> list[str]:
 
 def _scores_table(results: Results, size: int) -> Table:
     """Systems by metrics."""
-    metrics = [*(name for name in DIGITS if name in results.metrics(size))]
-    metrics += [name for name in results.metrics(size) if name not in DIGITS]
-    has_interval = any(interval_text(results, name, size) for name in results.systems)
-    columns = [text_column("system")]
-    for metric in metrics:
-        columns.append(Column(LABELS.get(metric, metric)))
-        if metric == "bleu" and has_interval:
-            columns.append(Column("95 % interval"))
-    headroom = averaged([one.get("by_beam_size", {}).get(str(size)) for one in results.analyses("headroom")])
-    columns.extend([Column("headroom captured")] if headroom else [])
     baselines = [
         name for name in BASELINES if any(test["baseline"] == name for test in _bleu_tests(results, size))
     ]
+    columns = [text_column("system"), *_score_columns(results, size)]
+    headroom = averaged([one.get("by_beam_size", {}).get(str(size)) for one in results.analyses("headroom")])
+    reaches = {name: headroom_reach(results, name, size) for name in headroom or ()}
+    has_reach = any(reaches.values())
+    if headroom:
+        columns.append(Column("share" if has_reach else "headroom captured", HEADROOM if has_reach else ""))
+        columns.extend([Column(interval_label(results), HEADROOM)] if has_reach else [])
     columns.extend(Column(name, "p against") for name in baselines)
     rows = []
     for system in results.systems:
-        row: list[Cell | str] = [system]
-        for metric in metrics:
-            row.append(_score_cell(results, system, size, metric))
-            if metric == "bleu" and has_interval:
-                row.append(interval_text(results, system, size))
+        row: list[Cell | str] = [system, *_score_cells(results, system, size)]
         row.extend([percent(headroom[system]) if system in headroom else ""] if headroom else [])
+        row.extend([reach_text(reaches.get(system), percent)] if has_reach else [])
         row.extend(_p_cell(results, system, baseline, size) for baseline in baselines)
         rows.append(row)
     at = "" if size == NO_SIZE else f" at N_B = {size}"
+    has_interval = _has_interval(results, size)
     notes = _notes(results, has_interval=has_interval, has_headroom=bool(headroom), has_p=bool(baselines))
     return Table(f"Scores{at}", columns, rows, notes)
+
+
+def _has_interval(results: Results, size: int) -> bool:
+    return any(interval_text(results, name, size) for name in results.systems)
+
+
+def _metrics(results: Results, size: int) -> list[str]:
+    """All metrics at an N_B, those that we know first."""
+    found = results.metrics(size)
+    return [*(name for name in DIGITS if name in found), *(name for name in found if name not in DIGITS)]
+
+
+def _score_columns(results: Results, size: int) -> list[Column]:
+    """A column for each metric; BLEU has its mean, where that is not beside it, and its interval too."""
+    columns = []
+    for metric in _metrics(results, size):
+        columns.append(Column(LABELS.get(metric, metric)))
+        if metric == "bleu":
+            columns.extend([Column("mean BLEU")] if len(results.seeds) == TWO else [])
+            columns.extend([Column(interval_label(results))] if _has_interval(results, size) else [])
+    return columns
+
+
+def _score_cells(results: Results, system: str, size: int) -> list[Cell | str]:
+    """A system's cells under those columns."""
+    cells: list[Cell | str] = []
+    for metric in _metrics(results, size):
+        cells.append(_score_cell(results, system, size, metric))
+        if metric == "bleu":
+            two = len(results.seeds) == TWO
+            cells.extend([metric_text(metric, results.mean(system, size))] if two else [])
+            cells.extend([interval_text(results, system, size)] if _has_interval(results, size) else [])
+    return cells
 
 
 def _score_cell(results: Results, system: str, size: int, metric: str) -> Cell:
@@ -117,10 +170,12 @@ def _notes(results: Results, *, has_interval: bool, has_headroom: bool, has_p: b
     count = len(results.seeds)
     notes = []
     if count > 1:
-        notes.append(f"Mean ± standard deviation over {count} seeds.")
+        order = " and ".join(f"seed {seed.get('seed', NOTHING)}" for seed in results.seeds)
+        two = f"The values of {order}, in this order{'; headroom is a mean' if has_headroom else ''}."
+        notes.append(two if count == TWO else f"Mean ± standard deviation over {count} seeds.")
     if has_interval:
-        reach = ": the widest reach of the seeds' own" if count > 1 else ""
-        notes.append(f"The interval is a bootstrap over sources{reach}.")
+        one = "The interval is a bootstrap over sources."
+        notes.append(SEVERAL_INTERVALS if count > 1 else one)
     if has_headroom:
         notes.append(
             "Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in BLEU at the same N_B."
@@ -139,16 +194,8 @@ def _bleu_tests(results: Results, size: int) -> list[Mapping[str, Any]]:
 
 def _p_cell(results: Results, system: str, baseline: str, size: int) -> str:
     """The largest p over seeds, by the first kind of test that was made."""
-    tests = [
-        test
-        for test in _bleu_tests(results, size)
-        if (test["system"], test["baseline"]) == (system, baseline)
-    ]
-    for kind in TESTS:
-        found = numbers(test.get(kind) for test in tests)
-        if found:
-            return p_text(max(found))
-    return ""
+    tests = _bleu_tests(results, size)
+    return compared([test for test in tests if (test["system"], test["baseline"]) == (system, baseline)]).p
 
 
 def _tests_table(results: Results, size: int) -> Table | None:
@@ -165,7 +212,7 @@ def _tests_table(results: Results, size: int) -> Table | None:
         text_column("against"),
         text_column("metric"),
         Column("difference"),
-        Column("95 % interval"),
+        Column(interval_label(results)),
         *(Column(TESTS[kind], "p") for kind in kinds),
     ]
     rows = [
@@ -174,7 +221,7 @@ def _tests_table(results: Results, size: int) -> Table | None:
     ]
     several = len(results.seeds) > 1
     notes = (
-        ["Mean difference over seeds; the widest reach of the seeds' intervals; the largest p."]
+        ["Mean difference over seeds; the lowest and the highest end of their intervals; the largest p."]
         if several
         else []
     )
@@ -182,11 +229,9 @@ def _tests_table(results: Results, size: int) -> Table | None:
 
 
 def _test_cells(metric: str, tests: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> list[str]:
-    lows, highs = (numbers(test.get(side) for test in tests) for side in ("low", "high"))
-    reach = f"{metric_text(metric, min(lows))} to {metric_text(metric, max(highs))}" if lows and highs else ""
-    found = [numbers(test.get(kind) for test in tests) for kind in kinds]
+    found = compared(tests)
     return [
-        metric_text(metric, mean(test.get("difference") for test in tests)),
-        reach,
-        *(p_text(max(values)) if values else "" for values in found),
+        metric_text(metric, found.difference),
+        reach_text(found.reach, lambda value: metric_text(metric, value)),
+        *(p_text(found.p_values[kind]) if kind in found.p_values else "" for kind in kinds),
     ]

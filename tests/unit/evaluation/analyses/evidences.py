@@ -17,11 +17,22 @@ from bidibeam.similarities.spaces import WordVectors
 
 WORDS = ["a", "b", "c", "d", "e", "the", "of"]
 SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)), "toy")
-TUNED = {"vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.3}, "bidis": {"lambda_": 0.5}}
+TUNED: dict[str, dict[str, float]] = {
+    "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.3},
+    "bidis": {"lambda_": 0.5},
+    "bidia bleu_t": {"T": 3},
+    "bidia wmd_t": {"T": 5},
+}
 MAX_LENGTH = 8
 
 ONE_SIDED = ("vbs", "vbs-tuned", "bidis", "longest", "random", "oracle")
-TWO_SIDED = ("bidia bleu_t", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t expected")
+TWO_SIDED = (
+    "bidia bleu_t",
+    "bidia wmd_t",
+    "bidia bleu_t tuned",
+    "bidia bleu_t either",
+    "bidia bleu_t expected",
+)
 
 
 def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = False) -> System:
@@ -75,10 +86,15 @@ def random_beams(sources: int, *, regular: int, reverse: int, seed: int = 0) -> 
 def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **settings: Any) -> Evidence:
     """Every system at N_B = 4 and 8."""
     systems: dict[str, dict[int, System]] = {}
+    references: list[str | None] = []
     for size in (4, 8):
         wide = random_beams(sources, regular=size, reverse=0, seed=seed)
         both = random_beams(sources, regular=size // 2, reverse=size // 2, seed=seed + 1)
-        both = [replace(line, reference=other.reference) for line, other in zip(both, wide, strict=True)]
+        references = references or [line.reference for line in wide]
+        wide, both = (
+            [replace(line, reference=reference) for line, reference in zip(each, references, strict=True)]
+            for each in (wide, both)
+        )
         for name in (*ONE_SIDED, *TWO_SIDED):
             beams = wide if name in ONE_SIDED else both
             systems.setdefault(name, {})[size] = system(name, beams, size, whole=whole)

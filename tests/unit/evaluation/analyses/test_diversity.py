@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
 
+from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.diversity import DRAWS, Rewarded, diversity, same_words, stretches
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.analyses.tally import Tally
+from bidibeam.evaluation.evaluate import compare
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics import METRICS
 from tests.unit.evaluation.analyses.evidences import (
@@ -182,6 +186,34 @@ def test_vbs_is_its_own_match_and_each_system_stands_beside_vbs_of_its_length() 
         longest = found["systems"]["longest"]["length_ratio"]
         assert abs(figures["matched"]["length_ratio"] - figures["length_ratio"]) < 0.05 * longest
         assert figures["same_words"] == slowly_same_words(chosen.reply_words, fewest)
+
+
+def test_the_difference_to_vbs_at_the_same_length_is_tested_as_any_other() -> None:
+    evidence = random_evidence(30)
+    vbs = evidence.systems["vbs"][8]
+    rewarded = Rewarded(vbs, evidence.tally)
+
+    found = diversity(evidence)["systems"]
+
+    for name, sizes in evidence.systems.items():
+        matched = found[name]["matched"]
+        replies = rewarded.replies(matched["word_reward"])
+        other = answering("other", replies, [line.reference or "" for line in vbs.beams], 8)
+        (test,) = compare([other, sizes[8]], ["other"])
+        assert matched["difference"] == test["difference"]
+        assert matched["difference"] == pytest.approx(found[name]["bleu"] - matched["bleu"])
+        for key in ("low", "high", "approximate_randomisation"):
+            assert matched[key] == test[key]
+    assert len({found[name]["matched"]["word_reward"] for name in found}) > 3
+    name = "bidia bleu_t"
+    replies = rewarded.replies(found[name]["matched"]["word_reward"])
+    lines = [[" ".join(split(reply)) for reply in each] for each in (replies, evidence.widest[name].replies)]
+    references = [" ".join(words) for words in evidence.tally.references]
+    metrics = {"BLEU": BLEU(tokenize="none", force=True)}
+    theirs = PairedTest([("vbs", lines[0]), (name, lines[1])], metrics, [references], test_type="ar")
+    assert found[name]["matched"]["approximate_randomisation"] == theirs()[1]["BLEU"][1].p_value
+    own = found["vbs"]["matched"]
+    assert (own["difference"], own["low"], own["high"], own["approximate_randomisation"]) == (0, 0, 0, 1)
 
 
 def test_without_vbs_nothing_is_matched() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
-from bidibeam.evaluation.analyses.lists import SYSTEMS, systems_of
+from bidibeam.evaluation.analyses.lists import systems_of
+from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.selection import STRATEGIES
 from tests.unit.evaluation.analyses.evidences import MAX_LENGTH, SPACE, TUNED, hypothesis, system
@@ -70,6 +71,11 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
         "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; the decoder that wrote the "
         "list must add it.",
         "bidia wmd_t": "The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
+        **{
+            f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
+            "`bidibeam reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
+            for name in ("bidia bleu_t", "bidia wmd_t")
+        },
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected "
         "needs it; the decoder that wrote the list must add it.",
         "reverse-vbs": "source '0', reverse[0] has no \"score\", and reverse-vbs needs it.",
@@ -86,7 +92,7 @@ def test_a_system_that_was_named_must_be_possible() -> None:
         systems_of([BOTH], ["bidia wmd_t"], max_length=MAX_LENGTH)
     with pytest.raises(UnknownNameError, match=r"^Unknown strategy 'vsb'\. Did you mean 'vbs'\?"):
         systems_of([BOTH], ["vsb"], max_length=MAX_LENGTH)
-    with pytest.raises(UnknownNameError, match="Unknown similarity 'blue_t'"):
+    with pytest.raises(UnknownNameError, match="Unknown word 'blue_t'"):
         systems_of([BOTH], ["bidia blue_t"], max_length=MAX_LENGTH)
 
 

@@ -110,22 +110,25 @@ def test_rows_have_the_scores_of_what_was_chosen() -> None:
     assert rows["bidia bleu_t", "T", "none"]["is_default"] is False
 
 
-def test_the_longest_is_among_the_same_hypotheses() -> None:
+def test_length_alone_and_chance_stand_beside_it_as_they_answered_at_the_same_n_b() -> None:
     evidence = random_evidence(60)
-    chosen = [
-        max(
-            [each for each in line.regular if each.finished] or list(line.regular),
-            key=lambda each: len(each.tokens),
-            default=None,
-        )
-        for line in evidence.agreeing.beams
-    ]
-    words = sum(len(each.tokens) for each in chosen if each is not None)
-    wanted = sum(len(split(line.reference or "")) for line in evidence.agreeing.beams)
+    rows = {row["system"]: row for row in sensitivity(evidence)["rows"]}
 
-    (row,) = (row for row in sensitivity(evidence)["rows"] if row["system"] == "longest")
+    for name in ("longest", "random"):
+        system = evidence.systems[name][8]
+        assert max(len(line.regular) for line in system.beams) == 8  # where bidia has 4 in each direction
+        for metric in ("bleu", "length_ratio", "distinct-2"):
+            expected = METRICS.create(metric).score(system.reply_words, system.reference_words).value
+            assert rows[name][metric] == expected
 
-    assert row["length_ratio"] == pytest.approx(words / wanted)
+
+def test_they_are_left_out_where_they_had_another_n_b() -> None:
+    systems = random_evidence(10).systems
+    narrow = {name: {4: systems[name][4]} for name in ("longest", "random")}
+
+    assert names(evidence_of({**systems, **narrow})) == {"bidia bleu_t", "bidia wmd_t"}
+    assert names(evidence_of({**systems, "longest": narrow["longest"]})) >= {"random"}
+    assert names(evidence_of({"bidia bleu_t": systems["bidia bleu_t"]})) == {"bidia bleu_t"}
 
 
 def names(evidence: Evidence) -> set[str]:
