@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= runs/demo
+SAID := "hi , how are you ?" "what do you do for fun ?" "i love pizza ."
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test format clean
@@ -20,8 +21,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 demo: setup  ## the whole experiment on a slice of the default corpus, then replies of the model in the box
 	@$(BIN)/bidibeam reproduce --corpus chitchat --preset demo --out $(DEMO_DIR)
-	@echo "And the model that comes with bidibeam, trained on the whole of the same corpus:"
-	@printf '%s\n' "hi , how are you ?" "what do you do for fun ?" "i love pizza ." | tee /dev/stderr | $(BIN)/bidibeam decode
+	@echo "And the model that comes with bidibeam, trained on the whole of the same corpus, asked:"
+	@printf '  %s\n' $(SAID)
+	@printf '%s\n' $(SAID) | $(BIN)/bidibeam decode
 
 test: setup  ## every check: format, lint, types, import contracts, tests, coverage
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
