@@ -231,6 +231,7 @@ def _results(
         "format_version": FORMAT_VERSION,
         "bidibeam": __version__,
         "sources": len(systems[0].replies),
+        "beam_sizes": {system.name: system.beam_size for system in systems if system.beam_size},
         "empty_references": sum(not words for words in systems[0].reference_words),
         "systems": scored,
         "tests": tests,
@@ -272,6 +273,10 @@ def _notes(results: dict[str, Any]) -> Iterator[str]:
             yield (
                 f"Note: {each['empty']:,} of {sources:,} replies of {name} are empty; they score as they are."
             )
+    sizes: dict[str, int] = results["beam_sizes"]
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield f"Note: the systems did not choose among as many hypotheses (N_B): {told}."
     if len(systems) == 1:
         yield "Note: there is one system and nothing to compare it with, so no test was made."
 

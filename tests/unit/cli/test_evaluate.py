@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import lzma
 import subprocess
 import sys
@@ -192,6 +193,14 @@ def test_of_an_n_best_file_it_is_the_ranking_that_was_recorded(beams: Path, tmp_
     assert again["signature"].startswith(f"{rerank.signature}|file:ranked.jsonl@")
     assert plain["signature"].startswith("file:beams.jsonl@")
     assert [test["beam_size"] for test in found["tests"]] == [3, 0]
+
+
+def test_systems_that_chose_among_unequal_numbers_are_pointed_out(beams: Path) -> None:
+    alike = called("evaluate", beams, "--strategy", "vbs", "--strategy", "longest", *FEW)
+    unlike = called("evaluate", beams, "--strategy", "vbs", "--strategy", "bidia bleu_t", *FEW)
+
+    assert "did not choose among as many" not in alike.err
+    assert re.search(r"as many hypotheses \(N_B\): vbs \d+, bidia bleu_t \d+\.", " ".join(unlike.err.split()))
 
 
 def test_every_strategy_is_a_system(beams: Path, tmp_path: Path) -> None:

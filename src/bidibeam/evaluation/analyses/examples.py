@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.evaluation.systems import DEFAULT_SIMILARITY
@@ -10,6 +11,8 @@ from bidibeam.selection.agreement import similarities
 from bidibeam.selection.settings import build_similarity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from bidibeam.evaluation.analyses.evidence import Evidence
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.protocols import Similarity
@@ -33,6 +36,7 @@ def examples(evidence: Evidence) -> dict[str, Any]:
     both.sort(
         key=lambda source: -len({each[source] for each in replies.values()})
     )  # equal ones stay in order
+    chosen = islice(_different(both, agreeing.beams), evidence.examples)
     similarity = build_similarity(DEFAULT_SIMILARITY, {}, max_length=evidence.max_length)
     return {
         "beam_size": agreeing.beam_size,
@@ -42,9 +46,18 @@ def examples(evidence: Evidence) -> dict[str, Any]:
                 "replies": {name: each[source] for name, each in replies.items()},
                 **_agreement(agreeing.beams[source], agreeing.rankings[source], similarity),
             }
-            for source in both[: evidence.examples]
+            for source in chosen
         ],
     }
+
+
+def _different(sources: Iterable[int], beams: Sequence[Beams]) -> Iterator[int]:
+    """The first of those that ask the same."""
+    seen: set[str] = set()
+    for source in sources:
+        if beams[source].source not in seen:
+            seen.add(beams[source].source)
+            yield source
 
 
 def _exchange(line: Beams) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bidibeam.evaluation.analyses.examples import examples
@@ -93,3 +95,11 @@ def test_the_pair_is_that_of_the_reply_and_its_partner(whole: bool) -> None:
 
 def test_none_may_be_wanted() -> None:
     assert examples(random_evidence(5, examples=0))["examples"] == []
+
+
+def test_the_same_source_is_shown_once() -> None:
+    beams = [replace(line(number, ["a", "b"], ["a"]), source=said) for number, said in enumerate("xyx")]
+
+    found = examples(evidence_of({"bidia bleu_t": {4: system("bidia bleu_t", beams, 4)}}))["examples"]
+
+    assert [each["id"] for each in found] == ["0", "1"]
