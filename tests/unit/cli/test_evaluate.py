@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import lzma
+import re
 import subprocess
 import sys
 from collections.abc import Callable
