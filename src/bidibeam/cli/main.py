@@ -25,6 +25,7 @@ COMMANDS = {
     "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
     "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
+    "convert": ("bidibeam.cli.convert:convert", "Read and write n-best lists as other tools do."),
     "evaluate": (
         "bidibeam.cli.evaluate:evaluate",
         "Score replies from anywhere, and test whether they differ by more than chance.",

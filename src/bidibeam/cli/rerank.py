@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bidibeam.cli.lists import Lists, Reading, lists_options
 from bidibeam.cli.options import check_output, output_options, strategy_options, strategy_settings
 
 if TYPE_CHECKING:
-    from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Needs, Selection
+    from bidibeam.protocols import Selection
     from bidibeam.similarities.spaces import WordVectors
 
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
 """How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
+UNENDED_MARK = "@@"
+"""How subword-nmt, and so fairseq, marks a piece that does not end its word."""
 BATCH_SIZE = 256
 """Sources ranked at once, shared out among the workers."""
 
@@ -38,6 +39,7 @@ BATCH_SIZE = 256
     type=click.Path(path_type=Path),
     help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
 )
+@lists_options
 @output_options
 def rerank(
     input_file: str,
@@ -51,11 +53,13 @@ def rerank(
 
     FILE holds a JSON object a line, each with the lists "regular" and "reverse" of one source's hypotheses;
     these have "text" or "tokens", and the scores that the strategy needs (docs/nbest.md). `bidibeam decode
-    --n-best` writes such files; - is stdin. Replies go to stdout, one a line; the whole file is checked
-    before the first is written.
+    --n-best` writes such files; - is stdin. Moses n-best lists, fairseq's output, flat text and responses of
+    the OpenAI API hold one list a source; --reverse adds the other. Replies go to stdout, one a line; the
+    whole file is checked before the first is written.
 
     \b
     bidibeam rerank beams.jsonl > replies.txt
+    bidibeam rerank left-to-right.nbest --reverse right-to-left.nbest
     bidibeam rerank beams.jsonl --similarity wmd_t --vectors wiki.vec --n-best ranked.jsonl > replies.txt
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
     """  # noqa: D301
@@ -66,8 +70,10 @@ def rerank(
     from bidibeam.decoding.decoder import Ranker
     from bidibeam.selection.choosing import is_parallel
 
+    reading = Reading.taken(input_file, flags)
     strategy, workers = strategy_settings(flags)
-    check_output(nbest_file, input_file, resume=resume)
+    for name in reading.files:
+        check_output(nbest_file, name, resume=resume)
     facts: dict[str, str] = {}
     if tuned_file is not None:
         from bidibeam.assembly.tuned import (
@@ -79,7 +85,7 @@ def rerank(
         options = {**tuned.options.get(strategy.name, {}), **strategy.options}
         if options != strategy.options:
             strategy, facts = replace(strategy, options=options), {"tuned": tuned.name}
-    lists = Lists(input_file)
+    lists = Lists(reading)
     lists.check(strategy.needs, strategy.name)
     selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))
     note_length(selection, lists.longest)
@@ -97,57 +103,6 @@ def rerank(
     )
 
 
-class Lists:
-    """An n-best file that is read twice; what comes through a pipe, named or not, is kept in memory.
-
-    Args:
-        name: Its path, or - for stdin.
-    """
-
-    def __init__(self, name: str) -> None:
-        from bidibeam.interchange import nbest
-
-        self._source = Path(name) if name != "-" else sys.stdin.buffer
-        is_file = isinstance(self._source, Path) and self._source.is_file()
-        self._kept = None if is_file else list(nbest.read_numbered(self._source))
-        self.words: set[str] = set()
-        self.longest = 0
-        self.count = 0
-
-    def check(self, needs: Needs, strategy: str) -> None:
-        """Read all of it once, so that nothing is written if some of it cannot be used.
-
-        Raises:
-            InputError: With file and line, if so.
-        """
-        from bidibeam.cli.console import progress
-        from bidibeam.errors import InputError
-        from bidibeam.interchange.lines import name_of
-        from bidibeam.selection.ranking import check_needs
-
-        with progress(transient=True) as bar:
-            task = bar.add_task("checking", total=None)
-            for number, beams in self._numbered():
-                try:
-                    check_needs(beams, needs, strategy)
-                except InputError as error:
-                    raise InputError(f"{name_of(self._source)}, line {number}: {error}") from error
-                for hypothesis in (*beams.regular, *beams.reverse):
-                    self.words.update(hypothesis.tokens)
-                    self.longest = max(self.longest, len(hypothesis.tokens))
-                self.count += 1
-                bar.advance(task)
-
-    def read(self) -> Iterator[Beams]:
-        """Each source's lists."""
-        return (beams for _, beams in self._numbered())
-
-    def _numbered(self) -> Iterator[tuple[int, Beams]]:
-        from bidibeam.interchange import nbest
-
-        return nbest.read_numbered(self._source) if self._kept is None else iter(self._kept)
-
-
 def note_length(selection: Selection, longest: int) -> None:
     """Say so if T is far from what the lists hold: length then counts for more than agreement."""
     from bidibeam.cli.console import console
@@ -161,6 +116,11 @@ def note_length(selection: Selection, longest: int) -> None:
         )
 
 
+def _is_piece(token: str) -> bool:
+    """Whether a token can only be part of a word."""
+    return token.startswith(SUBWORD_MARKS) or (token.endswith(UNENDED_MARK) and token != UNENDED_MARK)
+
+
 def word_space(path: Path | None, words: Collection[str]) -> Callable[[], WordVectors] | None:
     """Reads the vectors of the words that lists hold, when they are asked for."""
     if path is None:
@@ -172,7 +132,7 @@ def word_space(path: Path | None, words: Collection[str]) -> Callable[[], WordVe
         from bidibeam.errors import SettingsError
         from bidibeam.similarities.spaces import WordVectors
 
-        piece = next((word for word in sorted(words) if word.startswith(SUBWORD_MARKS)), None)
+        piece = next((word for word in sorted(words) if _is_piece(word)), None)
         if piece is not None:
             raise SettingsError(
                 f"The lists hold subwords, such as {piece!r}, and --vectors are vectors of words. Leave "

@@ -1,0 +1,174 @@
+"""What `fairseq-generate` and `fairseq-interactive` print: lines S-, T-, H-, D- and P-, each with an id.
+
+As of fairseq 0.12.2 (`fairseq_cli/generate.py`, `sequence_generator.py`): the score in H- and D- is the
+log-probability over the length to the power of --lenpen; P- has the log-probability of each token that the
+model wrote, before BPE was undone, the end token included. Both are divided by log(2) to be printed, P- with
+four decimals. No hypothesis is printed without an end token, which is forced at the maximum length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, ClassVar
+
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.formats import Format
+from bidibeam.interchange.formats.single import check_found, chosen, finite, hypothesis, one_line, spelled
+from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LOG_2 = math.log(2)
+LINE = re.compile(r"([STHDP])-([0-9]{1,18})(?:\t(.*))?")
+
+
+@dataclass
+class _Found:
+    """What the lines of one hypothesis say."""
+
+    score: float
+    tokens: str
+    text: str | None = None
+    log_probs: list[float] = field(default_factory=list)
+
+    def hypothesis(self) -> Hypothesis:
+        return hypothesis(
+            self.tokens if self.text is None else self.text,
+            tokens=tuple(token for token in self.tokens.split(" ") if token),
+            log_prob=math.fsum(self.log_probs) * LOG_2 if self.log_probs else None,
+            length=len(self.log_probs) or None,
+            score=self.score * LOG_2,
+        )
+
+
+@dataclass
+class _Sample:
+    """What the lines of one id say."""
+
+    number: int
+    source: str = ""
+    reference: str | None = None
+    found: list[_Found] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Fairseq(Format):
+    """fairseq's output, sorted by id; lines that are not of a sample, such as logs, are passed over.
+
+    Args:
+        direction: Whose hypotheses the file holds.
+    """
+
+    direction: Direction = Direction.REGULAR
+
+    endings: ClassVar[tuple[str, ...]] = (".fairseq", ".out")
+    has_tokens: ClassVar[bool | None] = True
+
+    @staticmethod
+    def looks_like(lines: Sequence[str]) -> bool:
+        """Whether one of the lines is that of a sample."""
+        return any((match := LINE.fullmatch(line)) is not None and match[3] is not None for line in lines)
+
+    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+        """Read a file, then give its sources by rising id: fairseq sorts them by length.
+
+        Raises:
+            InputError: With file and line, if a line does not fit, or an id comes back after another.
+        """
+        name = name_of(source)
+        for id_, sample in sorted(_read_samples(source).items()):
+            check_found(allow_empty or sample.found, str(id_), f"{name}, line {sample.number}")
+            found = NBest(tuple(each.hypothesis() for each in sample.found))
+            beams = Beams(str(id_), sample.source, sample.reference)
+            yield sample.number, beams.having(self.direction, found)
+
+    def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
+        """Write one list of each source, numbered by its place.
+
+        Of the log-probabilities of its tokens, P-, only the sum is known: each gets an equal share.
+
+        Raises:
+            InputError: If a hypothesis has no score, or a token holds a space.
+        """
+        for place, each in enumerate(beams):
+            stream.write(f"S-{place}\t{one_line(each.source)}\n")
+            if each.reference is not None:
+                stream.write(f"T-{place}\t{one_line(each.reference)}\n")
+            for rank, found in enumerate(chosen(each, self.direction)):
+                where = f"Source {each.id!r}, {self.direction.value}[{rank}]"
+                score, tokens = _score(found, each, where), _tokens(found, where)
+                stream.write(f"H-{place}\t{score}\t{tokens}\nD-{place}\t{score}\t{one_line(found.text)}\n")
+                if found.log_prob is not None:
+                    steps = max(found.length, 1)
+                    share = _in_base_2(found.log_prob / steps, each)
+                    stream.write(f"P-{place}\t{' '.join([share] * steps)}\n")
+
+
+def _read_samples(source: LineSource) -> dict[int, _Sample]:
+    name = name_of(source)
+    samples: dict[int, _Sample] = {}
+    last = None
+    for number, line in numbered_lines(source):
+        match = LINE.fullmatch(line)
+        if match is None:
+            continue
+        id_, place = int(match[2]), f"{name}, line {number}"
+        if id_ != last and id_ in samples:
+            raise InputError(
+                f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].number} and "
+                "ended. Read the output of one run at a time."
+            )
+        last = id_
+        _take(match[1], match[3] or "", samples.setdefault(id_, _Sample(number)), place)
+    return samples
+
+
+def _take(kind: str, text: str, sample: _Sample, place: str) -> None:
+    """Add what one line says."""
+    if kind == "S":
+        sample.source = text
+    elif kind == "T":
+        sample.reference = text
+    elif kind == "H":
+        score, _, tokens = text.partition("\t")
+        sample.found.append(_Found(_number(score, place), tokens))
+    elif not sample.found:
+        raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
+    elif kind == "D":
+        sample.found[-1].text = text.partition("\t")[2]
+    else:
+        sample.found[-1].log_probs = [_number(each, place) for each in text.split()]
+
+
+def _number(text: str, place: str) -> float:
+    value = finite(text)
+    if value is None:
+        raise InputError(f"{place}: expected a finite number, received {describe(text)}.")
+    return value
+
+
+def _score(found: Hypothesis, beams: Beams, where: str) -> str:
+    if found.score is None:
+        raise InputError(f'{where} has no "score", and fairseq\'s H- lines need one; moses and mbrs do not.')
+    return _in_base_2(found.score, beams)
+
+
+def _in_base_2(log_prob: float, beams: Beams) -> str:
+    """A logarithm as fairseq prints it, but never as 1e-05: its own readers look for digits and a point."""
+    return format(Decimal(spelled(log_prob / LOG_2, beams)), "f")
+
+
+def _tokens(found: Hypothesis, where: str) -> str:
+    odd = next(
+        (token for token in found.tokens if not token or " " in token or one_line(token) != token), None
+    )
+    if odd is not None:
+        raise InputError(
+            f"{where}: the token {odd!r} cannot be written, for spaces separate tokens in fairseq's output."
+        )
+    return " ".join(found.tokens)

@@ -1,0 +1,90 @@
+"""Flat text as mbrs reads and writes it: a hypothesis a line, the same number of lines for every source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, ClassVar
+
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.formats import Format
+from bidibeam.interchange.formats.single import chosen, hypothesis, one_line
+from bidibeam.interchange.lines import LineSource, name_of, numbered_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+@dataclass(frozen=True)
+class Mbrs(Format):
+    """Texts alone, N lines a source: what `mbrs-generate` writes and `mbrs-decode -n N` reads.
+
+    Args:
+        direction: Whose hypotheses the file holds.
+        per_source: N. To be read, a file needs it; written, it is the first source's unless given.
+    """
+
+    direction: Direction = Direction.REGULAR
+    per_source: int | None = None
+
+    endings: ClassVar[tuple[str, ...]] = (".txt",)
+    has_tokens: ClassVar[bool | None] = False
+
+    def __post_init__(self) -> None:
+        if self.per_source is not None and self.per_source < 1:
+            raise SettingsError(f"--per-source must be at least 1, not {self.per_source}.")
+
+    @staticmethod
+    def looks_like(lines: Sequence[str]) -> bool:  # noqa: ARG004
+        """No: any text at all could be this."""
+        return False
+
+    def read_numbered(
+        self,
+        source: LineSource,
+        *,
+        allow_empty: bool = False,  # noqa: ARG002
+    ) -> Iterator[tuple[int, Beams]]:
+        """Read a file one source at a time; a blank line is an empty hypothesis. Sources are counted from 1.
+
+        Raises:
+            SettingsError: If `per_source` is not known.
+            InputError: If the number of lines is not a multiple of it.
+        """
+        if self.per_source is None:
+            raise SettingsError(
+                f"{name_of(source)}: flat text does not say how many hypotheses a source has. Say it by "
+                "--per-source N."
+            )
+        return self._read(source, self.per_source)
+
+    def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
+        """Write one list of each source.
+
+        Raises:
+            InputError: If two lists differ in length, or a list from the length that was set.
+        """
+        wanted, whose = self.per_source, "--per-source says"
+        for each in beams:
+            found = chosen(each, self.direction)
+            if wanted is None:
+                wanted, whose = len(found), f"source {each.id!r} has"
+            if len(found) != wanted or not found:
+                raise InputError(
+                    f"Source {each.id!r} has {len(found)} {self.direction.value} hypotheses, but {whose} "
+                    f"{wanted or 'at least 1'}; in mbrs' flat text every source has the same number of lines."
+                )
+            stream.writelines(f"{one_line(one.text)}\n" for one in found)
+
+    def _read(self, source: LineSource, per_source: int) -> Iterator[tuple[int, Beams]]:
+        number, found = 0, list[Hypothesis]()
+        for number, line in numbered_lines(source):
+            found.append(hypothesis(line))
+            if len(found) == per_source:
+                id_ = str(number // per_source)
+                yield number - per_source + 1, Beams(id_, "").having(self.direction, NBest(tuple(found)))
+                found = []
+        if found:
+            raise InputError(
+                f"{name_of(source)} has {number} lines, which is not a multiple of --per-source {per_source}."
+            )

@@ -1,0 +1,289 @@
+"""`bidibeam convert`: lists travel between formats, whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+
+from bidibeam.interchange import nbest
+from tests.unit.cli.calls import called, lines_of, refused, write_lines
+
+FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
+PEERS = {
+    "fairseq-generate.txt": "fairseq",
+    "fairseq-interactive.out": "fairseq",
+    "moses.nbest": "moses",
+    "marian.nbest": "moses",
+    "mbrs-generate.txt": "mbrs",
+    "openai-chat.jsonl": "openai",
+    "openai-batch.jsonl": "openai",
+}
+HELLO = {"text": "Hello.", "tokens": ["hello", "."], "log_prob": -2.5, "length": 3, "score": -1.25}
+BYE = {"text": "Bye.", "tokens": ["bye", "."], "log_prob": -3.5, "length": 3, "score": -2.0}
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """Two sources with everything, two regular and one reverse hypothesis each."""
+    lines = (
+        {
+            "id": id_,
+            "source": "hi",
+            "reference": "ho",
+            "regular": [{**HELLO, "other_log_prob": -4.0}, {**BYE, "finished": False}],
+            "reverse": [BYE],
+        }
+        for id_ in ("x", "y")
+    )
+    return write_lines(tmp_path / "ours.jsonl", *lines)
+
+
+@pytest.mark.parametrize(("name", "format_"), PEERS.items())
+def test_a_file_of_another_tool_becomes_ours_and_what_it_said_comes_back(
+    tmp_path: Path, name: str, format_: str
+) -> None:
+    counts = ("--per-source", "4") if format_ == "mbrs" else ()
+    first, back, second = tmp_path / "1.jsonl", tmp_path / "back", tmp_path / "2.jsonl"
+
+    call = called("convert", FILES / name, *counts, "-o", first)
+    assert (call.status, call.out) == (0, ""), call.err
+    assert f"from {format_} to jsonl." in call.told
+    assert called("convert", first, "--to", format_, "--out", back).status == 0
+    assert called("convert", back, "--from", format_, *counts, "-o", second).status == 0
+
+    once, again = list(nbest.read(first)), list(nbest.read(second))
+    assert [[found.text for found in beams.regular] for beams in again] == [
+        [found.text for found in beams.regular] for beams in once
+    ]
+    if format_ in ("moses", "fairseq"):
+        assert [found.score for beams in again for found in beams.regular] == pytest.approx(
+            [found.score for beams in once for found in beams.regular], rel=1e-12
+        )
+    assert [beams.source for beams in again] == [beams.source for beams in once]
+
+
+def test_stdout_and_json_lines_are_the_defaults() -> None:
+    call = called("convert", "-", typed="3 ||| a b ||| ||| -1\n3 ||| c ||| ||| -2\n")
+
+    (line,) = call.out.splitlines()
+    value = json.loads(line)
+    assert (value["id"], value["reverse"]) == ("3", [])
+    assert [(found["text"], found["score"]) for found in value["regular"]] == [("a b", -1.0), ("c", -2.0)]
+    assert call.told == "1 source, 2 hypotheses, from moses to jsonl."
+
+
+def test_files_may_be_packed_and_the_ending_tells_how_to_write(ours: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.jsonl.xz"
+    packed.write_bytes(lzma.compress(ours.read_bytes()))
+
+    assert called("convert", packed, "-o", tmp_path / "deep" / "out.nbest.gz").status == 0
+
+    lines = gzip.decompress((tmp_path / "deep" / "out.nbest.gz").read_bytes()).decode().splitlines()
+    assert lines[0] == ("0 ||| Hello. ||| LogProb= -2.5 OtherLogProb= -4.0 Length= 3 Finished= 1 ||| -1.25")
+    assert [line.split(" ||| ")[0] for line in lines] == ["0", "0", "1", "1"]
+    assert called("convert", tmp_path / "deep" / "out.nbest.gz", "-o", tmp_path / "out.jsonl.gz").status == 0
+    assert [beams.regular[1].finished for beams in nbest.read(tmp_path / "out.jsonl.gz")] == [False, False]
+
+
+def test_ours_is_copied_with_everything_but_a_ranking(ours: Path, tmp_path: Path) -> None:
+    ranked = tmp_path / "ranked.jsonl"
+    assert called("rerank", ours, "--n-best", ranked).status == 0
+
+    assert called("convert", ranked, "-o", tmp_path / "plain.jsonl").status == 0
+    assert list(nbest.read(tmp_path / "plain.jsonl")) == list(nbest.read(ours))
+    assert all("ranking" not in line for line in lines_of(tmp_path / "plain.jsonl"))
+
+
+def test_a_ranking_travels_too(ours: Path, tmp_path: Path) -> None:
+    ranked = tmp_path / "ranked.jsonl"
+    assert called("rerank", ours, "--strategy", "bidia", "--n-best", ranked).status == 0
+    replies = lines_of(ranked)[0]["ranking"]["replies"]
+
+    lines = called("convert", ranked, "--ranked", "--to", "moses").out.splitlines()[:2]
+
+    assert [line.split(" ||| ")[1] for line in lines] == [reply["text"] for reply in replies]
+    assert [float(line.split(" ||| ")[3]) for line in lines] == [reply["score"] for reply in replies]
+    assert [line.split(" ||| ")[1] for line in lines] == ["Hello.", "Bye."]  # Bye. is not finished
+
+
+def test_one_of_the_directions_is_written(ours: Path) -> None:
+    regular = called("convert", ours, "--to", "mbrs")
+    reverse = called("convert", ours, "--to", "mbrs", "--direction", "reverse")
+
+    assert regular.replies == ["Hello.", "Bye."] * 2
+    assert regular.told == (
+        "2 sources, 4 hypotheses, from jsonl to mbrs. Note: 2 of the sources have reverse hypotheses too, "
+        "but mbrs holds one list a source; --direction reverse writes those."
+    )
+    assert reverse.replies == ["Bye."] * 2
+
+
+def test_what_is_read_may_be_the_reverse_direction() -> None:
+    line = json.loads(called("convert", "-", "--direction", "reverse", typed="0 ||| a ||| ||| 1\n").out)
+
+    assert (line["regular"], line["reverse"][0]["text"]) == ([], "a")
+    same = called("convert", "-", "--direction", "reverse", "--to", "openai", typed="0 ||| a ||| ||| 1\n")
+    assert json.loads(same.out)["choices"][0]["message"]["content"] == "a"
+
+
+def test_two_directions_are_joined_by_id(tmp_path: Path) -> None:
+    (tmp_path / "a.moses").write_text("0 ||| a ||| ||| -1\n1 ||| b ||| ||| -1\n")
+    (tmp_path / "b.moses").write_text("1 ||| d ||| ||| -2\n0 ||| c ||| ||| -2\n")
+
+    call = called("convert", tmp_path / "a.moses", "--reverse", tmp_path / "b.moses")
+
+    lines = [json.loads(line) for line in call.out.splitlines()]
+    assert [(line["regular"][0]["text"], line["reverse"][0]["text"]) for line in lines] == [
+        ("a", "c"),
+        ("b", "d"),
+    ]
+
+
+def test_formats_are_told_apart_for_each_direction(tmp_path: Path) -> None:
+    """Ids of a batch and of fairseq, once with texts and once with tokens."""
+    (tmp_path / "a.jsonl").write_text('{"id": 0, "choices": [{"text": "I\'m here."}]}\n')
+    (tmp_path / "b.out").write_text("S-0\twhere ?\nH-0\t-1\ti 'm he@@ re .\nD-0\t-1\tI'm here.\n")
+    files = (tmp_path / "a.jsonl", "--reverse", tmp_path / "b.out")
+
+    assert refused("convert", *files) == (
+        f"One of {tmp_path / 'a.jsonl'} (openai) and {tmp_path / 'b.out'} (fairseq) gives tokens and the "
+        "other does not, so that subwords would be compared with words. Say --words to split the texts of "
+        "both."
+    )
+    line = json.loads(called("convert", *files, "--words").out)
+    assert line["source"] == "where ?"
+    assert line["regular"][0]["tokens"] == line["reverse"][0]["tokens"] == ["i", "'m", "here", "."]
+
+
+def test_sources_and_references_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("hi\n\n")
+    write_lines(tmp_path / "r.jsonl", {"reference": "ho"}, {"response": "oh"})
+    flags = ("--sources", tmp_path / "s.txt", "--references", tmp_path / "r.jsonl")
+
+    call = called("convert", "-", *flags, typed="4 ||| a ||| ||| -1\n7 ||| b ||| ||| -1\n")
+
+    lines = [json.loads(line) for line in call.out.splitlines()]
+    assert [(line["id"], line["source"], line["reference"]) for line in lines] == [
+        ("4", "hi", "ho"),
+        ("7", "", "oh"),
+    ]
+    sources = ("--sources", "-", "--references", tmp_path / "r.jsonl")
+    call = called("convert", FILES / "mbrs-decode.txt", "--per-source", "6", *sources, typed="x\ny\n")
+    assert [json.loads(line)["source"] for line in call.out.splitlines()] == ["x", "y"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="shells here have no <(...)")
+def test_a_pipe_with_a_name_can_be_read() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, (FILES / "moses.nbest").read_bytes())
+    os.close(writer)
+
+    call = called("convert", f"/dev/fd/{reader}", "--to", "mbrs", "--from", "moses")
+    os.close(reader)
+
+    assert call.status == 1  # two hypotheses, then one
+    assert "Source '2' has 1 regular hypotheses, but source '0' has 2;" in call.err
+
+
+def test_a_source_without_hypotheses_is_copied_too(tmp_path: Path) -> None:
+    empty = write_lines(tmp_path / "e.jsonl", {"id": "x", "regular": [], "reverse": []})
+
+    assert called("convert", empty).out.startswith('{"id": "x"')
+    assert json.loads(called("convert", empty, "--to", "openai").out)["choices"] == []
+    assert called("convert", empty, "--to", "moses").out == ""
+    assert called("convert", empty, "--to", "fairseq").out == "S-0\t\n"
+
+
+WRONG = {
+    "--to mose": "Unknown n-best format 'mose'. Did you mean 'moses'? Choose one of: jsonl, moses, fairseq, "
+    "mbrs, openai.",
+    "--from yaml": "Unknown n-best format 'yaml'. Choose one of: jsonl, moses, fairseq, mbrs, openai.",
+    "--direction reverse": "The format jsonl has no --direction; that is for moses, fairseq, mbrs, openai.",
+    "--log-prob F0": "The format jsonl has no --log-prob; that is for moses.",
+    "--per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
+    "--from moses --ranked": "The format moses has no --ranked; that is for jsonl.",
+    "--sources - --references -": "Only one file can come from stdin, and - is given more than once.",
+    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but --per-source says 3; in mbrs' flat "
+    "text every source has the same number of lines.",
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), WRONG.items())
+def test_flags_that_cannot_be_used_are_named(ours: Path, flags: str, message: str) -> None:
+    assert refused("convert", ours, *flags.split()) == message
+
+
+def test_files_that_do_not_fit_together_are_named(ours: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("hi\n")
+    (tmp_path / "a.moses").write_text("0 ||| a ||| ||| 1\n")
+
+    assert refused("convert", ours, "--sources", tmp_path / "s.txt") == (
+        f"{tmp_path / 's.txt'} has 1 source, but {ours} has lists for 2. There must be one for each of them, "
+        "in the same order."
+    )
+    assert refused("convert", ours, "--reverse", tmp_path / "a.moses", "--direction", "reverse") == (
+        f"With --reverse {tmp_path / 'a.moses'} the lists of {ours} are the regular ones: leave out "
+        "--direction reverse."
+    )
+    assert refused("convert", tmp_path / "a.moses", "--reverse", ours) == (
+        f"{ours} has no source with the id '0', but {tmp_path / 'a.moses'} has, on line 1. Both must have "
+        "the same sources, by id."
+    )
+    assert refused("convert", tmp_path / "no.jsonl") == (
+        f"{tmp_path / 'no.jsonl'} cannot be read: No such file or directory."
+    )
+    assert refused("convert", tmp_path / "s.txt") == (
+        f"{tmp_path / 's.txt'}: neither its name nor its first lines tell what format this is. Say it by "
+        "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source N too."
+    )
+    assert refused("convert", ours, "-o", tmp_path / "out.csv").startswith(
+        f"{tmp_path / 'out.csv'}: its name"
+    )
+
+
+def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
+    """Though the line at fault is far down, neither stdout nor the file gets those before it."""
+    good = "".join(f"{number} ||| a ||| ||| -1\n" for number in range(5000))
+    lists, out = tmp_path / "in.moses", tmp_path / "out.jsonl"
+    lists.write_text(f"{good}oops\n")
+    out.write_text("as it was\n")
+
+    said = refused("convert", lists)  # which also makes sure that stdout is empty
+    assert said == f"{lists}, line 5001: expected `id ||| text ||| features ||| score`, received 1 field."
+    assert refused("convert", lists, "-o", out) == said
+    assert out.read_text() == "as it was\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.moses", "out.jsonl"]
+
+
+def test_the_input_is_never_overwritten(ours: Path, tmp_path: Path) -> None:
+    before = ours.read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(ours)
+
+    for out in (ours, tmp_path / "link.jsonl"):
+        assert refused("convert", ours, "--out", out) == (
+            f"--out would overwrite the input, {ours}. Name another file."
+        )
+    (tmp_path / "s.jsonl").write_text("{}\n")
+    said = refused("convert", ours, "--sources", tmp_path / "s.jsonl", "-o", tmp_path / "s.jsonl")
+    assert said.startswith("--out would overwrite the input")
+    assert ours.read_bytes() == before
+
+
+def test_sources_that_were_tokenised_in_two_ways_are_joined_once_they_are_given(tmp_path: Path) -> None:
+    files = (FILES / "fairseq-generate.txt", "--reverse", FILES / "fairseq-interactive.out")
+    (tmp_path / "s.txt").write_text("a\nb\nc\nd\n")
+
+    assert refused("convert", *files).startswith(
+        f'{files[0]}, line 19: the source is the string "where are you?", but that of {files[2]}, line 1, '
+        'with the same id, is the string "where are you ?".'
+    )
+    call = called("convert", *files, "--sources", tmp_path / "s.txt")
+    lines = [json.loads(line) for line in call.out.splitlines()]
+    assert [(line["id"], line["source"], len(line["reverse"])) for line in lines] == [
+        (str(number), source, 3) for number, source in enumerate("abcd")
+    ]

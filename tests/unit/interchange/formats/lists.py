@@ -1,0 +1,85 @@
+"""Lists to write, and formats to read them with."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from bidibeam.errors import BidibeamError
+from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.interchange.formats import Format
+
+FILES = Path(__file__).parent / "files"
+
+texts = st.text(st.characters(exclude_characters="\ufeff") | st.sampled_from(" |\n\r\t\u2028="), max_size=12)
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+maybe_numbers = st.none() | numbers
+tokens = st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=3), max_size=4)
+hypotheses = st.builds(
+    Hypothesis,
+    text=texts,
+    tokens=tokens.map(tuple),
+    log_prob=maybe_numbers,
+    length=st.integers(0, 50),
+    score=maybe_numbers,
+    finished=st.booleans(),
+    other_log_prob=maybe_numbers,
+    multiplicity=st.just(1),
+)
+
+
+def beams_of(
+    found: st.SearchStrategy[Hypothesis], *, min_size: int = 0, max_size: int = 3
+) -> st.SearchStrategy[list[Beams]]:
+    """Sources with such hypotheses in both lists, and any ids, sources and references."""
+    beam = st.lists(found, min_size=min_size, max_size=max_size).map(lambda items: NBest(tuple(items)))
+    source = st.builds(Beams, texts, texts, st.none() | texts, regular=beam, reverse=beam)
+    return st.lists(source, max_size=3, unique_by=lambda beams: beams.id)
+
+
+def stream_of(content: str, name: str = "in") -> io.StringIO:
+    """A file of that content, as messages name it."""
+    stream = io.StringIO(content, newline="\n")
+    stream.name = name
+    return stream
+
+
+def written(format_: Format, beams: Iterable[Beams]) -> str:
+    """What a format makes of lists."""
+    stream = io.StringIO(newline="\n")
+    format_.write(beams, stream)
+    return stream.getvalue()
+
+
+def read(format_: Format, content: str, *, allow_empty: bool = False) -> list[Beams]:
+    """What a format reads out of text."""
+    return list(format_.read(stream_of(content), allow_empty=allow_empty))
+
+
+def refusal(format_: Format, content: str) -> str:
+    """What is said of text that cannot be read."""
+    with pytest.raises(BidibeamError) as caught:
+        read(format_, content)
+    return str(caught.value)
+
+
+def write_refusal(format_: Format, *beams: Beams) -> str:
+    """What is said of lists that cannot be written."""
+    with pytest.raises(BidibeamError) as caught:
+        written(format_, beams)
+    return str(caught.value)
+
+
+def said(text: str, score: float | None = None) -> Hypothesis:
+    """A hypothesis of which little is known."""
+    words = tuple(text.lower().split())
+    return Hypothesis(text, words, None, len(words) + 1, score)
+
+
+def listed(id_: str, *found: Hypothesis | str) -> Beams:
+    """A source with regular hypotheses."""
+    return Beams(id_, "", regular=NBest(tuple(said(one) if isinstance(one, str) else one for one in found)))

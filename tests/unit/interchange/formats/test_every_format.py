@@ -1,0 +1,101 @@
+"""What every format keeps, whichever it is: one that is registered is tested."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import lzma
+import re
+from pathlib import Path
+
+import pytest
+
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange.formats import FORMATS, Format
+from bidibeam.interchange.formats.detection import format_of
+from tests.unit.interchange.formats.lists import listed, read, said, stream_of, written
+
+DOCS = Path(__file__).parents[4] / "docs" / "nbest.md"
+TEXTS = [["At work.", "I don't know."], ["Ja, \u00fcberall \u6f22\u5b57!", ""]]
+NAMES = FORMATS.names()
+
+
+def formats(name: str, **settings: object) -> Format:
+    taken = inspect.signature(FORMATS.get(name)).parameters
+    return FORMATS.create(name, **{key: value for key, value in settings.items() if key in taken})
+
+
+def lists(direction: Direction = Direction.REGULAR) -> list[Beams]:
+    return [
+        Beams(str(number), "").having(
+            direction, NBest(tuple(said(text, -float(len(text))) for text in texts))
+        )
+        for number, texts in enumerate(TEXTS)
+    ]
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_are_read_back_in_order_in_the_direction_they_were_written_in(
+    name: str, direction: Direction
+) -> None:
+    format_ = formats(name, direction=direction, per_source=2)
+
+    again = read(format_, written(format_, lists(direction)))
+
+    assert [[found.text for found in beams.of(direction)] for beams in again] == TEXTS
+    assert not any(beams.of(direction.other) for beams in again)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, name: str) -> None:
+    format_ = formats(name, per_source=2)
+    content = written(format_, lists()).encode()
+    plain = list(format_.read_numbered(stream_of(content.decode())))
+
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf" + content)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "a.xz").write_bytes(lzma.compress(content))
+    (tmp_path / "crlf").write_bytes(content.replace(b"\n", b"\r\n"))
+    for path in tmp_path.iterdir():
+        assert list(format_.read_numbered(path)) == plain
+    assert list(format_.read_numbered(io.BytesIO(content))) == plain
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_written_tells_its_format(name: str) -> None:
+    content = written(formats(name, per_source=2), lists())
+
+    assert format_of(stream_of(content), has_count=True) == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_read_out_of_nothing(name: str) -> None:
+    format_ = formats(name, per_source=2)
+
+    assert (read(format_, ""), written(format_, [])) == ([], "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_utf_8_is_named_by_line(tmp_path: Path, name: str) -> None:
+    format_ = formats(name, per_source=2)
+    (tmp_path / "a").write_bytes(written(format_, lists()[:1]).encode() + b"caf\xe9\n")
+
+    with pytest.raises(Exception, match=r"a, line \d+: byte 4 \(0xe9\) is not UTF-8\."):
+        list(format_.read(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_format_is_documented_with_its_endings(name: str) -> None:
+    (row,) = re.findall(rf"^\| `{name}` \|.*", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+    endings = formats(name).endings
+    assert name == "openai" or all(f"`{ending}`" in row for ending in endings)
+
+
+def test_the_features_of_the_documentation_are_those_that_are_written() -> None:
+    found = said("a b c", -1.0)._replace(log_prob=-2.5, other_log_prob=-3.0)
+
+    (features,) = re.findall(r"`(LogProb= [^`]*)`", DOCS.read_text(encoding="utf-8"))
+    assert written(formats("moses"), [listed("x", found)]) == f"0 ||| a b c ||| {features} ||| -1.0\n"

@@ -1,0 +1,183 @@
+"""fairseq's output: what fairseq itself wrote is read, in base e, and what we write is read back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+
+from bidibeam.data import words
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.formats.fairseq import Fairseq
+from tests.unit.interchange.formats.lists import (
+    FILES,
+    beams_of,
+    hypotheses,
+    listed,
+    numbers,
+    read,
+    refusal,
+    said,
+    stream_of,
+    write_refusal,
+    written,
+)
+
+GENERATED = FILES / "fairseq-generate.txt"
+INTERACTIVE = FILES / "fairseq-interactive.out"
+
+
+def test_what_fairseq_generate_wrote_is_read_sorted_by_id() -> None:
+    beams = list(Fairseq().read(GENERATED))
+
+    assert [each.id for each in beams] == ["0", "1", "2", "3"]
+    assert [each.source for each in beams] == [
+        "where are you?",
+        "are you at home?",
+        "will you come?",
+        "will you see the red cat?",
+    ]
+    assert beams[0].reference == "i 'm at work."
+    assert [len(each.regular) for each in beams] == [3] * 4
+    assert [line for line, _ in Fairseq().read_numbered(GENERATED)] == [19, 41, 8, 30]
+
+
+def test_the_text_is_detokenised_the_tokens_are_not_and_all_logarithms_are_natural() -> None:
+    found = list(Fairseq().read(GENERATED))[2].regular[1]
+
+    assert (found.text, found.tokens) == ("i do at work", ("i", "do", "at", "work"))
+    assert found.log_prob is not None
+    assert found.log_prob == pytest.approx(
+        math.log(2) * (-0.3274 - 0.9122 - 1.4480 - 1.3764 - 0.8152 - 1.1700), abs=1e-12
+    )
+    assert found.length == 6  # wor@@ k is two, and the end token counts
+    assert found.score == pytest.approx(math.log(2) * -1.0081859827041626, abs=1e-12)
+    assert found.score == pytest.approx(found.log_prob / found.length, abs=5e-5)  # P- has four decimals
+
+
+def test_what_fairseq_interactive_wrote_is_read() -> None:
+    beams = list(Fairseq(direction=Direction.REVERSE).read(INTERACTIVE))
+
+    assert [(each.id, len(each.regular), len(each.reverse)) for each in beams] == [
+        (str(number), 0, 3) for number in range(4)
+    ]
+    assert beams[2].reverse[1].tokens == ("i", "do", "at", "wor@@", "k")
+    assert (beams[0].source, beams[0].reference) == ("where are you ?", None)
+
+
+def test_every_score_of_fairseqs_is_the_mean_of_its_tokens() -> None:
+    """Which shows that base and length are understood: --lenpen was 1."""
+    for file in (GENERATED, INTERACTIVE):
+        for beams in Fairseq().read(file):
+            for found in beams.regular:
+                assert found.log_prob is not None
+                assert found.score == pytest.approx(found.log_prob / found.length, abs=5e-5)
+
+
+def test_what_is_written_has_fairseqs_lines() -> None:
+    found = Hypothesis("At work.", ("at", "work", "."), -8 * math.log(2), 4, -2 * math.log(2))
+    beams = Beams("x", "where\nare you?", "Home.", NBest((found, said("No.", -math.log(2)))))
+
+    assert written(Fairseq(), [beams, Beams("y", "what?")]) == (
+        "S-0\twhere are you?\nT-0\tHome.\n"
+        "H-0\t-2.0\tat work .\nD-0\t-2.0\tAt work.\nP-0\t-2.0 -2.0 -2.0 -2.0\n"
+        "H-0\t-1.0\tno.\nD-0\t-1.0\tNo.\nS-1\twhat?\n"
+    )
+
+
+def test_numbers_are_written_with_digits_and_a_point() -> None:
+    """As `examples/noisychannel/rerank_utils.py` of fairseq reads them: -1e-05 would be -1, and e-05 text."""
+    found = said("a", -1e-05 * math.log(2))._replace(log_prob=-1e-05 * math.log(2), length=1)
+
+    assert written(Fairseq(), [listed("x", found)]).splitlines()[1:] == [
+        "H-0\t-0.00001\ta",
+        "D-0\t-0.00001\ta",
+        "P-0\t-0.00001",
+    ]
+
+
+@given(beams_of(hypotheses.filter(lambda found: found.score is not None), min_size=1, max_size=3))
+def test_what_is_written_is_read_back_but_ids_ends_other_log_probs_and_line_breaks(
+    beams: list[Beams],
+) -> None:
+    def line(text: str) -> str:
+        return " ".join(words.well_formed(text).splitlines())
+
+    again = read(Fairseq(), written(Fairseq(), beams))
+
+    for place, (one, each) in enumerate(zip(again, beams, strict=True)):
+        reference = None if each.reference is None else line(each.reference)
+        assert (one.id, one.source, one.reference) == (str(place), line(each.source), reference)
+        for now, before in zip(one.regular, each.regular, strict=True):
+            assert (now.text, now.tokens) == (line(before.text), before.tokens)
+            assert now.score == pytest.approx(before.score, rel=1e-12, abs=1e-300)
+            if before.log_prob is None:
+                assert (now.log_prob, now.length) == (None, len(before.tokens) + 1)
+            else:
+                assert now.log_prob == pytest.approx(before.log_prob, rel=1e-12, abs=1e-300)
+                assert now.length == max(before.length, 1)
+
+
+def test_without_d_lines_the_tokens_are_the_text() -> None:
+    (beams,) = read(Fairseq(), "S-5\nH-5\t-1\ta b\nH-5\t-2\n")
+
+    assert (beams.id, beams.source) == ("5", "")
+    assert [(found.text, found.tokens, found.length) for found in beams.regular] == [
+        ("a b", ("a", "b"), 3),
+        ("", (), 1),
+    ]
+
+
+def test_other_lines_are_passed_over() -> None:
+    lines = ["W-0\t0.1\tseconds", "A-0\t0-0", "C-0\tx", "E-0_1\tx", "| INFO | S-0", "", "Generate test: BLEU"]
+
+    (beams,) = read(Fairseq(), "\n".join(["S-0\thi", *lines, "H-0\t-1\ta", *lines]))
+
+    assert beams.regular.best.text == "a"
+
+
+LINES = {
+    "S-1\ta\nH-1\t-1\tb\nS-2\tc\nH-2\t-1\td\nS-1\ta": (
+        "in, line 5: the id 1 comes back, after its lines began on line 1 and ended. Read the output of one "
+        "run at a time."
+    ),
+    "H-0\thigh\ta": 'in, line 1: expected a finite number, received the string "high".',
+    "H-0\t-inf\ta": 'in, line 1: expected a finite number, received the string "-inf".',
+    "H-0\t-1\ta\nP-0\t-1 x": 'in, line 2: expected a finite number, received the string "x".',
+    "S-0\ta\nD-0\t-1\ta": "in, line 2: this D- line stands before any H- line of its id.",
+    "P-0\t-1": "in, line 1: this P- line stands before any H- line of its id.",
+    "S-0\ta\nH-0\t-1\ta\nS-3\tb": (
+        "in, line 3: the source with the id '3' has no hypotheses. Give it at least one, or leave it out."
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), LINES.items())
+def test_a_line_that_does_not_fit_is_named(content: str, message: str) -> None:
+    assert refusal(Fairseq(), content) == message
+
+
+def test_a_source_without_hypotheses_is_read_where_that_is_allowed() -> None:
+    assert list(Fairseq().read(stream_of("S-3\tb"), allow_empty=True)) == [Beams("3", "b")]
+
+
+def test_what_cannot_be_written_is_named() -> None:
+    assert write_refusal(Fairseq(), listed("x", said("fine", -1.0), "odd")) == (
+        "Source 'x', regular[1] has no \"score\", and fairseq's H- lines need one; moses and mbrs do not."
+    )
+    for token in ("a b", "", "a\nb"):
+        found = Hypothesis("a b", ("a", token), None, 3, -1.0)
+        assert write_refusal(Fairseq(), listed("x", found)) == (
+            f"Source 'x', regular[0]: the token {token!r} cannot be written, for spaces separate tokens in "
+            "fairseq's output."
+        )
+
+
+@given(numbers)
+def test_a_log_probability_without_a_length_is_kept_too(log_prob: float) -> None:
+    beams = listed("x", Hypothesis("", (), log_prob, 0, -1.0))
+
+    (again,) = read(Fairseq(), written(Fairseq(), [beams]))
+
+    assert again.regular.best.log_prob == pytest.approx(log_prob, rel=1e-12, abs=1e-300)

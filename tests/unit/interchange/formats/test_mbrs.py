@@ -1,0 +1,82 @@
+"""Flat text: what mbrs itself wrote is read, and what we write has mbrs' shape."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bidibeam.data import words
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange.formats.mbrs import Mbrs
+from tests.unit.interchange.formats.lists import (
+    FILES,
+    beams_of,
+    hypotheses,
+    listed,
+    read,
+    refusal,
+    write_refusal,
+    written,
+)
+
+
+@pytest.mark.parametrize("name", ["mbrs-generate.txt", "mbrs-decode.txt"])
+def test_what_mbrs_wrote_is_read_and_written_back_byte_for_byte(name: str) -> None:
+    content = (FILES / name).read_text()
+
+    beams = list(Mbrs(per_source=4).read(FILES / name))
+
+    assert [(each.id, len(each.regular)) for each in beams] == [("1", 4), ("2", 4), ("3", 4)]
+    assert [found.text for each in beams for found in each.regular] == content.splitlines()
+    assert [line for line, _ in Mbrs(per_source=4).read_numbered(FILES / name)] == [1, 5, 9]
+    assert written(Mbrs(), beams) == content
+
+
+def test_blank_lines_are_empty_hypotheses() -> None:
+    first, second = read(Mbrs(per_source=2, direction=Direction.REVERSE), "a\n\n\n b \n")
+
+    assert [found.text for found in (*first.reverse, *second.reverse)] == ["a", "", "", " b "]
+    assert not first.regular
+
+
+@given(st.data(), st.integers(1, 3))
+def test_texts_are_read_back_but_for_line_breaks(data: st.DataObject, count: int) -> None:
+    beams = data.draw(beams_of(hypotheses, min_size=count, max_size=count))
+
+    again = read(Mbrs(per_source=count), written(Mbrs(per_source=count), beams))
+
+    expected = [
+        [" ".join(words.well_formed(found.text).splitlines()) for found in each.regular] for each in beams
+    ]
+    assert [[found.text for found in each.regular] for each in again] == expected
+    assert [each.id for each in again] == [str(number + 1) for number in range(len(beams))]
+    assert all(found.score is found.log_prob is None for each in again for found in each.regular)
+
+
+def test_what_cannot_be_read_is_told() -> None:
+    assert refusal(Mbrs(), "a\n") == (
+        "in: flat text does not say how many hypotheses a source has. Say it by --per-source N."
+    )
+    assert refusal(Mbrs(per_source=3), "a\nb\nc\nd\n") == (
+        "in has 4 lines, which is not a multiple of --per-source 3."
+    )
+    with pytest.raises(Exception, match=r"^--per-source must be at least 1, not 0\.$"):
+        Mbrs(per_source=0)
+
+
+def test_every_source_must_have_the_same_number() -> None:
+    end = "in mbrs' flat text every source has the same number of lines."
+
+    assert write_refusal(Mbrs(), listed("a", "x", "y"), listed("b", "z")) == (
+        f"Source 'b' has 1 regular hypotheses, but source 'a' has 2; {end}"
+    )
+    assert write_refusal(Mbrs(per_source=3), listed("a", "x", "y")) == (
+        f"Source 'a' has 2 regular hypotheses, but --per-source says 3; {end}"
+    )
+    assert write_refusal(Mbrs(), Beams("a", "")) == (
+        f"Source 'a' has 0 regular hypotheses, but source 'a' has at least 1; {end}"
+    )
+    assert write_refusal(
+        Mbrs(), Beams("a", "", reverse=NBest(listed("a", "x").regular.hypotheses))
+    ).startswith("Source 'a' has reverse hypotheses only")

@@ -1,0 +1,181 @@
+"""Moses n-best lists: what Moses and Marian write is read, and ours is read back to the last digit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+
+from bidibeam.data import words
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.formats.moses import Moses
+from tests.unit.interchange.formats.lists import (
+    FILES,
+    beams_of,
+    hypotheses,
+    listed,
+    read,
+    refusal,
+    said,
+    write_refusal,
+    written,
+)
+
+FULL = Hypothesis("At work.", ("at", "work", "."), -2.5, 4, -1.96, False, other_log_prob=-0.1)
+
+
+def test_a_line_has_all_that_is_known_of_a_hypothesis() -> None:
+    beams = listed("x", FULL, said("No"))
+
+    assert written(Moses(), [beams]) == (
+        "0 ||| At work. ||| LogProb= -2.5 OtherLogProb= -0.1 Length= 4 Finished= 0 ||| -1.96\n"
+        "0 ||| No ||| Length= 2 Finished= 1 ||| \n"
+    )
+    assert read(Moses(), written(Moses(), [beams])) == [Beams("0", "", regular=beams.regular)]
+
+
+@given(beams_of(hypotheses.filter(lambda found: "|||" not in found.text), max_size=3))
+def test_what_is_written_is_read_back_but_ids_sources_tokens_and_line_breaks(beams: list[Beams]) -> None:
+    for direction in Direction:
+        only = [Beams(each.id, each.source).having(direction, each.of(direction)) for each in beams]
+        format_ = Moses(direction=direction)
+        expected = []
+        for place, each in enumerate(beams):
+            texts = [
+                " ".join(words.well_formed(one.text).splitlines()).strip(" ") for one in each.of(direction)
+            ]
+            found = [
+                one._replace(text=text, tokens=tuple(words.split(text)))
+                for one, text in zip(each.of(direction), texts, strict=True)
+            ]
+            if found:
+                expected.append(Beams(str(place), "").having(direction, NBest(tuple(found))))
+
+        assert read(format_, written(format_, only)) == expected
+
+
+def test_what_moses_writes_is_read() -> None:
+    first, second = Moses().read(FILES / "moses.nbest")
+
+    assert (first.id, second.id) == ("0", "2")
+    assert [found.text for found in first.regular] == ["i am at work .", "i 'm at home ."]
+    assert [found.score for found in first.regular] == [-10.493, -11.25]
+    assert first.regular[1] == Hypothesis("i 'm at home .", ("i", "'m", "at", "home", "."), None, 6, -11.25)
+    (old,) = Moses(log_prob="lm").read(FILES / "moses-old.nbest")
+    assert [(found.text, found.score, found.log_prob) for found in old.regular] == [
+        ("we must talk .", -9.2298, -36.0974),
+        ("it must talk .", -9.26197, -31.5841),
+    ]
+
+
+def test_what_marian_writes_is_read_with_alignments_and_word_scores() -> None:
+    first, second = Moses(log_prob="F1").read(FILES / "marian.nbest")
+
+    assert [(found.text, found.log_prob, found.score) for found in (*first.regular, *second.regular)] == [
+        ("I'm at work.", -1.91984, -0.369532),
+        ("At home.", -2.03168, -0.515602),
+        ("", -4.25, -4.375),
+        ("Yes.", -5.25, -2.6875),
+    ]
+    assert [found.log_prob for beams in Moses().read(FILES / "marian.nbest") for found in beams.regular] == [
+        None
+    ] * 4
+
+
+def test_ids_may_begin_anywhere_and_have_gaps_and_blank_lines_are_passed_over() -> None:
+    found = Moses().read_numbered(FILES / "moses.nbest")
+
+    assert [(number, beams.id) for number, beams in found] == [(1, "0"), (3, "2")]
+    assert [
+        beams.id for beams in read(Moses(), "\n7 ||| a ||| ||| 1\n \n007 ||| b ||| ||| 1\n9 ||| c ||| ||| 1")
+    ] == [
+        "7",
+        "9",
+    ]
+
+
+def test_a_source_without_hypotheses_leaves_a_gap() -> None:
+    lines = written(Moses(), [listed("a", "x"), listed("b"), listed("c", "y")]).splitlines()
+
+    assert [line[:1] for line in lines] == ["0", "2"]
+
+
+def test_the_direction_says_whose_lists_they_are() -> None:
+    (beams,) = read(Moses(direction=Direction.REVERSE), "0 ||| a ||| ||| -1")
+
+    assert (len(beams.regular), beams.reverse.best.text) == (0, "a")
+    assert write_refusal(Moses(), beams) == (
+        "Source '0' has reverse hypotheses only, where regular ones are to be written. Say --direction "
+        "reverse to write those."
+    )
+
+
+def test_a_name_that_ends_in_equals_may_hold_more_of_them() -> None:
+    (beams,) = read(Moses(log_prob="pp_a=b"), "0 ||| a ||| 5 pp_a=b= -2 Other= 1 2 ||| -1")
+
+    assert beams.regular.best.log_prob == -2
+
+
+LINES = {
+    "a b": "expected `id ||| text ||| features ||| score`, received 1 field.",
+    "0 ||| a ||| -1.5": "expected `id ||| text ||| features ||| score`, received 3 fields.",
+    "x ||| a ||| F= 1 ||| -1": 'the id must be the number of a sentence, received the string "x".',
+    "-1 ||| a ||| F= 1 ||| -1": 'the id must be the number of a sentence, received the string "-1".',
+    f"{'9' * 5000} ||| a ||| F= 1 ||| -1": re.compile("the id must be the number of a sentence, received"),
+    "0 ||| a ||| F= 1 ||| high": 'the score must be a finite number, received the string "high".',
+    "0 ||| a ||| F= 1 ||| nan": 'the score must be a finite number, received the string "nan".',
+    "0 ||| a ||| LogProb= x ||| -1": (
+        'the feature LogProb must be one finite number, received the string "x".'
+    ),
+    "0 ||| a ||| OtherLogProb= 1 2 ||| -1": (
+        'the feature OtherLogProb must be one finite number, received the string "1 2".'
+    ),
+    "0 ||| a ||| Length= 1.5 ||| -1": (
+        "the feature Length must be a whole number between 0 and 1,000,000, received 1.5."
+    ),
+    "0 ||| a ||| Finished= 2 ||| -1": (
+        "the feature Finished must be a whole number between 0 and 1, received 2."
+    ),
+    "3 ||| a ||| ||| -1": (
+        "the id 3 comes back, after its list began on line 1 and ended. Keep the lines of each id together; "
+        "a file holds each list once."
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "message"), LINES.items())
+def test_a_line_that_does_not_fit_is_named(line: str, message: str | re.Pattern[str]) -> None:
+    text = refusal(Moses(), f"3 ||| a ||| ||| -1\n4 ||| b ||| ||| -1\n{line}\n")
+
+    prefix = "in, line 3: "
+    assert text.startswith(prefix)
+    if isinstance(message, str):
+        assert text.removeprefix(prefix) == message
+    else:
+        assert message.match(text.removeprefix(prefix))
+
+
+def test_a_feature_that_is_not_there_is_named_with_those_that_are() -> None:
+    format_ = Moses(log_prob="F9")
+
+    assert refusal(format_, "0 ||| a ||| F0= -1 F1= -2 ||| -1") == (
+        "in, line 1: there is no feature 'F9'; there are: F0, F1."
+    )
+    assert refusal(format_, "0 ||| a ||| ||| -1") == "in, line 1: there is no feature 'F9'; there are none."
+
+
+@pytest.mark.parametrize("text", ["a ||| b", "|||", "a |||", "||| a", "a\n||| b"])
+def test_a_text_with_the_separator_cannot_be_written(text: str) -> None:
+    assert write_refusal(Moses(), listed("x", "fine", text)) == (
+        "Source 'x', regular[1]: its text holds ' ||| ', which separates the fields of a Moses n-best list, "
+        "so it cannot be written as one."
+    )
+    assert read(Moses(), written(Moses(), [listed("x", "a|||b")]))[0].regular.best.text == "a|||b"
+
+
+def test_a_number_that_is_not_finite_cannot_be_written() -> None:
+    assert write_refusal(Moses(), listed("x", said("a", float("-inf")))) == (
+        "The hypotheses for source 'x' hold a number that is not finite; an n-best file has no way to write "
+        "one."
+    )

@@ -1,0 +1,169 @@
+"""Responses of the OpenAI API: those that its Python package wrote are read; ours have the same fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from bidibeam.data import words
+from bidibeam.hypotheses import Beams, Direction, Hypothesis
+from bidibeam.interchange.formats.openai import OpenAI
+from tests.unit.interchange.formats.lists import (
+    FILES,
+    beams_of,
+    hypotheses,
+    listed,
+    read,
+    refusal,
+    said,
+    written,
+)
+
+CHAT = FILES / "openai-chat.jsonl"
+
+
+def test_chat_completions_are_read_by_index_with_the_sum_of_their_log_probs() -> None:
+    first, second = OpenAI().read(CHAT)
+
+    assert (first.id, second.id) == ("chatcmpl-A1", "chatcmpl-B2")
+    assert list(first.regular) == [
+        Hypothesis("At home.", ("at", "home", "."), -1.75, 3, None),
+        Hypothesis("I'm at work.", ("i", "'m", "at", "work", "."), -2.4375, 5, None),
+        Hypothesis("Well,", ("well", ","), -2.5, 2, None, finished=False),
+    ]
+    assert [(found.text, found.log_prob, found.length) for found in second.regular] == [
+        ("Yes.\n", None, 3),
+        ("Café?", None, 3),
+    ]
+
+
+def test_completions_are_read() -> None:
+    (beams,) = OpenAI(direction=Direction.REVERSE).read(FILES / "openai-completions.jsonl")
+
+    assert beams.id == "cmpl-7"
+    assert [(found.text, found.log_prob, found.length, found.finished) for found in beams.reverse] == [
+        (" At home.", -1.75, 3, True),
+        (" No", -2.5, 1, False),
+    ]
+
+
+def test_a_batch_is_read_under_the_ids_of_its_requests() -> None:
+    second, first = OpenAI().read(FILES / "openai-batch.jsonl")
+    alone = list(OpenAI().read(CHAT))
+
+    assert (first.id, second.id) == ("request-1", "request-2")
+    assert [first.regular, second.regular] == [each.regular for each in alone]
+
+
+@given(beams_of(hypotheses, max_size=3))
+def test_ids_texts_and_ends_are_read_back(beams: list[Beams]) -> None:
+    again = read(OpenAI(), written(OpenAI(), [each for each in beams if each.regular]))
+
+    expected = [
+        Beams(
+            each.id,
+            "",
+            regular=listed(
+                "",
+                *(
+                    Hypothesis(
+                        found.text,
+                        tuple(words.split(found.text)),
+                        None,
+                        len(words.split(found.text)) + found.finished,
+                        None,
+                        found.finished,
+                    )
+                    for found in each.regular
+                ),
+            ).regular,
+        )
+        for each in beams
+        if each.regular
+    ]
+    assert again == expected
+
+
+def test_half_a_surrogate_pair_is_read_back_too() -> None:
+    (again,) = read(OpenAI(), written(OpenAI(), [listed("x", "a\udc80")]))
+
+    assert again.regular.best.text == "a\udc80"
+
+
+def test_what_is_written_has_the_fields_that_the_package_writes() -> None:
+    """Those that it requires: the others may be left out."""
+    (line,) = written(OpenAI(), [listed("x", said("a", -1.0))]).splitlines()
+    ours, theirs = json.loads(line), json.loads(CHAT.read_text().splitlines()[1])
+
+    assert ours.keys() == {"id", "object", "created", "model", "choices"}
+    assert ours["object"] == theirs["object"]
+    assert ours["choices"][0].keys() == theirs["choices"][0].keys()
+    assert ours["choices"][0]["message"] == {"role": "assistant", "content": "a", "refusal": None}
+    for key, value in ours.items():
+        assert type(value) is type(theirs[key])
+
+
+def line(**body: Any) -> str:
+    return json.dumps(body)
+
+
+def choice(**fields: Any) -> str:
+    return line(choices=[{"text": "a"}, fields])
+
+
+LINES = {
+    "{oops": "line 1: this is not JSON: Expecting property name enclosed in double quotes at column 2.",
+    line(id="x"): 'line 1: the field "choices" is missing; it must be a list.',
+    line(id=[], choices=[]): 'line 1: "id" must be a string or a whole number, received a list.',
+    line(id="x", choices=[]): (
+        "line 1: the source with the id 'x' has no hypotheses. Give it at least one, or leave it out."
+    ),
+    line(choices=["a"]): 'line 1, choices[0]: expected an object, received the string "a".',
+    choice(message={"content": None}): (
+        'line 1, choices[1]: there is no text, neither in "message", "content" nor in "text".'
+    ),
+    choice(text=3): 'line 1, choices[1]: "text" must be a string, received the number 3.',
+    choice(text="b", index="0"): (
+        'line 1, choices[1]: "index" must be a whole number, received the string "0".'
+    ),
+    choice(text="b", finish_reason=1): (
+        'line 1, choices[1]: "finish_reason" must be a string, received the number 1.'
+    ),
+    choice(text="b", logprobs={"token_logprobs": [-1, "x"]}): (
+        'line 1, choices[1], logprobs: "logprob" must be a finite number, received the string "x".'
+    ),
+    choice(text="b", logprobs={"content": 3}): (
+        'line 1, choices[1], logprobs: "content" must be a list, received the number 3.'
+    ),
+    line(custom_id="r", response=None, error={"message": "too long"}): (
+        "line 1: this request failed (too long), so it has no choices. Leave the line out, or ask again."
+    ),
+    line(custom_id="r", response={"status_code": 400, "body": {"error": {"message": "no"}}}, error=None): (
+        "line 1: this request failed (no), so it has no choices. Leave the line out, or ask again."
+    ),
+    line(custom_id="r", response=None, error=None): (
+        "line 1: this request failed, so it has no choices. Leave the line out, or ask again."
+    ),
+    line(custom_id="r", response={"body": "x"}): (
+        'line 1: "body" must be an object, received the string "x".'
+    ),
+    f"{line(id='x', choices=[{'text': 'a'}])}\n\n{line(id='x', choices=[{'text': 'b'}])}": (
+        "line 3: the id 'x' stands on line 1 already; every request needs its own."
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), LINES.items())
+def test_a_line_that_does_not_fit_is_named(content: str, message: str) -> None:
+    assert refusal(OpenAI(), content) == f"in, {message}"
+
+
+def test_what_is_missing_is_not_made_up() -> None:
+    echoed = {"text": "a b", "logprobs": {"token_logprobs": [None, -1.0]}}
+    (beams,) = read(OpenAI(), line(choices=[echoed, {"text": "", "logprobs": {"content": []}}]))
+
+    assert beams.id == "1"
+    assert [(found.log_prob, found.length) for found in beams.regular] == [(None, 3), (None, 1)]
