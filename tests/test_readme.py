@@ -84,6 +84,26 @@ def test_the_strategies_costs_are_those_of_the_committed_results() -> None:
         assert row in README
 
 
+def test_the_spread_of_the_gpus_ratios_is_that_of_the_committed_results() -> None:
+    files = [ROOT / "results" / "strategies" / f"h200{name}.json" for name in ("-first", "-second", "")]
+    runs = [
+        {row["strategy"]: f"{row['ratio']:.2f}" for row in json.loads(file.read_text())["rows"]}
+        for file in files
+    ]
+    told = " ".join(README.split())
+
+    bleu, bidis = ("{}, {} and {}".format(*(run[name] for run in runs)) for name in ("bidia bleu_t", "bidis"))
+    wmd = "{} (second) and {}".format(*(run["bidia wmd_t"] for run in runs[1:]))
+    assert f"gave BidiA with bleu_t {bleu}, with wmd_t {wmd}, and BidiS {bidis};" in told
+
+
+def test_the_time_of_a_reply_is_that_of_the_committed_results() -> None:
+    rows = json.loads((ROOT / "results" / "bundled" / "cpu.json").read_text())["rows"]
+    small, large = (f"{row['median_ms']:.0f} ms" for row in rows)
+
+    assert f"answers in {small} with N_B = 10 and {large} with 50" in " ".join(README.split())
+
+
 def test_the_similarities_speeds_are_those_of_the_committed_results() -> None:
     results = json.loads((ROOT / "results" / "similarities" / "cpu.json").read_text())
 
