@@ -22,9 +22,8 @@ class Depth:
     """The distinct prefixes of one length, those of a source together, sources in order.
 
     Attributes:
-        sources: (prefixes), whose they are.
-        columns: (prefixes), each one's place among its source's.
-        parents: (prefixes), the column of the prefix that is one token shorter.
+        sources: (prefixes), whose they are; they rise.
+        parents: (prefixes), the prefix that is one token shorter, by its place in the depth before.
         tokens: (prefixes), the last token; the start token in the empty prefix.
         readers: (sequences that go on), the prefix that each of them has.
         targets: (sequences that go on), the token that comes next.
@@ -32,12 +31,28 @@ class Depth:
     """
 
     sources: Whole
-    columns: Whole
     parents: Whole
     tokens: Whole
     readers: Whole
     targets: Whole
     owners: Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """One step of a forced pass, in lines of equal width; a source with many prefixes has several lines.
+
+    Attributes:
+        sources: (lines), whose they are; None if line n is source n's, as the lines of the step before.
+        parents: (lines, width), flat places among the lines of the step before.
+        tokens: (lines, width), what is read.
+        rows: (prefixes), where the real ones lie among the flattened lines; the others are padding.
+    """
+
+    sources: Tensor | None
+    parents: Tensor
+    tokens: Tensor
+    rows: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +69,15 @@ class Prefixes:
     sequences: int
     depths: list[Depth]
 
-    def to(self, device: torch.device) -> tuple[list[tuple[Tensor, Tensor, Tensor]], tuple[Tensor, ...]]:
+    def to(self, device: torch.device) -> tuple[list[Forced], tuple[Tensor, ...]]:
         """All of it on a device, sent in one piece.
 
         Returns:
-            By length: parents' columns and last tokens, both (sources, columns), padded; and where the real
-            prefixes lie in the flattened columns, (prefixes,). Then, for every token of every sequence: its
-            prefix's place among all, the token, and the sequence; each (targets,).
+            The steps of a forced pass, the first of which starts from one row a source. Then, for every token
+            of every sequence: its prefix's place among all, the token, and the sequence; each (targets,).
         """
-        arrays = list(chain.from_iterable(self._at(here) for here in self.depths))
+        folded = self._folded()
+        arrays = list(chain.from_iterable(folded))
         starts = np.cumsum([0, *(len(here.tokens) for here in self.depths)])
         arrays.append(
             np.concatenate([start + here.readers for start, here in zip(starts, self.depths, strict=False)])
@@ -75,16 +90,43 @@ class Prefixes:
         parts = packed.split_with_sizes([array.size for array in arrays])
         shaped = [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
         *by_depth, rows, tokens, owners = shaped
-        triples = list(zip(by_depth[::3], by_depth[1::3], by_depth[2::3], strict=True))
-        return triples, (rows, tokens, owners)
+        columns = zip(by_depth[::4], by_depth[1::4], by_depth[2::4], by_depth[3::4], strict=True)
+        every = np.arange(self.sources)
+        steps = [
+            Forced(None if np.array_equal(here[0], every) else sources, *others)
+            for here, (sources, *others) in zip(folded, columns, strict=True)
+        ]
+        return steps, (rows, tokens, owners)
 
-    def _at(self, here: Depth) -> tuple[Numbers, Numbers, Numbers]:
-        width = int(here.columns.max()) + 1
-        parents = np.zeros((self.sources, width), dtype=np.int64)
-        tokens = np.full((self.sources, width), START_ID, dtype=np.int64)
-        parents[here.sources, here.columns] = here.parents
-        tokens[here.sources, here.columns] = here.tokens
-        return parents, tokens, here.sources * width + here.columns
+    def _folded(self) -> list[tuple[Numbers, Numbers, Numbers, Numbers]]:
+        """By length, what `Forced` has."""
+        before = np.arange(self.sources)  # (prefixes of the depth before), their flat places
+        folded = []
+        for here in self.depths:
+            counts = np.bincount(here.sources, minlength=self.sources)  # (sources,)
+            width = best_width(counts)
+            starts = np.concatenate(([0], np.cumsum(-(-counts // width))))  # (sources + 1), their first lines
+            places = np.arange(len(here.sources)) - np.searchsorted(here.sources, here.sources)  # (prefixes,)
+            rows = starts[here.sources] * width + places  # (prefixes,): a source's lines lie side by side
+            parents = np.zeros(starts[-1] * width, dtype=np.int64)
+            tokens = np.full(starts[-1] * width, START_ID, dtype=np.int64)
+            parents[rows], tokens[rows] = before[here.parents], here.tokens
+            lines = np.repeat(np.arange(self.sources), np.diff(starts))  # (lines,)
+            folded.append((lines, parents.reshape(-1, width), tokens.reshape(-1, width), rows))
+            before = rows
+        return folded
+
+
+def best_width(counts: Whole) -> int:
+    """The width of lines that holds so many prefixes of each source with the least work.
+
+    A line costs its width in rows, padding included, and about as much as one row more, since what its source
+    was read as is fetched once a line.
+    """
+    held = counts[counts > 0]
+    widths = np.unique(held)  # (widths,), those tried: with each of them some lines have no padding
+    lines = -(-held // widths[:, None])  # (widths, sources)
+    return int(widths[(lines.sum(1) * (widths + 1)).argmin()])
 
 
 def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
@@ -95,7 +137,7 @@ def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))  # (sequences,)
     # The prefix that each sequence has so far, named by its place among all of that length.
     having = np.repeat(np.arange(len(sequences)), [len(line) for line in sequences])
-    sources, columns = np.arange(len(sequences)), np.zeros(len(sequences), dtype=np.int64)
+    sources = np.arange(len(sequences))
     size = int(tokens.max()) + 1
     depths = []
     for depth in range(int(lengths.max())):
@@ -105,12 +147,10 @@ def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
         names, first, readers = np.unique(keys, return_index=True, return_inverse=True)
         parents = having[going_on][first]  # (prefixes,)
         owners = sources[parents]  # (prefixes,), rising
-        new_columns = np.arange(len(names)) - np.searchsorted(owners, owners)
         depths.append(
             Depth(
                 sources=owners,
-                columns=new_columns,
-                parents=columns[parents],
+                parents=parents,
                 tokens=names - parents * max(size, START_ID + 1),
                 readers=readers,
                 targets=tokens[starts[going_on] + depth],
@@ -119,5 +159,5 @@ def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
         )
         having = having.copy()
         having[going_on] = readers
-        sources, columns = owners, new_columns
+        sources = owners
     return Prefixes(len(sequences), len(flat), depths)

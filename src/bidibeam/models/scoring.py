@@ -37,6 +37,12 @@ class GRUState:
     keys: Tensor
     mask: Tensor
 
+    def of_sources(self, lines: Tensor | None) -> GRUState:
+        """What exists once per source, for some of them, (lines,), or for all; `hidden` is left as it is."""
+        if lines is None:
+            return self
+        return GRUState(self.hidden, self.memory[:, lines], self.keys[:, lines], self.mask[lines])
+
 
 class GRUScorer:
     """One direction of a network, as a step scorer and as a sequence scorer.
@@ -118,7 +124,7 @@ class GRUScorer:
         if kept is None:
             return replace(state, hidden=hidden)
         lines = rows[:, 0] // beams  # (sources,)
-        return GRUState(hidden, state.memory[:, lines], state.keys[:, lines], state.mask[lines])
+        return replace(state.of_sources(lines), hidden=hidden)
 
     @torch.inference_mode()
     def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
@@ -129,18 +135,17 @@ class GRUScorer:
         """
         if not any(sequence for line in sequences for sequence in line):
             return [[0.0] * len(line) for line in sequences]
-        by_depth, targets = distinct_prefixes(sequences).to(self._weight.device)
+        steps, targets = distinct_prefixes(sequences).to(self._weight.device)
         if self._read is None or self._read[0] is not sources:  # who asks once about sources asks again
             self._read = sources, self.start(sources)
-        state = self._read[1]
-        readouts = []
-        for parents, tokens, rows in by_depth:
-            hidden = state.hidden[0].gather(  # (sources, prefixes, decoder)
-                1, parents.unsqueeze(-1).expand(-1, -1, state.hidden.shape[-1])
-            )
-            readout, new = self._advance(tokens.unsqueeze(0), replace(state, hidden=hidden.unsqueeze(0)))
-            state = replace(state, hidden=new)
-            readouts.append(readout[rows])
+        read = self._read[1]
+        state, readouts = read, []
+        for forced in steps:
+            hidden = state.hidden.flatten(1, 2)[:, forced.parents]  # (1, lines, width, decoder)
+            state = replace(read.of_sources(forced.sources), hidden=hidden)
+            readout, hidden = self._advance(forced.tokens.unsqueeze(0), state)
+            state = replace(state, hidden=hidden)
+            readouts.append(readout[forced.rows])
         totals = iter(self._totals(torch.cat(readouts), *targets, count=sum(map(len, sequences))))
         return [list(islice(totals, len(line))) for line in sequences]
 

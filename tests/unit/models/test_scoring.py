@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from torch import Tensor
 from bidibeam.data.batching import pad_sources
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
+from bidibeam.models.forcing import best_width, distinct_prefixes
 from bidibeam.models.gru import BidirectionalModel
 from bidibeam.models.scoring import GRUScorer, PairScorer
 from bidibeam.models.settings import ModelSettings
@@ -90,6 +93,29 @@ def test_scoring_sequences_equals_teacher_forcing_them_one_by_one(name: str) -> 
         assert [len(line) for line in scored] == [2, 1, 0, 3]
         for line, expected_line in zip(scored, expected, strict=True):
             assert line == pytest.approx(expected_line, abs=1e-4)
+
+
+def test_a_source_with_many_sequences_is_scored_in_several_lines() -> None:
+    model = network()
+    sources = random_sources(5, seed=4)
+    chance = Random(0)
+    many = [[chance.randrange(4, 16) for _ in range(chance.randrange(1, 7))] + [3] for _ in range(40)]
+    sequences = [[[5, 3]], many, [], [[6, 7, 3]], [[8]]]
+    steps, _ = distinct_prefixes(sequences).to(torch.device("cpu"))
+
+    scored = GRUScorer(model, Direction.REVERSE).log_probs(pad_sources(sources), sequences)
+
+    assert max(step.parents.numel() / len(step.rows) for step in steps) < 1.5  # little padding
+    assert any(step.sources is not None and len(step.sources) > len(sources) for step in steps)
+    for source, line, found in zip(sources, sequences, scored, strict=True):
+        expected = [teacher_forced(model, source, sequence, Direction.REVERSE) for sequence in line]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_lines_are_as_wide_as_costs_least() -> None:
+    assert best_width(np.array([50, 1, 1, 1, 0, 1])) == 1
+    assert best_width(np.array([4, 4, 0, 4])) == 4
+    assert best_width(np.array([3, 4, 4, 4])) == 4
 
 
 def test_nothing_to_score_is_no_error() -> None:
