@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from bidibeam.files import write_json
 if TYPE_CHECKING:
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.selection.settings import StrategySettings
     from bidibeam.selection.tuning import Tuned
 
 TUNED_FILE = "tuned.json"
@@ -54,6 +56,15 @@ class TunedSettings:
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
+    @classmethod
+    def at(cls, path: Path) -> TunedSettings:
+        """What a file says, or that of a run.
+
+        Raises:
+            RunError: As construction does.
+        """
+        return cls(path / TUNED_FILE if path.is_dir() else path)
+
     def check_weights(self, fingerprint: str) -> None:
         """Make sure that it was tuned for these weights.
 
@@ -65,6 +76,31 @@ class TunedSettings:
                 f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
                 f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings as flags."
             )
+
+
+def with_tuned_penalty(
+    strategy: StrategySettings, run: Path, weights: str
+) -> tuple[StrategySettings, TunedSettings | None]:
+    """A strategy with the T that was tuned for a run, if it wants one, and where that came from.
+
+    Args:
+        strategy: The strategy.
+        run: The run's folder.
+        weights: What tells the run's weights from any others.
+
+    Raises:
+        RunError: If the run's tuned.json is damaged.
+        SettingsError: If there is no T for the strategy, or it was tuned for other weights.
+    """
+    if not strategy.wants_tuned:
+        return strategy, None
+    if not (run / TUNED_FILE).is_file():
+        strategy.check_tuned()
+    tuned = TunedSettings(run / TUNED_FILE)
+    chosen = strategy.with_tuned(tuned.options)
+    chosen.check_tuned()
+    tuned.check_weights(weights)
+    return chosen, tuned
 
 
 def write_tuned(
@@ -86,3 +122,42 @@ def write_tuned(
             "curves": [asdict(curve) for curve in tuned.curves],
         },
     )
+
+
+def joined_with_earlier(
+    path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
+) -> tuple[Tuned, list[str]]:
+    """What was found, and what a tuned.json has found before for others, all else being the same.
+
+    Returns:
+        Both together, and the names of those that are lost because something else is not the same.
+    """
+    try:
+        earlier = TunedSettings(path)
+    except RunError:  # there is none, or it is of no use
+        return tuned, []
+    others = [name for name in earlier.options if name not in tuned.options]
+    conditions = {
+        "weights": weights,
+        "split": split,
+        "sources": tuned.sources,
+        "search": asdict(search),
+        "metric": str(metric),
+    }
+    if any(earlier.content.get(key) != value for key, value in conditions.items()):
+        return tuned, others
+    try:
+        return _found(earlier.content).without(list(tuned.options)).joined(tuned), []
+    except (KeyError, TypeError, ValueError):  # somebody has been at the curves
+        return tuned, others
+
+
+def _found(content: Mapping[str, Any]) -> Tuned:
+    """What a tuned.json holds, as it was found."""
+    from bidibeam.selection.tuning import Curve, Tuned
+
+    curves = [
+        Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
+        for each in content["curves"]
+    ]
+    return Tuned(content["options"], content["bleu"], tuple(curves), content["sources"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import cores
+from bidibeam.cli.options import cores, max_length_option, tuned_option, vectors_option, workers_option
 from bidibeam.evaluation.analyses import ANALYSES
 
 if TYPE_CHECKING:
@@ -41,24 +41,9 @@ SAMPLES = 3
     help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned" ... May be '
     "repeated.  [default: all that the lists are enough for]",
 )
-@click.option(
-    "--max-length",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="T of bleu_t and wmd_t: the most steps that the search took.",
-)
-@click.option(
-    "--vectors",
-    type=click.Path(path_type=Path),
-    help="Word vectors for wmd_t: fastText's text format, plain, .gz or .xz.",
-)
-@click.option(
-    "--tuned",
-    "tuned_file",
-    type=click.Path(path_type=Path),
-    help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
-)
+@max_length_option
+@vectors_option
+@tuned_option
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
@@ -66,12 +51,7 @@ SAMPLES = 3
     show_default=True,
     help="Sources to keep as examples, those on which systems disagree most.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=None,
-    help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
-)
+@workers_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -115,7 +95,7 @@ def analyse(
     from bidibeam.evaluation.analyses import analyse as analyse_all
     from bidibeam.evaluation.analyses.evidence import AGREEING, Evidence
     from bidibeam.evaluation.analyses.lists import systems_of
-    from bidibeam.evaluation.systems import check_systems, strategy_named
+    from bidibeam.selection.naming import check_systems, strategy_named
 
     for name in names:
         ANALYSES.get(name)
@@ -149,20 +129,19 @@ def analyse(
 def _tuned(path: Path | None) -> dict[str, dict[str, float]]:
     if path is None:
         return {}
-    from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+    from bidibeam.assembly.tuned import TunedSettings
 
-    return TunedSettings(path / TUNED_FILE if path.is_dir() else path).options
+    return TunedSettings.at(path).options
 
 
 def _read(name: str) -> list[Beams]:
     """One file's lists."""
-    from bidibeam.cli.console import progress
+    from bidibeam.cli.console import track
     from bidibeam.errors import InputError
     from bidibeam.interchange import nbest
 
-    with progress(transient=True) as bar:
-        source = Path(name) if name != "-" else sys.stdin.buffer
-        lists = list(bar.track(nbest.read(source), description=f"reading {name}"))
+    source = Path(name) if name != "-" else sys.stdin.buffer
+    lists = list(track(nbest.read(source), None, f"reading {name}"))
     if not lists:
         raise InputError(f"{name} is empty: there is nothing to analyse. Give a JSON object for each source.")
     return lists

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from bidibeam.decoding.decoder import Answer
+    from bidibeam.assembly import Run
+    from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Selection
     from bidibeam.scores import Signature
+    from bidibeam.selection.settings import StrategySettings
 
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
@@ -83,6 +85,24 @@ def write_answers(
     console.print(f"Signature: {signature}", style="dim", soft_wrap=True)
 
 
+def tuned_decoder(run: Run, strategy: StrategySettings, **options: Any) -> Decoder:
+    """`assembly.load_decoder` for a strategy whose name may ask for the run's tuned T.
+
+    Raises:
+        BidibeamError: If there is none, or the strategy cannot be used with this run.
+    """
+    from dataclasses import replace
+
+    from bidibeam.assembly import load_decoder
+    from bidibeam.assembly.tuned import with_tuned_penalty
+
+    chosen, tuned = with_tuned_penalty(strategy, run.path, run.fingerprint)
+    decoder = load_decoder(run, chosen, **options)
+    if tuned is None:
+        return decoder
+    return replace(decoder, signature=decoder.signature.extended(tuned=tuned.name))
+
+
 def one_line(reply: str) -> str:
     """A reply as stdout shows it: line breaks, which lists from elsewhere may hold, become spaces."""
     return " ".join(reply.splitlines())
@@ -91,14 +111,10 @@ def one_line(reply: str) -> str:
 def watched(
     answers: Iterable[Answer], total: int | None = None, description: str = "decoding"
 ) -> Iterator[Answer]:
-    """The same answers, counted on a progress bar that goes away when they end."""
-    from bidibeam.cli.console import progress
+    """The same answers, counted; see `console.track`."""
+    from bidibeam.cli.console import track
 
-    with progress(transient=True) as bar:
-        task = bar.add_task(description, total=total)
-        for answer in answers:
-            yield answer
-            bar.advance(task)
+    return track(answers, total, description)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import STRATEGY_FLAGS, search_options, strategy_options, strategy_settings
+from bidibeam.cli.options import allow_local, search_options, strategy_options, strategy_settings
 from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
 
@@ -28,7 +28,7 @@ HELP = """\
 Say something, and the model answers. Every line stands for itself: it has no memory of the lines before.
   /beams                        show or hide the hypotheses behind each reply
   /strategy                     list the strategies: who chooses the reply
-  /strategy NAME [SIMILARITY]   switch to another: bidis, vbs, bidia wmd_t ...
+  /strategy NAME                switch to another: bidis, vbs, bidia wmd_t ...
   /help                         this text
   /quit                         leave (so does the end of input)
 The model writes twice: the regular beam holds replies written from the first word to the last, the \
@@ -94,11 +94,10 @@ class Voices:
         Raises:
             BidibeamError: If the strategy cannot be used with this run, or not in a conversation.
         """
-        from bidibeam.assembly import load_decoder
-        from bidibeam.cli.answering import warm_up
+        from bidibeam.cli.answering import tuned_decoder, warm_up
         from bidibeam.errors import SettingsError
 
-        decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
+        decoder = tuned_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
         if decoder.ranker.selection.needs.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
@@ -107,27 +106,36 @@ class Voices:
         warm_up(decoder.ranker.selection)
         return decoder
 
-    def named(self, name: str, similarity: str | None = None) -> StrategySettings:
-        """A strategy by its name, with the command line's options where they are its own.
+    def named(self, name: str) -> StrategySettings:
+        """A system by its name, with what the command line said where the name does not say otherwise.
 
         Raises:
-            BidibeamError: If a name is unknown, or the strategy compares nothing.
+            BidibeamError: If a word is unknown, or does not apply.
         """
-        flags = dict.fromkeys((*STRATEGY_FLAGS, "vectors", "workers"))
-        lists: dict[str, Any] = {"similarity_options": (), "strategy_options": ()}
-        plain, _ = strategy_settings({**flags, **lists, "strategy": name, "similarity": similarity})
-        if name == self.given.name:
-            plain = replace(plain, options=self.given.options)
-        if not plain.compares or not self.given.compares:
+        from bidibeam.selection.naming import SystemName
+
+        words, given = SystemName.of(name), self.given
+        plain = words.settings()
+        if plain.name == given.name:
+            plain = replace(plain, options={**given.options, **plain.options})
+        if plain.compares:
+            allow_local(plain.similarity)
+        if not plain.compares or not given.compares:
             return plain
-        if similarity in (None, self.given.similarity):
-            return replace(
-                plain,
-                similarity=self.given.similarity,
-                similarity_options=self.given.similarity_options,
-                vectors=self.given.vectors,
-            )
-        return replace(plain, vectors=self.given.vectors if _uses_vectors(plain.similarity) else None)
+        if words.words.get("similarity", given.similarity) != given.similarity:
+            return replace(plain, vectors=given.vectors if _uses_vectors(plain.similarity) else None)
+        options = dict(given.similarity_options)
+        if words.is_tuned:
+            options.pop("max_length", None)
+        chosen = replace(
+            plain,
+            similarity=given.similarity,
+            similarity_options=options,
+            vectors=given.vectors,
+            wants_tuned=words.is_tuned or given.wants_tuned,
+        )
+        chosen.check_similarity()
+        return chosen
 
 
 class Conversation:
@@ -191,9 +199,7 @@ class Conversation:
         """List the strategies, or choose by another from now on."""
         if not words:
             return self._list()
-        if len(words) > 2:
-            return f"/strategy takes a name and a similarity, received {' '.join(words)}."
-        strategy = self._voices.named(*words)
+        strategy = self._voices.named(" ".join(words))
         self._decoder = self._voices.decoder(strategy)
         self._strategy = strategy
         facts = self._decoder.ranker.selection.signature.facts
@@ -208,7 +214,10 @@ class Conversation:
         now = self._strategy.name
         told = {f"{'*' if name == now else ' '} {name}": described(name) for name in usable()}
         console.print(facts_table("Strategies", told))
-        return f"* answers now. Similarities, for bidia: {', '.join(SIMILARITIES.names())}."
+        return (
+            f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected "
+            "or mean, and tuned behind its name."
+        )
 
     def _answer(self, line: str) -> None:
         from bidibeam.cli.answering import one_line

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import TimeRemainingColumn as Remaining
 from rich.table import Column
 from rich.text import Text
+
+T = TypeVar("T")
+LINE_EVERY_S = 30.0
+"""In a log file, a line at least as often as that while something is going on."""
+SHARE, LEAST_S = 0.1, 5.0
+"""And whenever so much more of it is done, unless the last line is not even so old."""
 
 console = Console(stderr=True, highlight=False, markup=False)
 """The one console that every command prints to."""
@@ -44,3 +54,55 @@ def progress(*, transient: bool = False) -> Progress:
         expand=True,
         redirect_stdout=False,  # or rich would print replies to this console, on stderr
     )
+
+
+def track(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+    """The same items, counted for whoever watches.
+
+    Args:
+        items: The items.
+        total: How many there are, if that is known.
+        what: What is being done.
+    """
+    if not console.is_interactive:
+        yield from logged(items, total, what)
+        return
+    with progress(transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+def logged(
+    items: Iterable[T], total: int | None, what: str, *, clock: Callable[[], float] = time.monotonic
+) -> Iterator[T]:
+    """The same items; while they take long, a plain line now and then, for a log file.
+
+    Args:
+        items: The items.
+        total: How many there are, if that is known.
+        what: What is being done.
+        clock: Tells the time, in seconds.
+    """
+    began = last = clock()
+    told = 0
+    for done, item in enumerate(items, start=1):
+        yield item
+        now = clock()
+        is_due = total is not None and done - told >= SHARE * total and now - last >= LEAST_S
+        if done != total and (is_due or now - last >= LINE_EVERY_S):
+            of = "" if total is None else f" of {total:,} ({done / total:.0%})"
+            console.print(f"{what}: {done:,}{of} after {duration(now - began)}", style="dim", soft_wrap=True)
+            last, told = now, done
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 4.2 s, 42 s, 3 min 5 s, 2 h 10 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli.options import (
+    batch_size_option,
     check_output,
     output_options,
     search_options,
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
 @strategy_options
 @search_options
 @output_options
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
-)
+@batch_size_option
 def decode(
     run: str | None,
     input_file: str | None,
@@ -53,10 +50,11 @@ def decode(
     bidibeam decode sources.txt > replies.txt
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --n-best beams.jsonl > replies.txt
     bidibeam decode runs/first data/test.jsonl --strategy bidis --lambda 0.5
-    bidibeam decode runs/first data/test.jsonl --similarity wmd_t --vectors wiki.vec --answer either
+    bidibeam decode runs/first data/test.jsonl --strategy "bidia wmd_t either" --vectors wiki.vec
+    bidibeam decode runs/first data/test.jsonl --strategy "bidia bleu_t tuned" --beam-size 50
     """  # noqa: D301
-    from bidibeam.assembly import load_decoder, load_run
-    from bidibeam.cli.answering import warm_up, write_answers
+    from bidibeam.assembly import load_run
+    from bidibeam.cli.answering import tuned_decoder, warm_up, write_answers
     from bidibeam.cli.info import run_or_bundled
     from bidibeam.interchange.sources import read_sources, with_distinct_ids
     from bidibeam.search.settings import SearchSettings
@@ -69,7 +67,7 @@ def decode(
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     source = Path(input_file) if input_file != "-" else sys.stdin.buffer
     folder = run_or_bundled(named)
-    decoder = load_decoder(
+    decoder = tuned_decoder(
         load_run(folder, device=device),
         strategy,
         settings=settings,

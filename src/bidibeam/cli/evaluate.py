@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import cores, together
+from bidibeam.cli.options import (
+    STRATEGY_WORDS,
+    cores,
+    max_length_option,
+    together,
+    tuned_option,
+    vectors_option,
+    workers_option,
+)
 from bidibeam.metrics import METRICS
 from bidibeam.selection import STRATEGIES
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import System
+    from bidibeam.reporting.tables import NumbersTable
 
 FORMAT_VERSION = 1
+TESTED = "bleu"
+"""The measure that systems are tested on."""
 STRATEGY_HELP = (
-    f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}; bidia's "
-    "similarity and more come after it: 'bidia wmd_t', 'bidia bleu_t either', 'bidia bleu_t tuned'. May be "
-    "given more than once."
+    f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
+    f"{STRATEGY_WORDS}. May be given more than once."
 )
 
 choosing_options = together(
     [
         click.option("--strategy", "strategies", multiple=True, metavar="NAME", help=STRATEGY_HELP),
-        click.option(
-            "--max-length",
-            type=click.IntRange(min=1),
-            default=20,
-            show_default=True,
-            help="T of bleu_t and wmd_t: the most steps that the search took.",
-        ),
-        click.option(
-            "--vectors",
-            type=click.Path(path_type=Path),
-            help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
-        ),
-        click.option(
-            "--tuned",
-            "tuned_file",
-            type=click.Path(path_type=Path),
-            help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            default=None,
-            help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
-        ),
+        max_length_option,
+        vectors_option,
+        tuned_option,
+        workers_option,
     ]
 )
 testing_options = together(
@@ -127,8 +115,9 @@ def evaluate(
 
     Each SYSTEM is FILE or NAME=FILE, - is stdin: text, one reply a line, or n-best lists (docs/nbest.md). Of
     lists, the reply is the first of the ranking that they have, or else of the regular list; with --strategy,
-    each strategy named is a system. Line n of every file belongs to the same source. Corpus BLEU comes with
-    its 95 % bootstrap interval and, for several systems, with two paired tests on sacreBLEU's random numbers.
+    each strategy named is a system. Line n of every file belongs to the same source. Corpus BLEU, where it is
+    asked for, comes with its 95 % bootstrap interval and, for several systems, with two paired tests on
+    sacreBLEU's random numbers.
     Intervals are its percentiles, where it prints their mean and half their width; p-values are its own, but
     1 for systems that never differ, where it has the smallest there is.
 
@@ -138,10 +127,13 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     """  # noqa: D301
+    from bidibeam.errors import SettingsError
     from bidibeam.evaluation.significance import Resampling
 
     for metric in metrics:
         METRICS.get(metric)
+    if baselines and metrics and TESTED not in metrics:
+        raise SettingsError("--baseline is for tests, which are made on BLEU: add --metric bleu.")
     found, against = _systems(systems, baselines, out_file, **reading)
     wanted = list(dict.fromkeys(metrics)) or METRICS.names()
     results = _results(found, wanted, against, Resampling(samples, trials, seed))
@@ -226,7 +218,7 @@ def _results(
 
     with saying_if_slow("Scoring and testing ..."):
         scored = {system.name: score_system(system, metrics, resampling=resampling) for system in systems}
-        tests = compare(systems, baselines, resampling=resampling)
+        tests = compare(systems, baselines, resampling=resampling) if TESTED in metrics else []
     return {
         "format_version": FORMAT_VERSION,
         "bidibeam": __version__,
@@ -241,23 +233,26 @@ def _results(
 def _show(results: dict[str, Any], baselines: Sequence[str]) -> None:
     """Tables of scores and tests, and what is to be noted about them."""
     from bidibeam.cli.console import console
+    from bidibeam.reporting.tables import NumbersTable
 
     systems: dict[str, Any] = results["systems"]
     sources = results["sources"]
-    first = next(iter(systems.values()))["scores"]
-    columns = [(name, key) for name, score in first.items() for key in score if key != "signature"]
-    headers = [
-        (name if key == "value" else key).replace("_", "\n").replace("-", "\n-") for name, key in columns
+    scores = next(iter(systems.values()))["scores"]
+    columns = {name: [key for key in score if key != "signature"] for name, score in scores.items()}
+    groups = [[_header(name if key == "value" else key) for key in keys] for name, keys in columns.items()]
+    rows = [
+        (
+            system,
+            [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys],
+        )
+        for system, each in systems.items()
     ]
-    rows = {
-        name: [f"{each['scores'][metric][key]:.4g}" for metric, key in columns]
-        for name, each in systems.items()
-    }
-    console.print(_table(f"{sources:,} source{'' if sources == 1 else 's'}", headers, rows))
+    title = f"{sources:,} source{'' if sources == 1 else 's'}"
+    console.print(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     for baseline in baselines:
         tests = [test for test in results["tests"] if test["baseline"] == baseline]
         if tests:
-            console.print(_tests_table(baseline, tests))
+            console.print(_tests_table(baseline, tests), crop=False)
     for told in _notes(results):
         console.print(told, style="dim", soft_wrap=True)
 
@@ -279,42 +274,30 @@ def _notes(results: dict[str, Any]) -> Iterator[str]:
         yield f"Note: the systems did not choose among as many hypotheses (N_B): {told}."
     if len(systems) == 1:
         yield "Note: there is one system and nothing to compare it with, so no test was made."
+    elif not results["tests"]:
+        yield "Note: tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
 
 
-def _tests_table(baseline: str, tests: Sequence[dict[str, Any]]) -> Table:
-    rows = {
-        test["system"]: [
-            *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
-            *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
-        ]
+def _header(name: str) -> str:
+    """A measure's name on narrow lines."""
+    return name.replace("_", "\n").replace("-", "\n-")
+
+
+def _tests_table(baseline: str, tests: Sequence[dict[str, Any]]) -> NumbersTable:
+    from bidibeam.reporting.tables import NumbersTable
+
+    rows = [
+        (
+            test["system"],
+            [
+                *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
+                *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
+            ],
+        )
         for test in tests
-    }
-    headers = ("difference", "low", "high", "p, paired\nbootstrap", "p, approximate\nrandomisation")
-    return _table(f"BLEU beside that of {baseline}", headers, rows)
-
-
-def _table(title: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
-    """Rows of numbers that are never cut: names fold instead, so that all measures fit into 80 columns."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from bidibeam.reporting.tables import HEADING
-
-    table = Table(
-        title=Text(title),
-        box=box.SIMPLE_HEAD,
-        title_style=HEADING,
-        title_justify="left",
-        collapse_padding=True,
-        pad_edge=False,
-    )
-    table.add_column(style="bold", overflow="fold")
-    for header in headers:
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    for name, values in rows.items():
-        table.add_row(Text(name), *(Text(value) for value in values))
-    return table
+    ]
+    groups = [("difference", "low", "high"), ("p, paired\nbootstrap", "p, approximate\nrandomisation")]
+    return NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True)
 
 
 def _show_signatures(results: dict[str, Any]) -> None:

@@ -187,22 +187,19 @@ class Lists:
         Raises:
             InputError: With file and line, if so.
         """
-        from bidibeam.cli.console import progress
+        from bidibeam.cli.console import track
         from bidibeam.errors import InputError
         from bidibeam.selection.ranking import check_needs
 
-        with progress(transient=True) as bar:
-            task = bar.add_task("checking", total=None)
-            for number, beams in self._numbered():
-                try:
-                    check_needs(beams, needs, strategy)
-                except InputError as error:
-                    raise InputError(f"{self._place(number)}: {error}") from error
-                for hypothesis in (*beams.regular, *beams.reverse):
-                    self.words.update(hypothesis.tokens)
-                    self.longest = max(self.longest, len(hypothesis.tokens))
-                self.count += 1
-                bar.advance(task)
+        for number, beams in track(self._numbered(), None, "checking"):
+            try:
+                check_needs(beams, needs, strategy)
+            except InputError as error:
+                raise InputError(f"{self._place(number)}: {error}") from error
+            for hypothesis in (*beams.regular, *beams.reverse):
+                self.words.update(hypothesis.tokens)
+                self.longest = max(self.longest, len(hypothesis.tokens))
+            self.count += 1
 
     def read(self) -> Iterator[Beams]:
         """Each source's lists."""

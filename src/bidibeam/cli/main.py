@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into pairs of token ids that training reads."),
-    "train": ("bidibeam.cli.train:train", "Train a regular and a reverse decoder on prepared data."),
-    "tune": ("bidibeam.cli.tune:tune", "Find lambda and the length settings on the validation split."),
+    "train": (
+        "bidibeam.cli.train:train",
+        "Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.",
+    ),
+    "tune": ("bidibeam.cli.tune:tune", "Find lambda, the length settings and T on the validation split."),
     "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
     "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
@@ -115,7 +118,7 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
     bidibeam reproduce                           # the whole experiment, small
     bidibeam prepare chitchat --out data         # a corpus becomes data
     bidibeam train data --out run --preset demo  # both directions learn
-    bidibeam tune run                            # lambda and length settings
+    bidibeam tune run                            # lambda, length settings and T
     bidibeam decode run sources.txt              # a reply for each line
     bidibeam rerank beams.jsonl                  # choose again, without a model
     bidibeam evaluate a.txt b.txt --references r.txt

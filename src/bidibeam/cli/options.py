@@ -14,6 +14,7 @@ from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
+    from bidibeam.selection.naming import SystemName
     from bidibeam.selection.settings import StrategySettings
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
@@ -21,9 +22,15 @@ Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 STOPPING_HELP = (
     "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], optimal, exhaust."
 )
+STRATEGY_WORDS = (
+    "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
+    "'bidia wmd_t either' and 'bidia bleu_t tuned'"
+)
+"""What every --strategy says of the names of systems."""
 STRATEGY_HELP = (
     f"Who answers: {', '.join(STRATEGIES.names())}. bidia takes what both directions agree on, bidis the "
-    "best of the regular beam by both scores, vbs the most likely; the others are there to compare with."
+    "best of the regular beam by both scores, vbs the most likely; the others are there to compare with. "
+    f"{STRATEGY_WORDS}; flags go over such words."
 )
 SIMILARITY_HELP = (
     f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name of a Python "
@@ -43,6 +50,37 @@ def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Com
 
     return decorate
 
+
+vectors_option = click.option(
+    "--vectors",
+    type=click.Path(path_type=Path),
+    help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
+)
+tuned_option = click.option(
+    "--tuned",
+    "tuned_file",
+    type=click.Path(path_type=Path),
+    help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
+)
+max_length_option = click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="T of bleu_t and wmd_t: the most steps that the search took.",
+)
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
+)
+batch_size_option = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
+)
+device_option = click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
 
 search_options = together(
     [
@@ -85,7 +123,7 @@ search_options = together(
             help="Replies cut off at --max-length: rank them last, or leave them out.",
         ),
         click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
-        click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]"),
+        device_option,
     ]
 )
 """The options of a search."""
@@ -101,11 +139,7 @@ strategy_options = together(
             metavar="NAME=VALUE",
             help="A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
         ),
-        click.option(
-            "--vectors",
-            type=click.Path(path_type=Path),
-            help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
-        ),
+        vectors_option,
         click.option(
             "--lambda",
             "lambda_",
@@ -137,12 +171,7 @@ strategy_options = together(
             help="A setting of a strategy that another package brings.",
         ),
         click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            default=None,
-            help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
-        ),
+        workers_option,
     ]
 )
 """The options of a choice."""
@@ -168,36 +197,54 @@ output_options = together(
 def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
     """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
 
+    Flags go over the words of the name; where they contradict one, a note says so.
+
     Raises:
-        SettingsError: If an option of the similarity is not NAME=VALUE.
-        UnknownNameError: If nothing has the strategy's name.
+        SettingsError: If an option of the similarity is not NAME=VALUE, or a word or flag does not apply.
+        UnknownNameError: If nothing has the strategy's name, or there is no such word.
     """
     from bidibeam.errors import SettingsError
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.selection.naming import SystemName
 
-    name, similarity = flags.pop("strategy"), flags.pop("similarity")
+    name, similarity = SystemName.of(flags.pop("strategy")), flags.pop("similarity")
     compared = {
         "--similarity": similarity,
         "--similarity-option": flags.pop("similarity_options"),
         "--vectors": flags.pop("vectors"),
     }
-    if similarity is not None and ":" in similarity:
-        sys.path.insert(0, str(Path.cwd()))  # where `python -m` would look, and a script of ours would not
     given = {flag: flags.pop(flag) for flag in STRATEGY_FLAGS}
     others = _pairs("--strategy-option", flags.pop("strategy_options"))
-    strategy = StrategySettings(
-        name,
+    strategy = name.settings(
         options={**others, **{flag: value for flag, value in given.items() if value is not None}},
-        similarity=similarity or "bleu_t",
+        similarity=similarity,
         similarity_options=_pairs("--similarity-option", compared["--similarity-option"]),
         vectors=compared["--vectors"],
     )
-    if strategy.compares:
-        strategy.check_similarity()
     for flag, value in compared.items():
         if value and not strategy.compares:
-            raise SettingsError(f"The strategy {name} compares no hypotheses, so it has no {flag}.")
+            raise SettingsError(f"The strategy {strategy.name} compares no hypotheses, so it has no {flag}.")
+    if strategy.compares:
+        allow_local(strategy.similarity)
+        strategy.check_similarity()
+    _note_contradictions(name, strategy)
     return strategy, flags.pop("workers") or cores()
+
+
+def allow_local(similarity: str | None) -> None:
+    """Let package.module:name be found where `python -m` would look, and a script of ours would not."""
+    here = str(Path.cwd())
+    if similarity is not None and ":" in similarity and sys.path[:1] != [here]:
+        sys.path.insert(0, here)
+
+
+def _note_contradictions(name: SystemName, strategy: StrategySettings) -> None:
+    """Say so if flags go over words of the strategy's name."""
+    words = name.contradicted(strategy)
+    if words:
+        from bidibeam.cli.console import console
+
+        told = " and ".join(repr(word) for word in words)
+        console.print(f"Note: flags go over {told} of --strategy.", style="dim", soft_wrap=True)
 
 
 def check_output(nbest_file: Path | None, input_file: str, *, resume: bool) -> None:

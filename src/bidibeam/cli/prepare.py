@@ -35,7 +35,21 @@ if TYPE_CHECKING:
     type=click.Choice(["conversation", "pair"]),
     default="conversation",
     show_default=True,
-    help="What goes to train (97 %), validation (1 %) or test (2 %) as a whole.",
+    help="What goes to one of train, validation and test as a whole.",
+)
+@click.option(
+    "--validation-share",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Of all conversations (or pairs), kept to choose settings on.",
+)
+@click.option(
+    "--test-share",
+    type=float,
+    default=0.02,
+    show_default=True,
+    help="Of all conversations (or pairs), kept to measure on; all the rest is for training.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives another split.")
 @click.option(
@@ -56,6 +70,11 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=int, help="Take only so many conversations, always the same.")
 @click.option(
+    "--keep-text",
+    is_flag=True,
+    help="Write the text of training pairs too, which `train --base` needs.",
+)
+@click.option(
     "--overwrite", is_flag=True, help="Replace prepared data in --out, or write beside other files."
 )
 def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **options: Any) -> None:
@@ -75,7 +94,8 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
       bidibeam prepare jsonl --source dialogues.jsonl.gz --out data/mine --tokenizer bpe
 
     Pairs that are empty or too long are dropped and counted. The directory then holds pairs.safetensors,
-    tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl.
+    tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl;
+    with --keep-text also those of training pairs, train.jsonl.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
     from bidibeam.cli.console import console
     from bidibeam.data.prepare import PrepareSettings

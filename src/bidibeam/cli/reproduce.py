@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bidibeam.cli.options import cores
+from bidibeam.cli.options import cores, device_option
 from bidibeam.data.corpora import CORPORA
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ The report is {out}/report.html; every number with its signature is in {out}/res
     metavar="KEY=VALUE",
     help="One setting, such as training.epochs=3, beam_sizes=[2,10] or examples=5; may be repeated.",
 )
-@click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
+@device_option
 @click.option("--workers", type=click.IntRange(min=1), help="Processes for scoring.  [default: the cores]")
 def reproduce(
     corpus: str,
@@ -191,6 +191,12 @@ class Terminal:
         if why:
             console.print(f"Again, because of {why}.", style="dim", soft_wrap=True)
 
+    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        """How long it took."""
+        from bidibeam.cli.console import console, duration
+
+        console.print(f"{number}/{total}  {name}: done in {duration(took_s)}", style="dim")
+
     def skipped(self, name: str, *, number: int, total: int) -> None:
         """One quiet line."""
         from bidibeam.cli.console import console
@@ -198,14 +204,10 @@ class Terminal:
         console.print(f"{number}/{total}  {name}: done already", style="dim")
 
     def track(self, items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
-        """A progress bar that goes away."""
-        from bidibeam.cli.console import progress
+        """A progress bar that goes away; in a log file a line now and then."""
+        from bidibeam.cli.console import track
 
-        with progress(transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            for item in items:
-                yield item
-                bar.advance(task)
+        return track(items, total, what)
 
     def preparing(self) -> AbstractContextManager[Progress]:
         """A line for each step of it."""
@@ -223,8 +225,8 @@ class Terminal:
             self.note(f"Only {limit:,} conversations were taken; --set prepare.limit=null takes all.")
         if test < FEW_SOURCES:
             self.note(
-                f"There are only {test:,} test sources: scores and tests on so few say little. The splits "
-                "take 97, 1 and 2 % of the conversations, each of which goes to one of them as a whole."
+                f"There are only {test:,} test sources: scores and tests on so few say little. More of the "
+                "corpus is kept for testing by --set prepare.test_share=0.1."
             )
 
     def training(self) -> AbstractContextManager[TrainingObserver]:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli.lists import Lists, Reading, lists_options
-from bidibeam.cli.options import check_output, output_options, strategy_options, strategy_settings
+from bidibeam.cli.options import (
+    check_output,
+    max_length_option,
+    output_options,
+    strategy_options,
+    strategy_settings,
+    tuned_option,
+)
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Selection
@@ -26,19 +33,8 @@ BATCH_SIZE = 256
 @click.command()
 @click.argument("input_file", metavar="FILE")
 @strategy_options
-@click.option(
-    "--max-length",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="T of bleu_t and wmd_t: the most steps that the search took.",
-)
-@click.option(
-    "--tuned",
-    "tuned_file",
-    type=click.Path(path_type=Path),
-    help="A tuned.json, or the run that has it, with the settings of bidis and vbs-tuned.",
-)
+@max_length_option
+@tuned_option
 @lists_options
 @output_options
 def rerank(
@@ -62,9 +58,8 @@ def rerank(
     bidibeam rerank left-to-right.nbest --reverse right-to-left.nbest
     bidibeam rerank beams.jsonl --similarity wmd_t --vectors wiki.vec --n-best ranked.jsonl > replies.txt
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
+    bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
-    from dataclasses import replace
-
     from bidibeam._version import __version__
     from bidibeam.cli.answering import warm_up, write_answers
     from bidibeam.decoding.decoder import Ranker
@@ -76,15 +71,12 @@ def rerank(
         check_output(nbest_file, name, resume=resume)
     facts: dict[str, str] = {}
     if tuned_file is not None:
-        from bidibeam.assembly.tuned import (
-            TUNED_FILE,
-            TunedSettings,
-        )  # brings PyTorch, which takes seconds to load
+        from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
 
-        tuned = TunedSettings(tuned_file / TUNED_FILE if tuned_file.is_dir() else tuned_file)
-        options = {**tuned.options.get(strategy.name, {}), **strategy.options}
-        if options != strategy.options:
-            strategy, facts = replace(strategy, options=options), {"tuned": tuned.name}
+        tuned = TunedSettings.at(tuned_file)
+        before, strategy = strategy, strategy.with_tuned(tuned.options)
+        facts = {"tuned": tuned.name} if strategy != before else {}
+    strategy.check_tuned()
     lists = Lists(reading)
     lists.check(strategy.needs, strategy.name)
     selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))

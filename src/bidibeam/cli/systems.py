@@ -108,9 +108,9 @@ def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[Stra
     """
     if tuned_file is None:
         return [_strategy(name, {}, {}) for name in names]
-    from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings  # brings PyTorch, which takes seconds
+    from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds
 
-    tuned = TunedSettings(tuned_file / TUNED_FILE if tuned_file.is_dir() else tuned_file)
+    tuned = TunedSettings.at(tuned_file)
     return [_strategy(name, tuned.options, {"tuned": tuned.name}) for name in names]
 
 
@@ -235,11 +235,11 @@ def _stem(file: str) -> str:
 
 
 def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, str]) -> Strategy:
-    from bidibeam.evaluation.systems import SystemName, strategy_named
+    from bidibeam.cli.options import allow_local
+    from bidibeam.selection.naming import SystemName, strategy_named
 
     words, settings = SystemName.of(name), strategy_named(name, tuned)
-    if words.similarity is not None and ":" in words.similarity:
-        sys.path.insert(0, str(Path.cwd()))  # where `python -m` would look, and a script of ours would not
+    allow_local(words.similarity)
     _ = settings.needs  # asked for here, so that what is wrong is said before anything is read
     is_tuned = words.is_tuned or words.strategy in tuned
     return Strategy(" ".join(name.split()), settings, facts if is_tuned else {})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bidibeam.cli.watching import TrainingProgress
     from bidibeam.config import RunSettings
     from bidibeam.data.prepared import PreparedData
 
@@ -39,37 +43,78 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Start the embeddings from a fastText .vec file (plain, .gz or .xz).",
 )
+@click.option(
+    "--base",
+    metavar="MODEL_OR_CONFIG",
+    help="Fine-tune this Hugging Face model: a name on the Hub, a folder, or a config for fresh weights.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["regular", "reverse", "both"]),
+    help="With --base: the order to write in; both is one encoder with two decoders.  [default: regular]",
+)
+@click.option(
+    "--tokenizer",
+    metavar="MODEL",
+    help="With --base: a tokenizer that is not the base's own; name or folder.",
+)
+@click.option("--epochs", type=int, help="Passes over the training pairs.")
+@click.option("--batch-size", type=int, help="Pairs a batch, on each device.")
+@click.option("--learning-rate", type=float, help="The highest learning rate.")
+@click.option("--seed", type=int, help="Seeds fresh weights, dropout and the order of the data.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, from its newest checkpoint.")
 def train(
     data: Path,
     run: Path,
+    *,
     preset: str | None,
     config: Path | None,
     overrides: tuple[str, ...],
     vectors: Path | None,
+    base: str | None,
+    direction: str | None,
+    tokenizer: str | None,
     resume: bool,
+    **common: Any,
 ) -> None:
-    """Train a regular and a reverse decoder on prepared data.
+    """Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.
 
     DATA is what `bidibeam prepare` wrote. The best weights by validation loss end up in the run directory,
     beside the tokenizer and metrics.jsonl; its folder training/ holds all that --resume needs, so a run may
     be killed at any moment. `tensorboard --logdir RUN` draws the curves.
+
+    With --base, DATA must have been prepared with --keep-text, --out becomes a folder that `from_pretrained`
+    reads, and --set and --config take the settings of `bidibeam.hf.FineTuneSettings`, as --set warmup=0.1.
 
     \b
     bidibeam train data --out runs/first --preset demo
     bidibeam train data --out runs/first --resume
     bidibeam train data --out runs/wide --set model.decoder_size=1024 --set training.epochs=10
     accelerate launch -m bidibeam.cli.main train data --out runs/paper --preset paper
+    bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
+    bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
 
+    common = {name: value for name, value in common.items() if value is not None}
+    started = _started(run) if resume else None
+    if base is not None or started is not None:
+        _refuse_with_base(preset=preset, vectors=vectors)
+        layers = _layers(config, overrides, common)
+        chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
+        _fine_tune(PreparedData.open(data), run, chosen, layers, resume=resume, started=started)
+        return
+    for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
+        if value is not None:
+            raise click.UsageError(f"{flag} goes with --base: name a Hugging Face model or a config.")
+    overrides = (*overrides, *(f"training.{name}={value}" for name, value in common.items()))
     is_resumed = resume and (run / "config.json").exists()
     if resume and not is_resumed:
         click.echo(f"There is no run in {run} yet: starting one.", err=True)
-    base = _settings_of(run) if is_resumed else None
+    before = _settings_of(run) if is_resumed else None
     preset = preset if is_resumed else preset or "paper"
-    settings = resolve(base=base, preset=preset, config=config, overrides=overrides)
+    settings = resolve(base=before, preset=preset, config=config, overrides=overrides)
     train_run(PreparedData.open(data), run, settings, vectors=vectors, resume=resume)
 
 
@@ -94,6 +139,77 @@ def train_run(
             observer=watcher,
             facts={"vectors": vectors.name} if vectors is not None else None,
         )
+
+
+def _started(run: Path) -> dict[str, Any] | None:
+    """What an unfinished fine-tuning in a folder began with."""
+    if not (run / "training" / "started.json").is_file():  # spares the import of transformers
+        return None
+    from bidibeam.hf import started_with
+
+    found: dict[str, Any] | None = started_with(run)
+    return found
+
+
+def _refuse_with_base(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} is of bidibeam's own network, and does not go with --base.")
+
+
+def _layers(config: Path | None, overrides: tuple[str, ...], common: dict[str, Any]) -> list[dict[str, Any]]:
+    """Settings of a fine-tuning, each layer overruling the one before it."""
+    from bidibeam.config import load_yaml, parse_override
+
+    layers = [load_yaml(config)] if config is not None else []
+    return [*layers, common, *(parse_override(override) for override in overrides)]
+
+
+def _fine_tune(
+    data: PreparedData,
+    out: Path,
+    chosen: dict[str, str | None],
+    layers: list[dict[str, Any]],
+    *,
+    resume: bool,
+    started: dict[str, Any] | None,
+) -> None:
+    from bidibeam.cli.console import console
+    from bidibeam.config import build, merge
+    from bidibeam.hf import FineTuneSettings, fine_tune
+
+    before = started or {"direction": "regular", "settings": {}}
+    if resume and started is None:
+        console.print(f"There is no training in {out} yet: starting one.")
+    settings = build(FineTuneSettings, merge(before["settings"], *layers))
+    named: dict[str, Any] = {
+        name: value if value is not None else before.get(name) for name, value in chosen.items()
+    }
+    with _progress_once_started() as watcher:
+        facts = fine_tune(data, out, settings=settings, resume=resume, observer=watcher, **named)
+    loss, direction = facts["best"]["loss"], facts["direction"]
+    console.print(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
+
+
+@contextmanager
+def _progress_once_started() -> Iterator[TrainingProgress]:
+    """The usual display, which a refusal leaves no empty line of."""
+    from bidibeam.cli.watching import TrainingProgress
+
+    class Display(TrainingProgress):
+        is_shown = False
+
+        def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+            self.is_shown = True
+            self.__enter__()
+            super().started(step=step, total_steps=total_steps, facts=facts)
+
+    display = Display()
+    try:
+        yield display
+    finally:
+        if display.is_shown:
+            display.__exit__(None, None, None)
 
 
 def _settings_of(run: Path) -> dict[str, Any]:

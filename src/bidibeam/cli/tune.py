@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import search_options
+from bidibeam.cli.options import batch_size_option, search_options, vectors_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from bidibeam.assembly import Run
     from bidibeam.data.prepared import PreparedData
+    from bidibeam.hypotheses import Beams
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.selection.settings import StrategySettings
     from bidibeam.selection.tuning import Curve, Tuned
 
 PLOT_FILE = "tuned.svg"
 SPLIT = "validation"
+LENGTHS = ("bidis", "vbs-tuned")
+"""Strategies that are tuned on the regular beam."""
+CLOSEST = {"answer": "regular", "agreement": "closest"}
+"""All that bidia has; what is not said would be looked for in the tuned.json that is to be made."""
+PENALISED = ("bidia bleu_t", "bidia wmd_t")
+"""Systems whose T is tuned, on both beams, unless others are named."""
 
 
 @click.command()
@@ -27,59 +39,137 @@ SPLIT = "validation"
     type=click.Path(path_type=Path),
     help="The prepared data that the run was trained on.  [default: where they were then]",
 )
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help=f"Tune only this: {', '.join((*LENGTHS, *PENALISED))}, 'bidia bleu_t either' ... What tuned.json "
+    "has for others is kept. May be given more than once.  [default: these four, as far as the run has the "
+    "directions]",
+)
+@vectors_option
 @search_options
 @click.option(
     "--sources", type=click.IntRange(min=1), help="Use only so many, the first ones.  [default: all]"
 )
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
-)
+@batch_size_option
 def tune(
     run: Path,
     data_folder: Path | None,
+    strategies: tuple[str, ...],
+    vectors: Path | None,
     sources: int | None,
     batch_size: int | None,
     device: str | None,
     **search: Any,
 ) -> None:
-    """Find lambda and the length settings on the validation split.
+    """Find lambda, the length settings and T on the validation split.
 
-    Searches the validation sources once, then tries every value of lambda (bidis) and of length exponent and
-    word reward (vbs-tuned) on what was found, by corpus BLEU; a run that writes in one direction only has no
-    lambda. RUN gets a tuned.json, which `bidibeam decode`
-    uses from then on, and a plot of the curves. Tune with the beam size and the lengths that you will use.
-    """
+    Searches the validation sources, and tries on what was found every value of lambda (bidis), of length
+    exponent and word reward (vbs-tuned) and of T (bidia), by corpus BLEU; a run that writes in one direction
+    only has neither lambda nor T. RUN gets a tuned.json, which `bidibeam decode` uses from then on, and a
+    plot of the curves. Of bidia, names with 'tuned' use it. Tune with the beam size and the lengths that you
+    will use.
+
+    \b
+    bidibeam tune runs/first --beam-size 50
+    bidibeam tune runs/first --beam-size 50 --strategy "bidia bleu_t"
+    bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
+    """  # noqa: D301
     from bidibeam.assembly import load_run
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(**search)
+    wanted = Wanted.named(strategies) if strategies else None
     loaded = load_run(run, device=device)
     data = _data(loaded, data_folder)
-    tuned = tune_run(loaded, data, settings, sources=sources, batch_size=batch_size)
+    wanted = wanted or Wanted.all_of(loaded, settings)
+    wanted.check_vectors(vectors)
+    tuned = tune_run(loaded, data, settings, wanted, vectors=vectors, sources=sources, batch_size=batch_size)
     show_tuned(run, tuned)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be tuned.
+
+    Attributes:
+        lengths: Those of `LENGTHS`.
+        penalised: By the name of the system, strategies whose T is wanted.
+    """
+
+    lengths: tuple[str, ...]
+    penalised: dict[str, StrategySettings]
+
+    @classmethod
+    def named(cls, names: Iterable[str]) -> Wanted:
+        """What names of systems ask for.
+
+        Raises:
+            UnknownNameError: If there is no such word.
+            SettingsError: If there is nothing to tune of one.
+        """
+        from bidibeam.errors import SettingsError
+        from bidibeam.selection.naming import SystemName
+
+        lengths, penalised = [], {}
+        for name in names:
+            words = SystemName.of(name)
+            settings = replace(words.settings(), wants_tuned=True)
+            if words.strategy in LENGTHS:
+                lengths.append(words.strategy)
+            elif settings.compares:
+                settings.check_penalty()
+                penalised[words.untuned] = replace(settings, wants_tuned=False)
+            else:
+                raise SettingsError(
+                    f"There is nothing to tune of {name}. Choose among: {', '.join((*LENGTHS, *PENALISED))}."
+                )
+        return cls(tuple(dict.fromkeys(lengths)), penalised)
+
+    @classmethod
+    def all_of(cls, run: Run, settings: SearchSettings) -> Wanted:
+        """All that a run has the directions for, and a search the hypotheses."""
+        if len(run.model.directions) < 2:
+            return cls.named(["vbs-tuned"])
+        return cls.named([*LENGTHS, *(PENALISED if settings.beam_size > 1 else ())])
+
+    def check_vectors(self, vectors: Path | None) -> None:
+        """Make sure that vectors which are given are used.
+
+        Raises:
+            SettingsError: If not.
+        """
+        from bidibeam.errors import SettingsError
+        from bidibeam.similarities import SIMILARITIES
+
+        using = [
+            "space" in getattr(SIMILARITIES.get(each.similarity), "__dataclass_fields__", ())
+            for each in self.penalised.values()
+        ]
+        if vectors is not None and not any(using):
+            raise SettingsError("Nothing that is tuned uses word vectors: leave --vectors out.")
 
 
 def tune_run(
     run: Run,
     data: PreparedData,
     settings: SearchSettings,
+    wanted: Wanted,
     *,
+    vectors: Path | None = None,
     sources: int | None = None,
     batch_size: int | None = None,
 ) -> Tuned:
     """Tune on a run's validation split, and write tuned.json and the plot into the run."""
     from itertools import islice
 
-    from bidibeam.assembly import load_decoder
-    from bidibeam.assembly.tuned import TUNED_FILE, write_tuned
-    from bidibeam.cli.answering import saying_if_slow, watched
+    from bidibeam.assembly.tuned import TUNED_FILE, joined_with_earlier, write_tuned
     from bidibeam.errors import InputError
     from bidibeam.hypotheses import Beams
     from bidibeam.metrics import METRICS
-    from bidibeam.selection.settings import StrategySettings
-    from bidibeam.selection.tuning import tune as find
+    from bidibeam.selection.tuning import Tuned
 
     examples = [
         Beams(example["id"], example["source"], example["reference"])
@@ -87,18 +177,76 @@ def tune_run(
     ]
     if not examples:
         raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")
-    both = len(run.model.directions) > 1
-    strategy = StrategySettings("bidis", options={"lambda_": 1.0}) if both else StrategySettings("vbs")
-    decoder = load_decoder(run, strategy, settings=settings, batch_size=batch_size, score_other=True)
-    found = [answer.beams for answer in watched(decoder.answers(examples), len(examples), "searching")]
-    with saying_if_slow("Trying every setting ..."):
-        tuned = find(found)
-    metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
-    write_tuned(
-        run.path / TUNED_FILE, tuned, search=settings, weights=run.fingerprint, split=SPLIT, metric=metric
-    )
-    _plot(run.path / PLOT_FILE, tuned)
+
+    def found(strategy: StrategySettings, **options: Any) -> list[Beams]:
+        return _searched(run, strategy, examples, settings=settings, batch_size=batch_size, **options)
+
+    tuned = Tuned({}, {}, (), len(examples))
+    if wanted.lengths:
+        tuned = tuned.joined(_tuned_lengths(wanted.lengths, found))
+    if wanted.penalised:
+        tuned = tuned.joined(_tuned_penalties(run, wanted.penalised, vectors, found))
+    conditions: dict[str, Any] = {
+        "search": settings,
+        "weights": run.fingerprint,
+        "split": SPLIT,
+        "metric": METRICS.create("bleu").score([["a"]], [["a"]]).signature,
+    }
+    whole, lost = joined_with_earlier(run.path / TUNED_FILE, tuned, **conditions)
+    _note_lost(lost)
+    write_tuned(run.path / TUNED_FILE, whole, **conditions)
+    _plot(run.path / PLOT_FILE, whole)
     return tuned
+
+
+def _searched(run: Run, strategy: StrategySettings, examples: Sequence[Beams], **options: Any) -> list[Beams]:
+    """The hypotheses that a strategy would choose from."""
+    from bidibeam.assembly import load_decoder
+    from bidibeam.cli.answering import watched
+
+    answers = load_decoder(run, strategy, **options).answers(examples)
+    what = f"searching for {strategy.name}"
+    return [answer.beams for answer in watched(answers, len(examples), what)]
+
+
+def _tuned_lengths(names: Sequence[str], found: Callable[..., list[Beams]]) -> Tuned:
+    """Lambda and the length settings, as far as they are wanted."""
+    from bidibeam.cli.answering import saying_if_slow
+    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.selection.tuning import tune as find
+
+    if "bidis" in names:
+        beams = found(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
+    else:
+        beams = found(StrategySettings("vbs"))
+    with saying_if_slow("Trying every setting ..."):
+        return find(beams).without([name for name in LENGTHS if name not in names])
+
+
+def _tuned_penalties(
+    run: Run,
+    strategies: dict[str, StrategySettings],
+    vectors: Path | None,
+    found: Callable[..., list[Beams]],
+) -> Tuned:
+    """T of every system that is wanted, on the sources for which both directions found something."""
+    from bidibeam.assembly.decoders import space_of
+    from bidibeam.cli.answering import saying_if_slow
+    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.selection.tuning import tune_penalty
+
+    beams = found(StrategySettings("bidia", options=CLOSEST), replies_only=True)
+    both = [line for line in beams if len(line.regular) and len(line.reverse)]
+    with saying_if_slow("Trying every T ..."):
+        return tune_penalty(both, strategies, space=lambda: space_of(run, vectors))
+
+
+def _note_lost(names: Sequence[str]) -> None:
+    from bidibeam.cli.console import console
+
+    if names:
+        told = f"Note: what tuned.json had for {', '.join(names)} was tuned for another search, and is gone."
+        console.print(told, style="dim", soft_wrap=True)
 
 
 def show_tuned(run: Path, tuned: Tuned) -> None:
@@ -107,9 +255,12 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
     from bidibeam.cli.console import console
     from bidibeam.reporting.tables import curves_table, facts_table
 
-    for curve in tuned.curves:
-        console.print(curves_table(curve.setting, curve.held, curve.values, curve.bleu))
-    facts: dict[str, object] = {"BLEU of vbs as searched": tuned.bleu["vbs"]}
+    for name, curve in tuned.named_curves:
+        system = name if curve.setting == "T" else ""
+        console.print(curves_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
+    facts: dict[str, object] = {}
+    if "vbs" in tuned.bleu:
+        facts["BLEU of vbs as searched"] = tuned.bleu["vbs"]
     for strategy, options in tuned.options.items():
         shown = ", ".join(f"{name.rstrip('_')} {value:g}" for name, value in options.items())
         facts[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
@@ -119,6 +270,9 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
     console.print(
         f"Wrote {run / TUNED_FILE}, which `bidibeam decode {run}` uses from now on.", soft_wrap=True
     )
+    named = next((name for name, options in tuned.options.items() if "T" in options), None)
+    if named is not None:
+        console.print(f"T is for names with 'tuned', such as --strategy '{named} tuned'.", soft_wrap=True)
     if (run / PLOT_FILE).is_file():
         console.print(f"The curves are drawn in {run / PLOT_FILE}.", soft_wrap=True)
 
@@ -143,8 +297,10 @@ def _data(run: Run, given: Path | None) -> PreparedData:
     return data
 
 
-def _label(curve: Curve) -> str:
-    """The setting, and what the other one was held at."""
+def _label(name: str, curve: Curve) -> str:
+    """The setting, and what the other one was held at; of T, whose it is."""
+    if curve.setting == "T":
+        return f"T of {name}"
     held = "".join(f" ({name} {value:g})" for name, value in curve.held.items())
     return f"{curve.setting}{held}".replace("_", " ")
 
@@ -154,6 +310,9 @@ def _plot(path: Path, tuned: Tuned) -> None:
     from bidibeam.cli.console import console
     from bidibeam.reporting.plots import MISSING, curves_figure
 
-    panels = [(_label(curve), curve.values, curve.bleu, curve.best[0]) for curve in tuned.curves]
-    if not curves_figure(path, panels, baseline=("vbs as searched", tuned.bleu["vbs"])):
+    panels = [
+        (_label(name, curve), curve.values, curve.bleu, curve.best[0]) for name, curve in tuned.named_curves
+    ]
+    baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
+    if not curves_figure(path, panels, baseline=baseline):
         console.print(MISSING, style="dim")

@@ -27,17 +27,19 @@ from bidibeam.data.prepared import (
     INFO,
     PAIRS,
     STATISTICS,
+    TEXTS,
     TOKENIZER,
+    TRAINING_TEXT,
     PreparedData,
 )
-from bidibeam.data.splits import SPLITS, assign, in_order
+from bidibeam.data.splits import SPLITS, TEST_SHARE, VALIDATION_SHARE, assign, in_order
 from bidibeam.data.statistics import describe
 from bidibeam.data.tokenization import Kind, Tokenizer, check
 from bidibeam.errors import CorpusError, SettingsError
 from bidibeam.files import replacing, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bidibeam.data.prepared import Array
 
@@ -56,6 +58,10 @@ class PrepareSettings:
     """What a pair is made of: "turns" (all that a speaker says in a row) or "utterances"."""
     split_by: str = "conversation"
     """What goes to one split as a whole: a "conversation", or only a "pair"."""
+    validation_share: float = VALIDATION_SHARE
+    """The share of conversations, or of pairs, that is kept for validation."""
+    test_share: float = TEST_SHARE
+    """The share that is kept for testing; all the rest is for training."""
     seed: int = 0
     """Chooses another split of the same corpus, and other conversations when there is a limit."""
     max_source_length: int = 50
@@ -68,6 +74,8 @@ class PrepareSettings:
     """The most tokens the vocabulary has, the four special ones counted."""
     limit: int | None = None
     """Prepare only so many conversations, chosen by hash; all of them when None."""
+    keep_text: bool = False
+    """Write the text of training pairs too: models with a tokenizer of their own learn from it."""
 
     def __post_init__(self) -> None:
         CORPORA.get(self.corpus)
@@ -81,7 +89,19 @@ class PrepareSettings:
             number = getattr(self, name)
             if number is not None and number < least:
                 raise SettingsError(f"{name} is {number}; it must be at least {least}.")
+        self._check_shares()
         check(self.tokenizer, self.vocabulary_size)
+
+    def _check_shares(self) -> None:
+        for name in ("validation_share", "test_share"):
+            share = getattr(self, name)
+            if not 0 < share < 1:
+                raise SettingsError(f"{name} is {share:g}; it must be above 0 and below 1.")
+        if self.validation_share + self.test_share >= 1:
+            raise SettingsError(
+                f"validation_share {self.validation_share:g} and test_share {self.test_share:g} leave "
+                "nothing to train on; together they must be below 1."
+            )
 
 
 class Progress(Protocol):
@@ -139,7 +159,7 @@ def prepare(
     statistics = {"lines": lines, **_describe(encoded, tokenizer)}
     with _directory(out) as folder:
         _write(folder, settings, tokenizer, encoded, statistics)
-        _write_held_out(folder, pairs, encoded)
+        _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
     report("writing", 1, 1)
     return PreparedData.open(out)
 
@@ -178,7 +198,9 @@ def _assign(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:
         keys = [pair.conversation_id for pair in pairs]
     else:
         keys = [f"{pair.conversation_id}\0{pair.source}\0{pair.response}" for pair in pairs]
-    chosen = assign(keys, settings.seed)
+    chosen = assign(
+        keys, settings.seed, validation_share=settings.validation_share, test_share=settings.test_share
+    )
     return [chosen[key] for key in keys]
 
 
@@ -216,6 +238,7 @@ def _write(
         "vocabulary_size": tokenizer.vocabulary_size,
         "pairs": statistics["pairs"],
         "tokens": len(arrays["tokens"]),
+        "training_text": TRAINING_TEXT if settings.keep_text else None,
     }
     write_json(folder / INFO, info)
 
@@ -238,9 +261,12 @@ def _arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
     return arrays
 
 
-def _write_held_out(folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs) -> None:
+def _write_texts(
+    folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs, names: Mapping[str, str]
+) -> None:
+    """Write the texts of the pairs kept, a file a split."""
     seen: Counter[str] = Counter()
-    files = {name: (folder / file).open("w", encoding="utf-8") for name, file in HELD_OUT.items()}
+    files = {name: (folder / file).open("w", encoding="utf-8") for name, file in names.items()}
     for pair, split, reason in zip(pairs, encoded.splits.tolist(), encoded.reasons.tolist(), strict=True):
         number = seen[pair.conversation_id]
         seen[pair.conversation_id] += 1
@@ -264,7 +290,8 @@ def _refuse(out: Path, *, overwrite: bool) -> None:
         raise SettingsError(
             f"{out} holds prepared data already; name another directory, or pass --overwrite."
         )
-    if not {path.name for path in out.iterdir()} <= set(FILES):
+    ours = {*FILES, TRAINING_TEXT} if (out / PAIRS).is_file() else set(FILES)
+    if not {path.name for path in out.iterdir()} <= ours:
         raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass --overwrite.")
 
 
@@ -278,13 +305,23 @@ def _directory(out: Path) -> Iterator[Path]:
     try:
         yield partial
         if out.is_dir():
-            (out / INFO).unlink(missing_ok=True)
-            for name in FILES:
-                (partial / name).replace(out / name)
+            _take_apart(out)
+            for name in (TRAINING_TEXT, *FILES):
+                if (partial / name).exists():
+                    (partial / name).replace(out / name)
         else:
             partial.replace(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _take_apart(out: Path) -> None:
+    """From here on, until the last file is replaced, these are no prepared data."""
+    if not (out / INFO).is_file():
+        return
+    if json.loads((out / INFO).read_bytes()).get("training_text"):  # another train.jsonl is not ours
+        (out / TRAINING_TEXT).unlink(missing_ok=True)
+    (out / INFO).unlink()
 
 
 def _reported(stage: str, items: Iterable[T], report: Progress) -> Iterator[T]:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 PAIRS, TOKENIZER, INFO, STATISTICS = "pairs.safetensors", "tokenizer.json", "data.json", "stats.json"
 HELD_OUT = {"validation": "validation.jsonl", "test": "test.jsonl"}
+TRAINING_TEXT = "train.jsonl"
+"""Only where it was asked for."""
+TEXTS = {"train": TRAINING_TEXT, **HELD_OUT}
 FILES = (PAIRS, TOKENIZER, STATISTICS, *HELD_OUT.values(), INFO)
-"""All files of prepared data; the last is written last, so a directory that has it has them all."""
+"""What all prepared data have; the last is written last, so a directory that has it has them all."""
 
 COLUMNS = ("source_start", "source_length", "response_start", "response_length")
 DTYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
@@ -89,6 +92,8 @@ class PreparedData:
                     f"{path} holds no {name}: it is not prepared data, or not all of it. {_again(path)}"
                 )
         info = _json(path / INFO)
+        if info.get("training_text") and not (path / TRAINING_TEXT).is_file():
+            raise RunError(f"{path} holds no {TRAINING_TEXT}, though {INFO} lists it. {_again(path)}")
         version = info.get("format_version")
         if version != FORMAT_VERSION:
             raise RunError(
@@ -118,8 +123,22 @@ class PreparedData:
         return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
 
     def examples(self, name: str) -> Iterator[dict[str, str]]:
-        """The texts of a held-out split as {"id", "source", "reference"}, in the order of its pairs."""
-        with (self.path / HELD_OUT[name]).open(encoding="utf-8") as lines:
+        """The texts of a split as {"id", "source", "reference"}, in the order of its pairs.
+
+        Raises:
+            KeyError: If there is no such split.
+            RunError: If it is "train", and its text was not kept.
+        """
+        file = TEXTS[name]
+        if file == TRAINING_TEXT and not self.info.get("training_text"):
+            raise RunError(
+                f"{self.path} holds the training pairs as token ids only, and their text is needed: prepare "
+                "again with --keep-text."
+            )
+        return self._lines(file)
+
+    def _lines(self, file: str) -> Iterator[dict[str, str]]:
+        with (self.path / file).open(encoding="utf-8") as lines:
             for line in lines:
                 yield json.loads(line)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from bidibeam.data.conversations import Conversation
 
 SPLITS = ("train", "validation", "test")
-TRAIN_SHARE, VALIDATION_SHARE = 0.97, 0.01
-"""The paper's shares; what remains, 2 %, is for testing."""
+VALIDATION_SHARE, TEST_SHARE = 0.01, 0.02
+"""The paper's shares; what remains, 97 %, is for training."""
 
 
 def position(key: str, seed: int) -> float:
@@ -23,11 +23,24 @@ def position(key: str, seed: int) -> float:
     return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
-def assign(keys: Iterable[str], seed: int) -> dict[str, str]:
-    """Which split each key belongs to: 97 % train, 1 % validation, 2 % test.
+def assign(
+    keys: Iterable[str],
+    seed: int,
+    *,
+    validation_share: float = VALIDATION_SHARE,
+    test_share: float = TEST_SHARE,
+) -> dict[str, str]:
+    """Which split each key belongs to; what is neither for validation nor for testing is for training.
 
     Adding or reordering keys moves no other key, with one exception: where there are so few keys that a
-    split would be empty, the first key is for training and the last ones for validation and test.
+    split would be empty, the first key is for training and the last ones for validation and test. A larger
+    share for validation takes keys from training alone.
+
+    Args:
+        keys: What is to be split.
+        seed: Another one gives another split.
+        validation_share: Of all keys, above 0.
+        test_share: Of all keys, above 0.
 
     Raises:
         CorpusError: If there are fewer than three keys, so that some split would be empty.
@@ -38,7 +51,12 @@ def assign(keys: Iterable[str], seed: int) -> dict[str, str]:
             f"{len(positions)} conversations cannot be split into {', '.join(SPLITS)}: at least 3 are needed "
             "(or split by pair)."
         )
-    splits = {key: _split_at(place) for key, place in positions.items()}
+    test_from = 1 - test_share
+    validation_from = test_from - validation_share
+    splits = {
+        key: "train" if place < validation_from else "validation" if place < test_from else "test"
+        for key, place in positions.items()
+    }
     ranked = sorted(splits, key=lambda key: (positions[key], key))
     splits[ranked[0]], splits[ranked[-1]] = "train", "test"
     if "validation" not in splits.values():
@@ -58,9 +76,3 @@ def in_order(
         return ranked
     kept = set(list(dict.fromkeys(conversation.id for conversation in ranked))[:limit])
     return [conversation for conversation in ranked if conversation.id in kept]
-
-
-def _split_at(place: float) -> str:
-    if place < TRAIN_SHARE:
-        return "train"
-    return "validation" if place < TRAIN_SHARE + VALIDATION_SHARE else "test"

@@ -5,14 +5,66 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from random import Random
 from statistics import median
 from typing import Any
 
+import torch
+
+from bidibeam.assembly.decoders import default_batch, load_decoder
+from bidibeam.assembly.runs import Run
 from bidibeam.decoding.decoder import Decoder
+from bidibeam.evaluation.analyses.cost import formulas
 from bidibeam.hypotheses import Beams
+from bidibeam.pipeline.layout import TEST, SeedLayout
+from bidibeam.pipeline.plan import Plan
+from bidibeam.pipeline.settings import ExperimentSettings
+from bidibeam.selection.naming import strategy_named
 from bidibeam.work import Work, counting
+
+TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
+"""Systems whose time is taken; the others rank what one of these found."""
+
+
+def costs_of(plan: Plan, place: SeedLayout) -> dict[str, Any]:
+    """What the timed systems of an experiment cost at the largest N_B, beside the paper's formulas."""
+    settings, run = plan.settings, plan.run(place)
+    decoders = {
+        name: load_decoder(
+            run,
+            replace(strategy_named(name), vectors=plan.vectors if "wmd" in name else None),
+            settings=settings.searching(settings.largest),
+            replies_only=True,
+        )
+        for name in TIMED
+        if name in settings.systems
+    }
+    sources = plan.examples(TEST, settings.cost_sources)
+    rows = measure_costs(
+        decoders,
+        sources,
+        turns=settings.cost_turns,
+        base="vbs",
+        track=lambda turns: plan.audience.track(turns, settings.cost_turns, "taking the time"),
+    )
+    return {**_facts(settings, run, len(sources)), "rows": rows}
+
+
+def _facts(settings: ExperimentSettings, run: Run, sources: int) -> dict[str, Any]:
+    """What the numbers depend on."""
+    device, vocabulary = run.device, run.model.vocabulary_size
+    return {
+        "N_B": settings.largest,
+        "T": settings.search.max_length,
+        "V": vocabulary,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "threads": torch.get_num_threads(),
+        "batch": default_batch(run),
+        "sources": sources,
+        "turns": settings.cost_turns,
+        "formulas": formulas(settings.largest, settings.search.max_length, vocabulary),
+    }
 
 
 def measure_costs(

@@ -76,6 +76,11 @@ class SeedLayout:
         """Scores, tests and analyses."""
         return self.folder / "evaluation.json"
 
+    @property
+    def results(self) -> Path:
+        """All its numbers."""
+        return self.folder / "results.json"
+
     def beams(self, split: str, beam_size: int) -> Path:
         """The hypotheses found for a split, so many in each direction."""
         return self.folder / "beams" / f"{split}-{beam_size}.jsonl.gz"

@@ -20,10 +20,11 @@ from bidibeam.decoding.decoder import Ranker
 from bidibeam.evaluation.analyses import analyse
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.evaluate import compare, score_system
-from bidibeam.evaluation.systems import BASELINES, System, needs_of, strategy_named
+from bidibeam.evaluation.systems import BASELINES, System
 from bidibeam.pipeline.layout import TEST, BeamFiles, SeedLayout
 from bidibeam.pipeline.settings import ExperimentSettings
 from bidibeam.scores import Signature
+from bidibeam.selection.naming import needs_of, strategy_named
 from bidibeam.similarities.spaces import WordVectors
 
 WORTH_A_PROCESS = 20_000

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from bidibeam.config import build, load_preset, load_yaml, merge, parse_override
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
-from bidibeam.evaluation.systems import SYSTEMS, check_systems
+from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.models.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.naming import check_systems
 from bidibeam.training.settings import TrainingSettings
+
+ALWAYS: dict[type, set[str]] = {
+    kind: set(names.split())
+    for kind, names in {
+        PrepareSettings: "corpus pairs split_by seed max_source_length max_response_length tokenizer "
+        "vocabulary_size limit",
+        ModelSettings: "embedding_size encoder_size encoder_layers decoder_size attention_size readout_size "
+        "dropout shared_encoder tied_output directions",
+        TrainingSettings: "seed epochs max_steps batch_size learning_rate weight_decay gradient_norm "
+        "regular_weight plateau_factor plateau_patience early_stopping keep evaluate_every save_every "
+        "log_every precision cuda_graphs tensorboard",
+        SearchSettings: "beam_size max_length min_length length_penalty count_end stopping unfinished "
+        "allow_unknown",
+    }.items()
+}
+"""Settings that stamps have always held."""
 
 
 @dataclass(frozen=True)
@@ -101,4 +118,18 @@ def as_plain(settings: Any) -> dict[str, Any]:
     """A settings dataclass as plain values, as JSON would read them back."""
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()
+    }
+
+
+def facts_of(settings: Any) -> dict[str, Any]:
+    """What a stamp holds of a settings dataclass, as plain values.
+
+    Settings that came later count only where they are not left alone, so that what was made before there were
+    any is not made again.
+    """
+    defaults = {each.name: each.default for each in fields(settings)}
+    return {
+        name: value
+        for name, value in as_plain(settings).items()
+        if name in ALWAYS[type(settings)] or getattr(settings, name) != defaults[name]
     }

@@ -56,6 +56,10 @@ class Watcher(Protocol):
         """A stage begins, or goes on; `why` says what has changed since it was done, if it was."""
         ...
 
+    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        """A stage is done, and took so long."""
+        ...
+
     def skipped(self, name: str, *, number: int, total: int) -> None:
         """A stage was done already."""
         ...
@@ -118,11 +122,13 @@ class Stages:
                 _remove(stage.outputs)
             why = "" if is_same else _difference(stamp.get("settings"), stage.settings)
             watcher.began(stage.name, number=number, total=len(listed), resumed=is_same, why=why)
-            self._do(stage, fingerprint, before_s=float(stamp.get("took_s", 0)) if is_same else 0.0)
+            before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
+            took_s = self._do(stage, fingerprint, before_s=before_s)
+            watcher.ended(stage.name, number=number, total=len(listed), took_s=took_s)
             ran.append(stage.name)
         return ran
 
-    def _do(self, stage: Stage, fingerprint: str, *, before_s: float) -> None:
+    def _do(self, stage: Stage, fingerprint: str, *, before_s: float) -> float:
         path = self._path(stage)
         stamp = {
             "name": stage.name,
@@ -140,6 +146,7 @@ class Stages:
         took_s = round(before_s + time.perf_counter() - began, 1)
         write_json(path, {**stamp, "is_done": True, "identity": identity, "took_s": took_s})
         self.identities[stage.name] = identity
+        return took_s
 
     def _fingerprint(self, stage: Stage) -> str:
         before = {other.name: self.identities[other.name] for other in stage.after}

@@ -44,6 +44,9 @@ class Nobody:
     def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         """Nothing."""
 
+    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        """Nothing."""
+
     def skipped(self, name: str, *, number: int, total: int) -> None:
         """Nothing."""
 

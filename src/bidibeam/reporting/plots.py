@@ -25,6 +25,7 @@ BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"
 SMALL = 9
 """Points: the smallest text in a figure."""
 DOTS_AN_INCH = 144
+PANELS_A_ROW = 3
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -104,30 +105,34 @@ def curves_figure(
     path: Path,
     panels: Sequence[tuple[str, Sequence[float], Sequence[float], float]],
     *,
-    baseline: tuple[str, float],
+    baseline: tuple[str, float] | None,
 ) -> bool:
-    """Draw BLEU against one setting a panel, side by side; False if there is nothing to draw with.
+    """Draw BLEU against one setting a panel, three in a row; False if there is nothing to draw with.
 
     Args:
         path: The file; its ending decides the format.
         panels: For each: the setting, its values, BLEU at each, and the value chosen.
-        baseline: A name and a BLEU to draw across.
+        baseline: A name and a BLEU to draw across, if there is one.
     """
     if find_spec("matplotlib") is None:
         return False
     with drawing():
-        figure = new_figure(3.4 * len(panels), 3.0)
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]  # each with its own scale
-        name, level = baseline
+        columns = min(len(panels), PANELS_A_ROW)
+        rows = -(-len(panels) // columns)
+        figure = new_figure(3.4 * columns, 3.0 * rows)
+        axes = [figure.add_subplot(rows, columns, place) for place in range(1, len(panels) + 1)]
+        name, level = baseline or ("", 0.0)
         for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
-            axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label=name)
+            if baseline is not None:
+                axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label=name)
             axis.plot(values, bleu, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
             chosen = bleu[list(values).index(best)]
             axis.plot([best], [chosen], color=ORANGE, marker="D", linestyle="none", label=f"best: {best:g}")
             axis.set_xlabel(setting)
             axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
             axis.legend()
-        axes[0].set_ylabel("corpus BLEU on validation")
+        for axis in axes[::columns]:
+            axis.set_ylabel("corpus BLEU on validation")
         with replacing(path) as partial:
             figure.savefig(partial, format=path.suffix.removeprefix("."), metadata={"Date": None})
     return True

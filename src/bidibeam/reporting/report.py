@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from bidibeam.reporting.sections import reading, sections_of
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
 """What every report has; figures only as far as there are numbers for them."""
+SOURCE = re.compile(r'<meta name="bidibeam-results" content="([^"]*)">')
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,15 @@ def write_report(results: Mapping[str, Any], folder: Path) -> Written:
     return write_joint_report({RESULTS_FILE: results}, folder)
 
 
-def write_joint_report(files: Mapping[str, Mapping[str, Any]], folder: Path) -> Written:
+def write_joint_report(
+    files: Mapping[str, Mapping[str, Any]], folder: Path, sources: Sequence[str] | None = None
+) -> Written:
     """Write one report of several files of results; each section says which one it is of.
 
     Args:
         files: By name, what `bidibeam reproduce`, `evaluate` or `analyse` wrote.
         folder: Where to; made if it is not there.
+        sources: Where the files are, seen from the folder; beside the report by default.
 
     Raises:
         InputError: As `write_report` does.
@@ -65,7 +69,8 @@ def write_joint_report(files: Mapping[str, Mapping[str, Any]], folder: Path) -> 
     sections = sections_of(read)
     pictures = _drawn(sections)
     inlined = {name: forms["svg"] for name, forms in pictures.items()}
-    page, document = _rendered(_title(list(read.values())), sections, inlined)
+    title = _title(list(read.values()))
+    page, document = _rendered(title, sections, inlined, list(files) if sources is None else sources)
     paths = []
     for name, forms in pictures.items():
         for form, content in forms.items():
@@ -96,7 +101,22 @@ def _drawn(sections: list[Section]) -> dict[str, dict[str, bytes]]:
     return drawn
 
 
-def _rendered(title: str, sections: list[Section], pictures: Mapping[str, bytes]) -> tuple[str, str]:
+def sources_of(folder: Path) -> list[str] | None:
+    """The files, seen from a folder, that the report there was made from.
+
+    Returns:
+        None if there is no report; nothing if it does not say.
+    """
+    page = folder / PAGE_FILE
+    if not page.is_file():
+        return None
+    found = SOURCE.findall(page.read_text(encoding="utf-8", errors="replace").partition("<title>")[0])
+    return [unescape(source) for source in found]
+
+
+def _rendered(
+    title: str, sections: list[Section], pictures: Mapping[str, bytes], sources: Sequence[str]
+) -> tuple[str, str]:
     """The page and the document."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -113,7 +133,7 @@ def _rendered(title: str, sections: list[Section], pictures: Mapping[str, bytes]
     page = environment.get_template("report.html.j2")
     document = environment.get_template("report.md.j2")
     return (
-        page.render(title=title, sections=sections, pictures=inlined),
+        page.render(title=title, sections=sections, pictures=inlined, sources=sources),
         document.render(title=title, sections=sections),
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -16,11 +17,17 @@ from bidibeam.hypotheses import Direction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked
 
 HEADING = "bold cyan"
 BAR_WIDTH = 40
 QUIET = "dim"
+WIDE = 10_000
+"""Columns: more than any table has."""
+LONG_WORD = 12
+"""Letters of a name's word that stand together in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,82 @@ def facts_table(title: str, facts: Mapping[str, object]) -> Table:
     return table
 
 
+@dataclass(frozen=True)
+class NumbersTable:
+    """Named rows of numbers, none of which is ever cut or folded.
+
+    Where a console is too narrow for all columns, those that do not fit stand in a table below, with the
+    names again; names fold before that.
+
+    Attributes:
+        title: Stands above.
+        groups: Headers, in groups that stay together where they can; the column of names has none.
+        rows: A name and its numbers, one for each header, as they are to be shown.
+        is_dense: Whether columns stand as near to each other as can be.
+    """
+
+    title: str
+    groups: Sequence[Sequence[str]]
+    rows: Sequence[tuple[str, Sequence[str]]]
+    is_dense: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The tables, under each other."""
+        title = self.title
+        for columns in self._blocks(console, options):
+            width = max(self._least_width(columns, console, options), options.max_width)
+            yield from console.render(self._table(title, columns), options.update(max_width=width))
+            title = ""
+
+    def _blocks(self, console: Console, options: ConsoleOptions) -> list[list[int]]:
+        """Which columns go together."""
+        numbers = iter(range(sum(map(len, self.groups))))
+        waiting = [[next(numbers) for _ in group] for group in self.groups]
+
+        def fits(columns: list[int]) -> bool:
+            return self._least_width(columns, console, options) <= options.max_width
+
+        blocks: list[list[int]] = [[]]
+        while waiting:
+            group = waiting.pop(0)
+            if fits([*blocks[-1], *group]):
+                blocks[-1] += group
+            elif blocks[-1]:
+                blocks.append([])
+                waiting.insert(0, group)
+            elif len(group) > 1:
+                waiting[:0] = [[column] for column in group]
+            else:  # as narrow as it gets
+                blocks[-1] += group
+        return blocks
+
+    def _least_width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
+        """How wide a table must be for no number to be cut, and for names to be readable."""
+        folded = [(" ".join(word[:LONG_WORD] for word in name.split()), cells) for name, cells in self.rows]
+        table = replace(self, rows=folded)._table("", columns)
+        return Measurement.get(console, options.update(max_width=WIDE), table).minimum
+
+    def _table(self, title: str, columns: Sequence[int]) -> Table:
+        table = Table(
+            title=Text(title) if title else None,
+            box=box.SIMPLE_HEAD,
+            title_style=HEADING,
+            title_justify="left",
+            collapse_padding=self.is_dense,
+            pad_edge=not self.is_dense,
+        )
+        headers = [header for group in self.groups for header in group]
+        table.add_column(style="bold", overflow="fold")
+        for column in columns:
+            table.add_column(Text(headers[column]), justify="right", no_wrap=True)
+        for name, values in self.rows:
+            table.add_row(Text(name), *(Text(values[column]) for column in columns))
+        return table
+
+
 def values_table(
     title: str, headers: Sequence[str], rows: Iterable[tuple[str, Sequence[float | None]]]
-) -> Table:
+) -> NumbersTable:
     """Named rows of numbers, aligned right under their headers; None is left blank.
 
     Args:
@@ -61,24 +141,35 @@ def values_table(
         headers: One for each number of a row; the column of names has none.
         rows: A name and its numbers.
     """
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
-    table.add_column(style="bold", overflow="fold", no_wrap=True)
-    for header in headers:
-        table.add_column(Text(header), justify="right", overflow="fold")
-    for name, values in rows:
-        table.add_row(Text(name), *(Text("" if value is None else shown(value)) for value in values))
-    return table
+    shown_rows = [
+        (name, ["" if value is None else shown(value) for value in values]) for name, values in rows
+    ]
+    return NumbersTable(title, [[header] for header in headers], shown_rows)
 
 
 def curves_table(
-    setting: str, held: Mapping[str, float], values: Sequence[float], scores: Sequence[float], rows: int = 12
+    setting: str,
+    held: Mapping[str, float],
+    values: Sequence[float],
+    scores: Sequence[float],
+    rows: int = 12,
+    system: str = "",
 ) -> Table:
-    """A curve as bars: at most so many values, evenly taken, and the best one wherever it is."""
+    """A curve as bars: at most so many values, evenly taken, and the best one wherever it is.
+
+    Args:
+        setting: What is varied.
+        held: What the others are.
+        values: The values tried.
+        scores: BLEU at each.
+        rows: How many are shown.
+        system: Whose setting it is, where more than one has it.
+    """
     best = max(range(len(values)), key=lambda index: scores[index])
     step = max(1, -(-len(values) // rows))
     chosen = sorted({*range(0, len(values), step), best})
     others = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())
-    title = f"BLEU by {setting.replace('_', ' ')}{others}"
+    title = f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{others}"
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
     table.add_column(setting.replace("_", " "), justify="right")
     table.add_column("bleu", justify="right")

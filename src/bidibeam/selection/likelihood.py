@@ -74,8 +74,8 @@ class VbsTuned:
     The score is log P / lp + word_reward * |Y|, lp = (5 + |Y|)^length_exponent / 6^length_exponent.
 
     Args:
-        length_exponent: a.
-        word_reward: What each token is worth.
+        length_exponent: The exponent a of lp; `bidibeam tune` finds it.
+        word_reward: What each token is worth, in natural logarithms; found likewise.
 
     Raises:
         SettingsError: If one is not a finite number, or the exponent is far out.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,10 @@ from bidibeam.similarities.custom import as_similarity, imported
 if TYPE_CHECKING:
     from bidibeam.protocols import Needs, Selection, Similarity
     from bidibeam.similarities.spaces import WordVectors
+
+OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
+"""Words of a system's name, and the options whose values they are."""
+TUNED = "tuned"
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class StrategySettings:
         similarity: For a strategy that compares: a name, "package.module:name", or the thing itself.
         similarity_options: The similarity's own settings, by the names of its fields.
         vectors: A file of word vectors for similarities that need some; a run has its own.
+        wants_tuned: Whether T of the similarity's BP_T is still to come from what was tuned.
     """
 
     name: str = "bidia"
@@ -35,6 +40,7 @@ class StrategySettings:
     similarity: Any = "bleu_t"
     similarity_options: Mapping[str, Any] = field(default_factory=dict)
     vectors: Path | None = None
+    wants_tuned: bool = False
 
     def build(
         self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
@@ -52,10 +58,32 @@ class StrategySettings:
         if not self.compares:
             return self._with({})
         self.check_similarity()
+        self.check_tuned()
         similarity = build_similarity(
             self.similarity, self.similarity_options, max_length=max_length, space=space
         )
         return self._with({"similarity": similarity})
+
+    @property
+    def system(self) -> str:
+        """The name that a system with these settings has in tables, `tuned` left out."""
+        said = [value for value in map(self.options.get, ("answer", "agreement")) if value in OPTION_WORDS]
+        compared = [str(self.similarity)] if self.compares else []
+        return " ".join([self.name, *compared, *map(str, said)])
+
+    def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:
+        """The same with what was tuned, wherever its own settings do not say otherwise.
+
+        Args:
+            known: By strategy, options that were tuned for it; and T by `system`.
+        """
+        options = {**known.get(self.name, {}), **self.options}
+        value = known.get(self.system, {}).get("T") if self.wants_tuned else None
+        if value is None:
+            return replace(self, options=options)
+        length = int(value) if float(value).is_integer() else value
+        own = {**self.similarity_options, "max_length": length}
+        return replace(self, options=options, similarity_options=own, wants_tuned=False)
 
     @property
     def needs(self) -> Needs:
@@ -77,8 +105,9 @@ class StrategySettings:
 
         Raises:
             UnknownNameError: If nothing has its name.
-            SettingsError: If it has no use for the vectors, or they are given as an option.
+            SettingsError: If it has no use for the vectors, they are given as an option, or it has no T.
         """
+        self.check_penalty()
         if not isinstance(self.similarity, str) or ":" in self.similarity:
             return
         uses_vectors = "space" in _options_of(SIMILARITIES.get(self.similarity))
@@ -88,6 +117,34 @@ class StrategySettings:
             )
         if "space" in self.similarity_options and isinstance(self.similarity_options["space"], str | int):
             raise SettingsError("Word vectors are given by --vectors FILE.vec, not as an option.")
+
+    def check_penalty(self) -> None:
+        """Make sure that there is a T if one is to come from what was tuned.
+
+        Raises:
+            SettingsError: If not.
+        """
+        if not self.wants_tuned:
+            return
+        is_named = isinstance(self.similarity, str) and ":" not in self.similarity
+        if not is_named or "max_length" not in _options_of(SIMILARITIES.get(self.similarity)):
+            raise SettingsError(
+                f"The similarity {self.similarity} has no T to be tuned. Leave {TUNED!r} out, or compare by "
+                "bleu_t or wmd_t."
+            )
+
+    def check_tuned(self) -> None:
+        """Make sure that no T is still to come.
+
+        Raises:
+            SettingsError: If one is.
+        """
+        if self.wants_tuned:
+            raise SettingsError(
+                f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
+                f"{self.system!r}. `bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by "
+                "--tuned RUN."
+            )
 
     @property
     def unset(self) -> set[str]:

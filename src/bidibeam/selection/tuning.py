@@ -25,7 +25,7 @@ from bidibeam.similarities.ngrams import count_matches
 from bidibeam.similarities.tokens import number_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
     from bidibeam.protocols import Selection
@@ -77,7 +77,7 @@ class Tuned:
         options: By strategy, the settings to use; T by strategy and similarity, "bidia bleu_t".
         bleu: By the same names, corpus BLEU with them; and that of VBS as it was searched.
         curves: What there is to see: BLEU against lambda, against the exponent and the word reward, each with
-            the other as it was chosen, and against every T, in the order of `options`.
+            the other as it was chosen, and against every T; one for each option, in the order of `options`.
         sources: How many sources decided.
     """
 
@@ -85,6 +85,21 @@ class Tuned:
     bleu: dict[str, float]
     curves: tuple[Curve, ...]
     sources: int
+
+    @property
+    def named_curves(self) -> list[tuple[str, Curve]]:
+        """Each curve with the name in `options` that it belongs to."""
+        names = [name for name, options in self.options.items() for _ in options]
+        return list(zip(names, self.curves, strict=True))
+
+    def without(self, names: Collection[str]) -> Tuned:
+        """The same but for some of the names in `options`."""
+        return Tuned(
+            {name: options for name, options in self.options.items() if name not in names},
+            {name: bleu for name, bleu in self.bleu.items() if name not in names},
+            tuple(curve for name, curve in self.named_curves if name not in names),
+            self.sources,
+        )
 
     def extended(self, strategy: str, options: dict[str, float], bleu: float, *curves: Curve) -> Tuned:
         """The same and one more strategy."""

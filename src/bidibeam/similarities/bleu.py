@@ -42,7 +42,7 @@ class Bleu:
 
     Args:
         order: N, the longest n-grams.
-        weights: One for each order, summing to 1; all alike if None.
+        weights: One for each order, summing to 1; all alike if there are none.
         smoothing: What to do with an order that has no match. "floor" counts it as a tenth of one; "none"
             leaves it, so that the score is 0; "add-1" adds one to matches and n-grams above order 1.
 

@@ -10,7 +10,7 @@ import numpy as np
 from bidibeam.errors import SettingsError
 from bidibeam.scores import Signature
 from bidibeam.similarities.kernels import compiled
-from bidibeam.similarities.transport import squared_distances
+from bidibeam.similarities.points import squared_distances
 from bidibeam.work import count
 
 if TYPE_CHECKING:

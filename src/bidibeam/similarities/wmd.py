@@ -10,7 +10,7 @@ import numpy as np
 from bidibeam.errors import SettingsError
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
-from bidibeam.similarities import transport
+from bidibeam.similarities import closeness, transport
 from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, check_max_length, penalties_of
 from bidibeam.similarities.tokens import number_lists
 from bidibeam.work import count
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 WEIGHTS = ("count", "log")
 FORMS = {
-    "similarity": transport.SIMILARITY,
-    "ratio": transport.RATIO,
-    "literal-max": transport.LITERAL_MAX,
-    "literal-min": transport.LITERAL_MIN,
+    "similarity": closeness.SIMILARITY,
+    "ratio": closeness.RATIO,
+    "literal-max": closeness.LITERAL_MAX,
+    "literal-min": closeness.LITERAL_MIN,
 }
 
 
@@ -48,9 +48,9 @@ class Wmd:
         space: The vectors.
         weights: What a word weighs: its "count", or "log", log(1 + count).
         remove_stop_words: Whether English stop words are left out.
-        form: Where BP is 1 here and BP_T in `WmdT`: "similarity" is BP / (1 + WMD); "ratio" is highest where
-            WMD / BP is lowest; "literal-max" and "literal-min", for study, are highest where WMD * BP, the
-            paper's formula taken at its word, is highest or lowest.
+        form: With BP = BP_T in `wmd_t` and 1 in `wmd`, "similarity" is BP / (1 + WMD); "ratio" is highest
+            where WMD / BP is lowest; "literal-max" and "literal-min", for study, are highest where WMD * BP,
+            the paper's formula taken at its word, is highest or lowest.
 
     Reference: Kusner et al. (2015).
 
@@ -84,7 +84,7 @@ class Wmd:
         distances, plans = transport.distances(*self._bags(judged, others))
         count(compared_pairs=distances.size, exact_transports=plans)
         lengths = np.array([len(each.tokens) for each in judged], dtype=np.int32)
-        return transport.closeness(distances, self._penalties(lengths), FORMS[self.form])
+        return closeness.closeness(distances, self._penalties(lengths), FORMS[self.form])
 
     def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
         """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
@@ -99,7 +99,7 @@ class Wmd:
             lists.sequences, remove_stop_words=self.remove_stop_words, logarithmic=self.weights == "log"
         )
         lengths = np.fromiter(map(len, lists.sequences), np.int32, len(lists.sequences))
-        *found, plans = transport.closest(
+        *found, plans = closeness.closest(
             bags, lists.places, lists.cuts, self._penalties(lengths), FORMS[self.form]
         )
         pairs = sum(len(judged) * len(others) for judged, others in comparisons)

@@ -50,7 +50,7 @@ def test_help_names_every_command_and_explains_the_beams_in_two_sentences(toy_ru
     told = said(toy_run, *VBS, typed="/help\n")
 
     assert told == " ".join(chat.HELP.split())
-    for command in ("/beams", "/strategy", "/strategy NAME [SIMILARITY]", "/help", "/quit"):
+    for command in ("/beams", "/strategy", "/strategy NAME", "/help", "/quit"):
         assert f"  {command}  " in chat.HELP
     explained = chat.HELP.splitlines()[-1]
     assert explained.count(". ") == 1
@@ -136,7 +136,7 @@ def test_the_strategies_are_listed_with_a_line_each(toy_run: Path) -> None:
         (line,) = re.findall(rf"^  [* ] {re.escape(name)} +(\S.*\S) *$", call.err, flags=re.MULTILINE)
         assert line == chat.CHOICES[name]
     assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["vbs"]
-    assert f"Similarities, for bidia: {', '.join(SIMILARITIES.names())}." in call.told
+    assert f"bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected" in call.told
 
 
 def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
@@ -164,8 +164,8 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
         (
             "bidia blue",
             (
-                "Unknown similarity 'blue'. Did you mean 'bleu'? Choose one of: "
-                f"{', '.join(SIMILARITIES.names())}."
+                "Unknown word 'blue' in the system 'bidia blue'. Did you mean 'bleu'? bidia takes: "
+                f"{', '.join(SIMILARITIES.names())}, package.module:name, either, expected, mean, tuned."
             ),
         ),
         (
@@ -175,7 +175,7 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
                 f"{USABLE}."
             ),
         ),
-        ("vbs bleu", "The strategy vbs compares no hypotheses, so it has no --similarity."),
+        ("vbs bleu", "The system 'vbs bleu' cannot have the word 'bleu'. vbs takes no further words."),
         (
             "vbs-tuned",
             (
@@ -183,7 +183,7 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
                 "good values, and rerank takes them by --tuned."
             ),
         ),
-        ("bidia bleu_t 3", "/strategy takes a name and a similarity, received bidia bleu_t 3."),
+        ("bidia bleu_t 3", "Unknown word '3' in the system 'bidia bleu_t 3'."),
     ],
 )
 def test_a_strategy_that_cannot_be_used_changes_nothing(toy_run: Path, typed: str, message: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
 from bidibeam.cli import console as module
+from bidibeam.cli.reproduce import Terminal
 
 
 def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,3 +41,96 @@ def test_progress_that_is_transient_goes_away(monkeypatch: pytest.MonkeyPatch) -
         progress.advance(progress.add_task("reading", total=1))
 
     assert file.getvalue() == ""  # a log has no line to take back
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A file where the terminal would be."""
+    file = io.StringIO()
+    monkeypatch.setattr(module, "console", Console(file=file, width=80, color_system=None))
+    return file
+
+
+def watched(count: int, seconds: float, total: int | None) -> Iterator[int]:
+    """Items that take so many seconds each, by a clock of our own."""
+    now = [0.0]
+
+    def items() -> Iterator[int]:
+        for number in range(count):
+            now[0] += seconds
+            yield number
+
+    return module.logged(items(), total, "50 hypotheses, test", clock=lambda: now[0])
+
+
+def test_in_a_log_a_long_loop_says_how_far_it_is_every_half_minute(log: io.StringIO) -> None:
+    assert list(watched(1000, 1.0, 1000)) == list(range(1000))
+
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "50 hypotheses, test: 30 of 1,000 (3%) after 30 s"
+    assert lines[-1] == "50 hypotheses, test: 990 of 1,000 (99%) after 16 min 30 s"
+    assert len(lines) == 33
+
+
+def test_or_at_every_tenth_if_that_comes_first(log: io.StringIO) -> None:
+    assert len(list(watched(100, 0.8, 100))) == 100
+
+    assert log.getvalue().splitlines() == [
+        f"50 hypotheses, test: {done} of 100 ({done}%) after {module.duration(0.8 * done)}"
+        for done in range(10, 100, 10)
+    ]
+
+
+def test_a_short_loop_says_nothing_and_one_of_unknown_length_counts(log: io.StringIO) -> None:
+    assert len(list(watched(400, 0.01, 400))) == 400
+    assert log.getvalue() == ""
+
+    list(watched(5, 20.0, None))
+    assert log.getvalue().splitlines() == [
+        "50 hypotheses, test: 2 after 40 s",
+        "50 hypotheses, test: 4 after 1 min 20 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (42.4, "42 s"),
+        (59.6, "1 min 0 s"),
+        (185, "3 min 5 s"),
+        (7800, "2 h 10 min"),
+    ],
+)
+def test_times_are_told_as_people_say_them(seconds: float, told: str) -> None:
+    assert module.duration(seconds) == told
+
+
+def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(module.logged, "__kwdefaults__", {"clock": lambda: float(next(now))})
+    watcher = Terminal()
+
+    watcher.began("search seed 0 test 50", number=3, total=9, resumed=False, why="")
+    assert list(watcher.track(range(6), 6, "50 hypotheses, test")) == list(range(6))
+    watcher.ended("search seed 0 test 50", number=3, total=9, took_s=61.2)
+
+    first, *lines, last = log.getvalue().splitlines()
+    assert first.startswith("3/9  search seed 0 test 50 ─")
+    assert lines[0] == "50 hypotheses, test: 1 of 6 (17%) after 10 s"
+    assert len(lines) == 5
+    assert last == "3/9  search seed 0 test 50: done in 1 min 1 s"
+
+
+def test_in_a_terminal_a_bar_counts_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=80)
+    monkeypatch.setattr(module, "console", terminal)
+
+    assert list(module.track(range(3), 3, "searching")) == [0, 1, 2]
+
+    assert isinstance(terminal.file, io.StringIO)
+    assert "3/3" in terminal.file.getvalue()
+    assert " of 3 " not in terminal.file.getvalue()

@@ -1,14 +1,12 @@
-"""`bidibeam evaluate`: tables, JSON, notes, and one sentence for what cannot be scored."""
+"""`bidibeam evaluate` on replies and references: tables, JSON, notes."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import lzma
-import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,51 +16,18 @@ import sacrebleu
 from bidibeam import __version__
 from bidibeam.data.words import split
 from bidibeam.metrics import METRICS
-from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
-
-REFERENCES = ["See you at noon then.", "I do not know.", "No, not now.", "Yes, at home."]
-GOOD = ["See you at noon!", "I do not know.", "No.", "Yes, at home."]
-POOR = ["I know.", "I do not know you.", "", "At work."]
-FEW = ("--samples", "40", "--trials", "60")
-
-
-def line(reference: str | None, regular: list[str], reverse: list[str], **more: Any) -> dict[str, Any]:
-    """One source's lists, scores falling."""
-
-    def hypotheses(texts: list[str]) -> list[dict[str, Any]]:
-        return [
-            {"text": text, "log_prob": -2.0 - place, "score": -1.0 - place / 2, "other_log_prob": -3.0}
-            for place, text in enumerate(texts)
-        ]
-
-    return {"reference": reference, "regular": hypotheses(regular), "reverse": hypotheses(reverse), **more}
+from tests.unit.cli.calls import called, lines_of, write_lines
+from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, results, written_beams, written_texts
 
 
 @pytest.fixture
 def texts(tmp_path: Path) -> dict[str, Path]:
-    """Replies and references as text."""
-    found = {"good": GOOD, "poor": POOR, "references": REFERENCES}
-    return {name: write_lines(tmp_path / f"{name}.txt", *lines) for name, lines in found.items()}
+    return written_texts(tmp_path)
 
 
 @pytest.fixture
 def beams(tmp_path: Path) -> Path:
-    """Four sources with lists and references; at the second place stands what both directions agree on."""
-    return write_lines(
-        tmp_path / "beams.jsonl",
-        *(
-            line(reference, [poor or "So.", good], [good], id=f"s{number}")
-            for number, (reference, good, poor) in enumerate(zip(REFERENCES, GOOD, POOR, strict=True))
-        ),
-    )
-
-
-def results(path: Path, *args: object) -> dict[str, Any]:
-    """What a call writes with --out."""
-    call = called("evaluate", *args, *FEW, "--out", path)
-    assert (call.status, call.out) == (0, ""), call.err
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return written_beams(tmp_path)
 
 
 def test_two_files_of_replies_are_scored_and_tested(texts: dict[str, Path], tmp_path: Path) -> None:
@@ -178,126 +143,6 @@ def test_signatures_are_printed_once_each(texts: dict[str, Path]) -> None:
     assert not any("|bidibeam:" in row for row in called("evaluate", *args, *FEW).err.splitlines())
 
 
-def test_of_an_n_best_file_it_is_the_ranking_that_was_recorded(beams: Path, tmp_path: Path) -> None:
-    ranked = tmp_path / "ranked.jsonl"
-    rerank = called("rerank", beams, "--similarity", "token_f1", "--n-best", ranked)
-    assert rerank.replies == GOOD
-
-    found = results(
-        tmp_path / "out.json", f"plain={beams}", ranked, f"text={write_lines(tmp_path / 't', *GOOD)}"
-    )
-
-    plain, again, text = found["systems"].values()
-    assert again["scores"] == text["scores"]
-    assert plain["scores"]["bleu"]["value"] < again["scores"]["bleu"]["value"]
-    assert again["signature"].startswith(f"{rerank.signature}|file:ranked.jsonl@")
-    assert plain["signature"].startswith("file:beams.jsonl@")
-    assert [test["beam_size"] for test in found["tests"]] == [3, 0]
-
-
-def test_systems_that_chose_among_unequal_numbers_are_pointed_out(beams: Path) -> None:
-    alike = called("evaluate", beams, "--strategy", "vbs", "--strategy", "longest", *FEW)
-    unlike = called("evaluate", beams, "--strategy", "vbs", "--strategy", "bidia bleu_t", *FEW)
-
-    assert "did not choose among as many" not in alike.err
-    assert re.search(r"as many hypotheses \(N_B\): vbs \d+, bidia bleu_t \d+\.", " ".join(unlike.err.split()))
-
-
-def test_every_strategy_is_a_system(beams: Path, tmp_path: Path) -> None:
-    names = ["vbs", "bidia bleu_t", "bidia bleu_t either", "oracle", "bidia edit", "longest"]
-    flags = [word for name in names for word in ("--strategy", name)]
-
-    found = results(tmp_path / "out.json", beams, *flags, "--baseline", "bidia bleu_t")
-
-    assert list(found["systems"]) == names
-    for name in names:
-        strategy, *similarity = name.split()
-        given = [*(["--similarity", similarity[0]] if similarity else [])]
-        given += ["--answer", "either"] if "either" in similarity else []
-        rerank = called("rerank", beams, "--strategy", strategy, *given)
-        text = write_lines(tmp_path / "replies.txt", *rerank.replies)
-        alone = results(
-            tmp_path / "alone.json", text, "--references", write_lines(tmp_path / "r", *REFERENCES)
-        )
-        assert found["systems"][name]["scores"] == alone["systems"]["replies"]["scores"]
-        assert found["systems"][name]["signature"].startswith(rerank.signature.partition("|bidibeam")[0])
-    assert {test["system"]: test["beam_size"] for test in found["tests"]} == {
-        "vbs": 2,
-        "bidia bleu_t either": 3,
-        "oracle": 2,
-        "bidia edit": 3,
-        "longest": 2,
-    }
-
-
-def test_several_files_and_strategies_have_both_names(beams: Path, tmp_path: Path) -> None:
-    flags = ("--strategy", "vbs", "--strategy", "longest")
-
-    found = results(tmp_path / "out.json", beams, f"again={beams}", *flags)
-    named = results(tmp_path / "out.json", f"again={beams}", *flags)
-
-    assert list(found["systems"]) == ["beams: vbs", "beams: longest", "again: vbs", "again: longest"]
-    assert list(named["systems"]) == ["again: vbs", "again: longest"]
-
-
-def test_t_and_workers_reach_the_strategies(beams: Path, tmp_path: Path) -> None:
-    args = (beams, "--strategy", "bidia bleu_t")
-
-    one, other = (
-        results(tmp_path / "out.json", *args, "--max-length", "7", "--workers", workers) for workers in (1, 3)
-    )
-
-    assert one == other
-    assert "|T:7|" in one["systems"]["bidia bleu_t"]["signature"]
-    assert "Note: T is 90, but the longest hypothesis has 6 tokens" in (
-        called("evaluate", *args, "--max-length", "90", *FEW).told
-    )
-
-
-def test_vectors_are_read_once_for_all_who_use_them(beams: Path, tmp_path: Path) -> None:
-    words = sorted({word for text in (*GOOD, *POOR, "So.") for word in split(text)})
-    vectors = write_vectors(tmp_path / "toy.vec", words)
-    flags = ("--strategy", "bidia wmd_t", "--strategy", "bidia wmd_t either", "--strategy", "vbs")
-
-    call = called("evaluate", beams, *flags, *FEW, "--vectors", vectors, "--signatures")
-
-    assert call.status == 0
-    assert call.told.count(f"{len(words)} of {len(words)} words have a vector.") == 1
-    assert call.told.count("|vectors:toy.vec@") == 2
-
-
-def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
-    tuned = {
-        "bidis": {"lambda_": 0.5},
-        "vbs-tuned": {"length_exponent": 1, "word_reward": 4},
-        "bidia bleu_t": {"T": 3},
-    }
-    (tmp_path / "tuned.json").write_text(json.dumps({"format_version": 1, "options": tuned}))
-    names = ("vbs-tuned", "bidis", "vbs", "bidia bleu_t", "bidia bleu_t tuned")
-    flags = [word for name in names for word in ("--strategy", name)]
-
-    for given in (tmp_path, tmp_path / "tuned.json"):
-        found = results(tmp_path / "out.json", beams, *flags, "--tuned", given)["systems"]
-
-    assert found["vbs-tuned"]["signature"].startswith(
-        "strategy:vbs-tuned|length_exponent:1|word_reward:4|tuned:tuned.json@"
-    )
-    assert found["bidis"]["signature"].startswith("strategy:bidis|lambda:0.5|tuned:tuned.json@")
-    assert "|T:3|" in found["bidia bleu_t tuned"]["signature"]
-    assert "|tuned:tuned.json@" in found["bidia bleu_t tuned"]["signature"]
-    assert "|T:20|" in found["bidia bleu_t"]["signature"]
-    for name in ("vbs", "bidia bleu_t"):
-        assert "tuned" not in found[name]["signature"]
-
-
-def test_a_similarity_of_ones_own_is_found_where_one_is(
-    beams: Path, similarities: Callable[[str], str]
-) -> None:
-    call = called("evaluate", beams, "--strategy", f"bidia {similarities('same')}", *FEW)
-
-    assert call.status == 0, call.err
-
-
 def test_references_come_from_a_file_as_text_or_objects_or_from_any_lists(
     beams: Path, texts: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -321,16 +166,21 @@ def test_references_come_from_a_file_as_text_or_objects_or_from_any_lists(
     assert scores(beams, "--references", texts["poor"]) != expected
 
 
-def test_an_oracle_chooses_by_the_references_that_were_given(
-    beams: Path, texts: dict[str, Path], tmp_path: Path
-) -> None:
-    flags = ("--references", texts["poor"])
-    nearest = write_lines(tmp_path / "nearest.txt", *(reply or "So." for reply in POOR))
+def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path], tmp_path: Path) -> None:
+    gaps = write_lines(tmp_path / "gaps.txt", REFERENCES[0], "", *REFERENCES[2:3], "  ")
+    found = results(tmp_path / "out.json", texts["good"], "--references", gaps)
+    whole = results(tmp_path / "out.json", texts["good"], "--references", texts["references"])
 
-    found = results(tmp_path / "out.json", beams, "--strategy", "oracle", *flags)["systems"]["oracle"]
+    call = called("evaluate", texts["good"], "--references", gaps, *FEW)
 
-    expected = results(tmp_path / "out.json", nearest, *flags)["systems"]["nearest"]
-    assert found["scores"] == expected["scores"]
+    assert (found["empty_references"], whole["empty_references"]) == (2, 0)
+    note = "Note: 2 of 4 references are empty; they count as they are"
+    assert note in call.told
+    assert "references are" not in called("evaluate", texts["good"], *FEW, "--references", texts["good"]).told
+    words = [" ".join(split(reply)) for reply in GOOD]
+    references = [" ".join(split(each)) for each in (REFERENCES[0], "", REFERENCES[2], "")]
+    expected = sacrebleu.corpus_bleu(words, [references], tokenize="none", force=True)
+    assert found["systems"]["good"]["scores"]["bleu"]["value"] == pytest.approx(expected.score)
 
 
 def test_files_may_be_packed_or_come_through_a_pipe(
@@ -377,201 +227,3 @@ def test_help_teaches_by_examples_and_names_every_metric() -> None:
 
     assert text.count("\n  bidibeam evaluate ") == 4
     assert ", ".join(METRICS.names()) in " ".join(text.split())
-
-
-def refused_and_unwritten(tmp_path: Path, *args: object) -> str:
-    """The one sentence, and nothing is written."""
-    said = refused("evaluate", *args, "--out", tmp_path / "scores.json")
-    assert not (tmp_path / "scores.json").exists()
-    return said
-
-
-def test_missing_references_are_named_by_source(texts: dict[str, Path], beams: Path, tmp_path: Path) -> None:
-    assert refused_and_unwritten(tmp_path, texts["good"]) == (
-        f"{texts['good']} holds replies and no references: give --references FILE, one a line."
-    )
-    lines = lines_of(beams)
-    lines[2]["reference"] = None
-    path = write_lines(tmp_path / "gap.jsonl", "", *lines)
-    told = (
-        f"{path}, line 4: source 's2' has no \"reference\", so its reply cannot be scored. Add it, or give "
-    )
-    assert refused_and_unwritten(tmp_path, path) == f"{told}--references FILE."
-    assert refused_and_unwritten(tmp_path, path, "--strategy", "vbs") == f"{told}--references FILE."
-    objects = write_lines(tmp_path / "o.jsonl", {"reference": "a"}, {"source": "b"})
-    assert refused_and_unwritten(tmp_path, texts["good"], "--references", objects) == (
-        f'{objects}, line 2: there is no "reference".'
-    )
-
-
-def test_unequal_counts_are_named_with_both_files(
-    texts: dict[str, Path], beams: Path, tmp_path: Path
-) -> None:
-    short = write_lines(tmp_path / "short.txt", *GOOD[:3])
-    way = "line n of each must belong to the same source."
-
-    assert refused_and_unwritten(tmp_path, texts["good"], "--references", short) == (
-        f"{texts['good']} has 4 replies, but {short} has 3 references; {way}"
-    )
-    assert refused_and_unwritten(tmp_path, beams, short) == (
-        f"{beams} has 4 replies, but {short} has 3 replies; {way}"
-    )
-
-
-def test_empty_files_are_named(texts: dict[str, Path], tmp_path: Path) -> None:
-    empty = write_lines(tmp_path / "empty.txt")
-    told = f"{empty} is empty; it must hold one reply a line, or n-best lists."
-
-    assert refused_and_unwritten(tmp_path, texts["good"], empty, "--references", texts["references"]) == told
-    assert refused_and_unwritten(tmp_path, empty, "--strategy", "vbs") == told
-    assert refused_and_unwritten(tmp_path, texts["good"], "--references", empty) == (
-        f"{empty} is empty; it must hold one reference for each reply."
-    )
-    missing = tmp_path / "none.txt"
-    assert refused_and_unwritten(tmp_path, missing) == f"{missing} cannot be read: No such file or directory."
-
-
-def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path], tmp_path: Path) -> None:
-    gaps = write_lines(tmp_path / "gaps.txt", REFERENCES[0], "", *REFERENCES[2:3], "  ")
-    found = results(tmp_path / "out.json", texts["good"], "--references", gaps)
-    whole = results(tmp_path / "out.json", texts["good"], "--references", texts["references"])
-
-    call = called("evaluate", texts["good"], "--references", gaps, *FEW)
-
-    assert (found["empty_references"], whole["empty_references"]) == (2, 0)
-    note = "Note: 2 of 4 references are empty; they count as they are"
-    assert note in call.told
-    assert "references are" not in called("evaluate", texts["good"], *FEW, "--references", texts["good"]).told
-    words = [" ".join(split(reply)) for reply in GOOD]
-    references = [" ".join(split(each)) for each in (REFERENCES[0], "", REFERENCES[2], "")]
-    expected = sacrebleu.corpus_bleu(words, [references], tokenize="none", force=True)
-    assert found["systems"]["good"]["scores"]["bleu"]["value"] == pytest.approx(expected.score)
-
-
-def test_references_that_are_all_empty_are_refused(
-    texts: dict[str, Path], beams: Path, tmp_path: Path
-) -> None:
-    empty = write_lines(tmp_path / "e.jsonl", *({"reference": ""} for _ in REFERENCES))
-    lists = write_lines(tmp_path / "l.jsonl", *({**each, "reference": " "} for each in lines_of(beams)))
-
-    for file, args in ((empty, (texts["good"], "--references", empty)), (lists, (texts["good"], lists))):
-        assert refused_and_unwritten(tmp_path, *args) == (
-            f"Every reference of {file} is empty, so there is nothing to score replies by. Give --references "
-            "FILE, one a line."
-        )
-
-
-def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) -> None:
-    lines = lines_of(beams)
-    other = write_lines(tmp_path / "other.jsonl", *lines[:1], {**lines[1], "reference": "Hm."}, *lines[2:])
-    way = "Systems are compared on the same sources in the same order."
-
-    assert refused_and_unwritten(tmp_path, beams, other) == (
-        f"{other}, line 2: its reference is 'Hm.', but {beams}, line 2 has 'I do not know.'. {way}"
-    )
-    one, two = (
-        write_lines(tmp_path / f"{source}.jsonl", *({**each, "source": source} for each in lines))
-        for source in ("hi", "ho")
-    )
-    assert refused_and_unwritten(tmp_path, one, two, "--references", beams) == (
-        f"{two}, line 1: its source is 'ho', but {one}, line 1 has 'hi'. {way}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            ("--metric", "blue"),
-            (
-                "Unknown metric 'blue'. Did you mean 'bleu'? Choose one of: bleu, sentence_bleu, chrf, "
-                "distinct-1, distinct-2, length_ratio."
-            ),
-        ),
-        (("--baseline", "vbs"), "No system is called 'vbs', to be the baseline. Choose one of: beams."),
-        (("--strategy", ""), "A system is named by its strategy, such as 'bidia bleu_t', not ''."),
-        (
-            ("--strategy", "vbs", "--strategy", " vbs"),
-            "Two systems are called 'vbs'. Name the files, NAME=FILE, and give no --strategy twice.",
-        ),
-        *(
-            (
-                ("--strategy", f"vbs {word}"),
-                f"The system 'vbs {word}' cannot have the word {word!r}. vbs takes no further words.",
-            )
-            for word in ("bleu_t", "either", "tuned")
-        ),
-        (
-            ("--strategy", "bidia bleu_t wmd"),
-            "The system 'bidia bleu_t wmd' has both 'bleu_t' and 'wmd'. It takes one similarity at most.",
-        ),
-        (
-            ("--strategy", "bidia wmd_t tuned"),
-            (
-                "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for 'bidia wmd_t'. "
-                "`bidibeam reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
-            ),
-        ),
-        (("--strategy", "bidia wmd_t"), "The similarity wmd_t needs word vectors: give --vectors FILE.vec."),
-        (
-            ("--strategy", "vbs", "--vectors", "some.vec"),
-            "No --strategy uses word vectors: leave --vectors out.",
-        ),
-        (("--vectors", "some.vec"), "--vectors is for strategies: name one with --strategy."),
-        (("--tuned", "some.json"), "--tuned is for strategies: name one with --strategy."),
-    ],
-)
-def test_a_flag_that_cannot_be_used_is_named(
-    beams: Path, tmp_path: Path, flags: tuple[str, ...], message: str
-) -> None:
-    assert refused_and_unwritten(tmp_path, beams, *flags) == message
-
-
-def test_a_strategy_or_similarity_that_is_none_is_named_with_the_choices(beams: Path) -> None:
-    assert refused("evaluate", beams, "--strategy", "vsb").startswith(
-        "Unknown strategy 'vsb'. Did you mean 'vbs'? Choose one of: bidia, "
-    )
-    assert refused("evaluate", beams, "--strategy", "bidia bleu_u").startswith(
-        "Unknown word 'bleu_u' in the system 'bidia bleu_u'. Did you mean 'bleu_t'? bidia takes: bleu_t, "
-    )
-
-
-def test_a_strategy_needs_lists_and_what_they_must_hold(texts: dict[str, Path], tmp_path: Path) -> None:
-    assert refused_and_unwritten(tmp_path, texts["good"], "--strategy", "vbs") == (
-        f"{texts['good']} holds text, one reply a line, and a --strategy chooses among the lists of an "
-        "n-best file. Give such a file, or leave --strategy out."
-    )
-    path = write_lines(tmp_path / "l.jsonl", line("a", ["a"], ["b"]), line("a", ["a"], []))
-    assert refused_and_unwritten(tmp_path, path, "--strategy", "vbs", "--strategy", "bidia edit") == (
-        f"{path}, line 2: source '2' has no reverse hypotheses, and bidia needs them; add a list "
-        '"reverse", or choose another --strategy.'
-    )
-
-
-def test_two_systems_of_one_name_and_half_a_name_are_refused(texts: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    twin = write_lines(tmp_path / "other" / "good.txt", *GOOD)
-
-    assert refused_and_unwritten(tmp_path, texts["good"], twin) == (
-        "Two systems are called 'good'. Name the files, NAME=FILE, and give no --strategy twice."
-    )
-    for half in ("name=", "=file.txt"):
-        assert refused_and_unwritten(tmp_path, half) == f"A system is FILE or NAME=FILE, not {half!r}."
-
-
-@pytest.mark.parametrize("name", ["good", "references"])
-def test_the_input_is_never_overwritten(texts: dict[str, Path], name: str) -> None:
-    before = texts[name].read_bytes()
-
-    said = refused("evaluate", texts["good"], "--references", texts["references"], "--out", texts[name])
-
-    assert said == f"--out would overwrite the input, {texts[name]}. Name another file."
-    assert texts[name].read_bytes() == before
-
-
-@pytest.mark.parametrize("flag", ["--samples", "--trials", "--workers", "--max-length"])
-def test_numbers_are_counted_from_one(texts: dict[str, Path], flag: str) -> None:
-    call = called("evaluate", texts["good"], flag, "0")
-
-    assert (call.status, call.out) == (2, "")
-    assert f"Invalid value for '{flag}'" in call.err

@@ -82,7 +82,7 @@ def test_help_walks_through_and_lists_every_command() -> None:
     walk = [line.split()[1] for line in text.splitlines() if line.startswith("  bidibeam ")]
     assert walk == ["chat", "reproduce", "prepare", "train", "tune", "decode", "rerank", "evaluate"]
     listed = [f"{name} {short_help}" for name, (_, short_help) in front.COMMANDS.items()]
-    assert " ".join(listed) in " ".join(text.split())
+    assert " ".join(listed) in " ".join(text.split()).replace("- ", "-")  # a hyphen may end a line
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

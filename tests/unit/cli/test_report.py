@@ -29,11 +29,10 @@ def small() -> dict[str, Any]:
     return results
 
 
-@pytest.mark.parametrize("by_folder", [True, False])
-def test_a_report_lies_beside_its_results(by_folder: bool, tmp_path: Path) -> None:
+def test_the_report_of_a_folder_lies_beside_its_results(tmp_path: Path) -> None:
     path = written(tmp_path / "run" / "results.json", small())
 
-    call = called("report", path.parent if by_folder else path)
+    call = called("report", path.parent)
 
     folder = tmp_path / "run"
     assert (call.status, call.out) == (0, "")
@@ -67,7 +66,7 @@ def test_analyses_are_reported(tmp_path: Path) -> None:
 
     assert called("report", path).status == 0
 
-    assert "## 1. Diversity of the replies" in (tmp_path / "report.md").read_text()
+    assert "## 1. Diversity of the replies" in (tmp_path / "analyses-report" / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.reporting import plots
-from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, REWARDS
+from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 from tests.conftest import write_toy_corpus
 from tests.unit.cli.calls import called, lines_of, refused
 
@@ -46,21 +46,28 @@ def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_dat
         "BLEU by lambda",
         "BLEU by length exponent, word reward 0",
         "BLEU by word reward, length exponent 0",
+        "BLEU of bidia bleu_t by T",
+        "BLEU of bidia wmd_t by T",
+        "T is for names with 'tuned', such as --strategy 'bidia bleu_t tuned'.",
         f"Tuned on {sources} validation sources",
         f"Wrote {copied_run / 'tuned.json'}, which `bidibeam decode {copied_run}` uses from now on.",
     ):
         assert told in call.told
-    assert call.err.count("█") > 40 * 3  # the highest of each curve is a whole bar
+    assert call.err.count("█") > 40 * 5  # the highest of each curve is a whole bar
 
     content = json.loads((copied_run / "tuned.json").read_text())
-    assert [curve["values"] for curve in content["curves"]] == [[*LAMBDAS], [*EXPONENTS], [*REWARDS]]
-    assert set(content["options"]) == {"bidis", "vbs-tuned"}
+    tried = [curve["values"] for curve in content["curves"]]
+    assert tried == [[*LAMBDAS], [*EXPONENTS], [*REWARDS], [*PENALTIES], [*PENALTIES]]
+    assert list(content["options"]) == ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
+    assert content["options"]["bidia wmd_t"]["T"] in PENALTIES
     assert content["options"]["bidis"]["lambda_"] in LAMBDAS
     assert (content["split"], content["sources"]) == ("validation", sources)
     assert (content["search"]["beam_size"], content["search"]["max_length"]) == (4, 9)
     assert content["bleu"]["bidis"] == max(content["curves"][0]["bleu"]) >= content["bleu"]["vbs"]
     picture = ElementTree.fromstring((copied_run / "tuned.svg").read_text())
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
 
 
 def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, toy_data: PreparedData) -> None:
@@ -70,8 +77,10 @@ def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, to
     references = [line["reference"] for line in lines_of(sources)]
     found = set()
 
-    for strategy in ("vbs", "vbs-tuned", "bidis"):
-        replies = called("decode", unsure_run, sources, *SEARCH, "--strategy", strategy).replies
+    tuned = {name: f"{name} tuned" for name in ("bidia bleu_t", "bidia wmd_t")}
+    for strategy in ("vbs", "vbs-tuned", "bidis", *tuned):
+        flags = ("--strategy", tuned.get(strategy, strategy))
+        replies = called("decode", unsure_run, sources, *SEARCH, *flags).replies
         bleu = Bleu().score(list(map(split, replies)), list(map(split, references)))
         assert bleu.value == pytest.approx(content["bleu"][strategy])
         assert str(bleu.signature).startswith(content["metric"])
@@ -229,3 +238,111 @@ def test_decoding_says_so_if_it_was_tuned_for_another_search(tuned_run: Path) ->
     assert told not in called("decode", tuned_run, *flags, *SEARCH, typed="red\n").told
     assert told not in called("decode", tuned_run, *flags, "--lambda", "1", typed="red\n").told
     assert told not in called("decode", tuned_run, "--strategy", "vbs", typed="red\n").told
+
+
+def test_a_tuned_t_is_used_where_the_name_says_so_and_named_in_the_signature(tuned_run: Path) -> None:
+    replace_tuned(tuned_run, **{"bidia bleu_t": {"T": 3.0}, "bidia wmd_t": {"T": 40.0}})
+
+    def signature(*flags: str) -> str:
+        return called("decode", tuned_run, *flags, typed="red cat\n").signature
+
+    for name, length in (("bidia bleu_t tuned", 3), ("bidia tuned", 3), ("bidia wmd_t tuned", 40)):
+        said = signature("--strategy", name)
+        assert f"|T:{length}|" in said
+        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}$", said)
+    own = signature("--strategy", "bidia bleu_t tuned", "--similarity-option", "max_length=7")
+    assert "|T:7|" in own
+    for said in (own, signature("--strategy", "bidia bleu_t"), signature()):
+        assert "tuned.json" not in said
+    note = "Note: the strategy's settings were tuned with --beam-size 4 and --max-length 9."
+    tuned = ("--strategy", "bidia bleu_t tuned")
+    assert note in called("decode", tuned_run, *tuned, typed="red\n").told
+    assert note not in called("decode", tuned_run, *tuned, *SEARCH, typed="red\n").told
+
+
+def test_without_a_t_for_it_a_tuned_name_is_refused_with_the_way_out(tuned_run: Path) -> None:
+    said = refused("decode", tuned_run, "--strategy", "bidia bleu_t either tuned", typed="red\n")
+
+    assert said == (
+        "The system 'bidia bleu_t either tuned' must be tuned first: no T was tuned for 'bidia bleu_t "
+        "either'. `bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
+    )
+    (tuned_run / "tuned.json").unlink()
+    assert "must be tuned first" in refused("decode", tuned_run, "--strategy", "bidia tuned", typed="red\n")
+
+
+def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> None:
+    some = (*SEARCH, "--sources", "3")
+
+    def tuned(*flags: str) -> dict[str, Any]:
+        assert called("tune", copied_run, *some, *flags).status == 0
+        content: dict[str, Any] = json.loads((copied_run / "tuned.json").read_text())
+        return content
+
+    first = tuned("--strategy", "bidia  either bleu_t tuned")
+    assert list(first["options"]) == list(first["bleu"]) == ["bidia bleu_t either"]
+    assert called("decode", copied_run, "--strategy", "bidia bleu_t either tuned", typed="red\n").replies
+    second = tuned("--strategy", "vbs-tuned")
+    assert list(second["options"]) == ["bidia bleu_t either", "vbs-tuned"]
+    assert second["options"]["bidia bleu_t either"] == first["options"]["bidia bleu_t either"]
+    assert second["curves"][0] == first["curves"][0]
+    assert len(second["curves"]) == 3
+    everything = tuned()
+    assert next(iter(everything["options"])) == "bidia bleu_t either"
+    assert len(everything["options"]) == 5
+
+    call = called("tune", copied_run, *SEARCH, "--sources", "4", "--strategy", "bidis")
+    assert list(json.loads((copied_run / "tuned.json").read_text())["options"]) == ["bidis"]
+    assert (
+        "Note: what tuned.json had for bidia bleu_t either, vbs-tuned, bidia bleu_t, bidia wmd_t was tuned "
+        "for another search, and is gone."
+    ) in call.told
+
+
+def test_of_a_single_hypothesis_there_is_no_t_to_tune(copied_run: Path) -> None:
+    assert called("tune", copied_run, "--beam-size", "1", "--sources", "3").status == 0
+    assert set(json.loads((copied_run / "tuned.json").read_text())["options"]) == {"bidis", "vbs-tuned"}
+
+    said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
+    assert said.startswith("--beam-size must be at least 2 for bidia")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ("--strategy", "vbs"),
+            "There is nothing to tune of vbs. Choose among: bidis, vbs-tuned, bidia bleu_t, bidia wmd_t.",
+        ),
+        (
+            ("--strategy", "bidia edit"),
+            "The similarity edit has no T to be tuned. Leave 'tuned' out, or compare by bleu_t or wmd_t.",
+        ),
+        (
+            ("--strategy", "bidia bleu_t", "--vectors", "x.vec"),
+            "Nothing that is tuned uses word vectors: leave --vectors out.",
+        ),
+        (("--strategy", "bidio"), "Unknown strategy 'bidio'. Did you mean 'bidis'? Choose one of: "),
+    ],
+)
+def test_what_cannot_be_tuned_is_named(copied_run: Path, flags: tuple[str, ...], message: str) -> None:
+    assert refused("tune", copied_run, *SEARCH, *flags).startswith(message)
+    assert not (copied_run / "tuned.json").exists()
+
+
+def test_a_run_without_a_reverse_decoder_has_no_t(copied_regular_run: Path) -> None:
+    said = refused("tune", copied_regular_run, *SEARCH, "--strategy", "bidia bleu_t")
+
+    assert "reverse" in said
+    assert not (copied_regular_run / "tuned.json").exists()
+
+
+def test_t_of_wmd_t_is_tuned_among_the_vectors_of_a_file(copied_run: Path, vectors: Path) -> None:
+    flags = (*SEARCH, "--sources", "8", "--strategy", "bidia wmd_t")
+
+    def curve(*more: object) -> list[float]:
+        assert called("tune", copied_run, *flags, *more).status == 0
+        found: list[float] = json.loads((copied_run / "tuned.json").read_text())["curves"][0]["bleu"]
+        return found
+
+    assert len(curve("--vectors", vectors)) == len(PENALTIES)

@@ -12,7 +12,7 @@ from bidibeam.data.conversations import Pair
 from bidibeam.data.encoding import REASONS
 from bidibeam.data.prepare import PrepareSettings, _texts, prepare
 from bidibeam.data.prepared import FILES, PreparedData
-from bidibeam.errors import CorpusError, SettingsError, UnknownNameError
+from bidibeam.errors import CorpusError, RunError, SettingsError, UnknownNameError
 
 WORDS = ["tea", "coffee", "please", "no", "yes", "why", "not", "here", "there", "now"]
 
@@ -287,7 +287,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
     source = corpus(tmp_path / "c.jsonl")
     before = prepare(settings(limit=50), source, tmp_path / "out").fingerprint
-    monkeypatch.setattr(module, "_write_held_out", fail)
+    monkeypatch.setattr(module, "_write_texts", fail)
 
     for out in ("out", "new"):
         with pytest.raises(KeyboardInterrupt):
@@ -329,6 +329,13 @@ def test_a_split_that_loses_every_pair_is_an_error(tmp_path: Path) -> None:
         ({"limit": 2}, r"^limit is 2; it must be at least 3\.$"),
         ({"seed": -1}, r"^seed is -1; it must be at least 0\.$"),
         ({"tokenizer": "char"}, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
+        ({"validation_share": 0.0}, r"^validation_share is 0; it must be above 0 and below 1\.$"),
+        ({"test_share": 1.5}, r"^test_share is 1\.5; it must be above 0 and below 1\.$"),
+        ({"test_share": float("nan")}, r"^test_share is nan; it must be above 0 and below 1\.$"),
+        (
+            {"validation_share": 0.5, "test_share": 0.5},
+            r"^validation_share 0\.5 and test_share 0\.5 leave nothing to train on; together they must",
+        ),
         ({"vocabulary_size": 3}, r"^vocabulary_size is 3; the tokenizer 'word' needs at least 5\.$"),
     ],
 )
@@ -340,3 +347,63 @@ def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
 def test_an_unknown_corpus_is_named() -> None:
     with pytest.raises(UnknownNameError, match=r"^Unknown corpus 'cornel'\. Did you mean 'cornell'\?"):
         settings(corpus="cornel")
+
+
+def test_the_text_of_training_pairs_is_kept_on_demand(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl", extra=[["Hi.", "no " * 21]])
+    plain = prepare(settings(), source, tmp_path / "plain")
+    data = prepare(settings(keep_text=True), source, tmp_path / "out")
+
+    examples = list(data.examples("train"))
+
+    assert pair_texts(data, "train") == [(e["source"].lower(), e["reference"].lower()) for e in examples]
+    assert len({e["id"] for e in examples} | {e["id"] for e in data.examples("test")}) == len(examples) + len(
+        data.split("test")
+    )
+    assert data.info["training_text"] == "train.jsonl"
+    assert data.fingerprint == plain.fingerprint
+    with pytest.raises(
+        RunError, match=r"as token ids only, and their text is needed: prepare again with --keep-text\.$"
+    ):
+        plain.examples("train")
+
+
+def test_replaced_data_take_their_training_text_along_and_nobody_elses(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    out = tmp_path / "out"
+    prepare(settings(keep_text=True), source, out)
+
+    prepare(settings(), source, out, overwrite=True)
+    assert not (out / "train.jsonl").exists()
+
+    (out / "train.jsonl").write_text("mine")
+    prepare(settings(), source, out, overwrite=True)
+    assert (out / "train.jsonl").read_text() == "mine"
+
+
+def test_a_directory_with_somebody_elses_train_jsonl_is_refused(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train.jsonl").write_text("mine")
+
+    with pytest.raises(SettingsError, match=r"holds other things"):
+        prepare(settings(keep_text=True), source, tmp_path / "out")
+
+
+def test_training_text_that_is_gone_is_missed(tmp_path: Path) -> None:
+    data = prepare(settings(keep_text=True), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+    (data.path / "train.jsonl").unlink()
+
+    with pytest.raises(
+        RunError, match=r"holds no train\.jsonl, though data\.json lists it\. Prepare it again"
+    ):
+        PreparedData.open(data.path)
+
+
+def test_the_sizes_of_splits_can_be_set(tmp_path: Path) -> None:
+    chosen = settings(validation_share=0.2, test_share=0.3, split_by="pair")
+    data = prepare(chosen, corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+
+    total = sum(data.info["pairs"].values())
+    assert data.info["pairs"]["validation"] == pytest.approx(0.2 * total, rel=0.2)
+    assert data.info["pairs"]["test"] == pytest.approx(0.3 * total, rel=0.2)

@@ -24,6 +24,15 @@ def test_shares_are_97_1_and_2_percent() -> None:
     assert counts["test"] == pytest.approx(2_000, abs=200)
 
 
+def test_other_shares_take_their_keys_from_training() -> None:
+    keys = list(map(str, range(20_000)))
+    usual, larger = assign(keys, 0), assign(keys, 0, validation_share=0.1)
+
+    assert Counter(larger.values())["validation"] == pytest.approx(2_000, abs=150)
+    assert [key for key in keys if larger[key] == "test"] == [key for key in keys if usual[key] == "test"]
+    assert all(larger[key] == "validation" for key in keys if usual[key] == "validation")
+
+
 def test_positions_never_change_between_versions() -> None:
     assert position("L194", seed=0) == pytest.approx(0.19586161074130914, abs=1e-12)
     assert position("L194", seed=1) != position("L194", seed=0)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.evaluation.systems import strategy_named
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.pipeline.layout import BeamFiles, searched_beams, shares
 from bidibeam.protocols import Needs
+from bidibeam.selection.naming import strategy_named
 
 REGULAR, REVERSE = Direction.REGULAR, Direction.REVERSE
 BOTH = (REGULAR, REVERSE)

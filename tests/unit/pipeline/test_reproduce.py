@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,39 @@ def test_a_changed_setting_repeats_exactly_what_depends_on_it(
         assert set(expected) <= set(again)
     else:
         assert again == expected
+
+
+def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
+    """The stages as they were when they were all in one file: a stamp is made of no more than this."""
+    folder = Path("/x")
+    overrides = ("systems=[vbs,vbs-tuned,bidis,bidia bleu_t tuned]",)
+    settings = resolve(preset="demo", overrides=["beam_sizes=[2,5]", "sources=7", *overrides])
+    made = Experiment(folder, settings, "demo", command="bidibeam reproduce")
+
+    plan = [
+        {
+            "name": stage.name,
+            "settings": {
+                key: value
+                for key, value in json.loads(json.dumps(stage.settings, default=str)).items()
+                if key != "version"
+            },
+            "outputs": [str(path.relative_to(folder)) for path in stage.outputs],
+            "after": [other.name for other in stage.after],
+        }
+        for stage in made.stages()
+    ]
+
+    assert plan == json.loads((Path(__file__).parent / "stages.json").read_text())
+
+
+@pytest.mark.parametrize(("name", "value"), [("validation_share", 0.05), ("test_share", 0.2)])
+def test_a_setting_of_preparation_that_came_later_counts_once_it_is_used(
+    tmp_path: Path, name: str, value: float
+) -> None:
+    ran(experiment(tmp_path))
+
+    assert ran(experiment(tmp_path, f"prepare.{name}={value}"))[0] == "prepare"
 
 
 def test_another_seed_leaves_the_first_alone(tmp_path: Path) -> None:

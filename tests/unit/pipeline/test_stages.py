@@ -16,10 +16,15 @@ from bidibeam.pipeline.stages import STAMPS, Stage, Stages, content_identity, fi
 class Listener:
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.ends: list[str] = []
 
     def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         self.heard.append(f"{number}/{total} {name}{' again' if resumed else ''}")
         self.why = why
+
+    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        assert took_s >= 0
+        self.ends.append(f"{number}/{total} {name}")
 
     def skipped(self, name: str, *, number: int, total: int) -> None:
         self.heard.append(f"({number}/{total} {name})")
@@ -55,6 +60,15 @@ def run(folder: Path, stages: Sequence[Stage]) -> list[str]:
 def test_what_is_done_is_not_repeated(tmp_path: Path) -> None:
     assert run(tmp_path, chain(tmp_path)) == ["a", "b", "c", "d"]
     assert run(tmp_path, chain(tmp_path)) == []
+
+
+def test_whoever_watches_is_told_of_each_end_of_what_ran(tmp_path: Path) -> None:
+    first, second = Listener(), Listener()
+    Stages(tmp_path).run(chain(tmp_path), first)
+    Stages(tmp_path).run(chain(tmp_path, d=2), second)
+
+    assert first.ends == first.heard == ["1/4 a", "2/4 b", "3/4 c", "4/4 d"]
+    assert second.ends == ["4/4 d"]
 
 
 @pytest.mark.parametrize(

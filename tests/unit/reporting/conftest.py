@@ -1,13 +1,21 @@
-"""What tests of the report's words share."""
+"""What tests of the report share."""
 
 from __future__ import annotations
 
 import pytest
 
 from bidibeam.reporting import report
+from tests.unit.reporting.made_results import made_results
+from tests.unit.reporting.reports import Report
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not saved, which takes most of a report's time."""
     monkeypatch.setattr(report, "saved", lambda _: {"svg": b"<svg></svg>", "png": b""})
+
+
+@pytest.fixture(scope="session")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of a whole experiment of one seed."""
+    return Report(made_results(), tmp_path_factory.mktemp("single"))

@@ -11,6 +11,19 @@ from bidibeam.reporting.report import Written, write_report
 from tests.unit.reporting.pages import Page
 
 NBSP = "\N{NO-BREAK SPACE}"
+TITLES = (
+    "Summary",
+    "BLEU-4 against N_B",
+    "VBS, Best Hypothesis and the headroom between",
+    "Rank of the reply in the beam",
+    "Diversity of the replies",
+    "Words by position",
+    "Cost",
+    "Sensitivity to what the paper leaves open",
+    "How the numbers were made",
+    "Examples",
+)
+"""The sections of a whole experiment's report."""
 
 
 class Report:

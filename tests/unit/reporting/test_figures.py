@@ -54,7 +54,7 @@ def test_a_system_looks_the_same_beside_whatever_others_in_whatever_order() -> N
     assert looks(["a"])["vbs"] == LOOKS["vbs"]
 
 
-def test_quality_draws_every_line_its_band_and_the_papers_points() -> None:
+def test_quality_draws_every_line_its_spread_and_the_papers_points() -> None:
     lines = [
         Line("vbs", [1, 10, 50], [0.7, 0.6, 0.5], [None, None, None]),
         Line("bidia bleu_t", [10, 50], [2.0, 2.5], [0.1, 0.2]),
@@ -69,9 +69,8 @@ def test_quality_draws_every_line_its_band_and_the_papers_points() -> None:
     assert [*drawn] == ["bidia bleu_t", "vbs", "paper: vbs", "paper: +9 %"]  # the highest first
     assert list(drawn["vbs"].get_ydata()) == [0.7, 0.6, 0.5]
     assert (list(drawn["paper: vbs"].get_ydata()), list(drawn["paper: +9 %"].get_ydata())) == ([1.23], [1.4])
-    (band,) = axes.collections
-    (outline,) = band.get_paths()
-    assert {round(float(y), 6) for _, y in outline.vertices} == {1.9, 2.1, 2.3, 2.7}
+    (bars,) = axes.collections
+    assert [[round(float(y), 6) for _, y in bar] for bar in bars.get_segments()] == [[1.9, 2.1], [2.3, 2.7]]
     assert {"1", "6", "10", "50", "corpus BLEU-4 (0 to 100)"} <= set(words(figure))
 
 
@@ -117,6 +116,31 @@ def test_an_oracle_alone_is_one_panel() -> None:
     assert list(axes.lines[0].get_ydata()) == [0.7, 6.0]
 
 
+def test_bars_at_the_same_beam_size_stand_side_by_side() -> None:
+    lines = [Line(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
+
+    (axes,) = axes_of(draw_quality(lines, looks(NAMES), paper={}))
+
+    places = [float(bars.get_segments()[0][0][0]) for bars in axes.collections]
+    assert len(set(places)) == 3
+    assert all(9.5 < place < 10.5 for place in places)
+    alone = [Line(name, [10, 50], [1.0, 1.0], [None, None]) for name in NAMES]
+    (axes,) = axes_of(draw_quality(alone, looks(NAMES), paper={}))
+    assert {tuple(line.get_xdata()) for line in axes.lines} == {(10, 50)}
+
+
+def test_the_variants_of_agreement_have_a_panel_of_their_own_where_lines_are_many() -> None:
+    names = ["bidia bleu_t", "bidia bleu_t either", "vbs-tuned", *(f"mine {number}" for number in range(6))]
+    lines = [Line(name, [10, 50], [5.0, 5.5]) for name in names]
+
+    figure = draw_quality(lines, looks(names), paper={"vbs": {50: 1.3}})
+
+    named = [{str(line.get_label()).strip() for line in axes.lines} for axes in axes_of(figure)]
+    assert named == [{*names, "paper: vbs"} - {names[1]}, {*names[:3]}]
+    assert [axes.get_ylim()[0] for axes in axes_of(figure)] == pytest.approx([0, 5], abs=0.5)
+    assert len(axes_of(draw_quality(lines[:8], looks(names), paper={}))) == 1
+
+
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
     lines = [Line("bidia bleu_t", [2, 50], [0.2, 0.25]), Line("vbs", [2, 50], [-9.0, -0.5])]
 
@@ -124,7 +148,9 @@ def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others(
 
     (line, *_) = axes.lines
     assert list(line.get_ydata()) == [20.0, 25.0]
-    assert axes.get_ylim() == (-100.0, 108.0)
+    assert axes.get_ylim() == (-60.0, 32.5)
+    (bad,) = (line for line in axes.lines if str(line.get_label()).strip() == "vbs")
+    assert list(bad.get_xdata()) == [50]  # too low at 2
     assert axes.get_ylabel() == "headroom captured (%)\n0 = vbs-tuned, 100 = oracle"
 
 

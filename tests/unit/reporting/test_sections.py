@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,18 @@ def test_above_a_vbs_of_its_length_that_is_worse_than_vbs_is_no_part_of_the_gain
     row = report.row(GAINS, "bidia bleu_t")
     assert row == ["bidia bleu_t", "+0.80", "-1.00", "none", "+1.00", f"{ratio} / {ratio}"]
     assert "“Remains” is the share of the gain" in report.words  # that over vbs-tuned has the column
+
+
+def test_what_remains_is_told_of_agreement_with_its_length_tuned_too(tmp_path: Path) -> None:
+    results = with_bleu(few(), vbs=5.4, tuned=7.2, bidia=6.2, matched=5.2)
+    seed = results["seeds"][0]
+    seed["systems"]["bidia bleu_t tuned"] = copy.deepcopy(seed["systems"]["bidia bleu_t"])
+    seed["systems"]["bidia bleu_t tuned"]["50"]["scores"]["bleu"]["value"] = 7.8
+
+    report = Report(results, tmp_path)
+
+    told = "bidia bleu_t tuned is 2.40 BLEU above vbs; of this gain 0.60 (25 %) remains over vbs-tuned."
+    assert told in report.words
 
 
 def test_a_tuned_vbs_that_is_worse_than_vbs_is_said_to_be(tmp_path: Path) -> None:
@@ -150,7 +163,7 @@ def test_of_two_seeds_the_main_table_has_both_values_and_the_mean_of_bleu(tmp_pa
     assert header.startswith("| system | BLEU | mean BLEU | reach of the 95 % intervals | sentence BLEU |")
     assert "±" not in report.words
     assert "The values of seed 0 and seed 1, in this order" in report.words
-    assert "mean of 2 seeds with both values as a band" in report.words
+    assert "mean of 2 seeds with bars to both values" in report.words
     assert report.row("Corpus BLEU-4 by N_B", "vbs")[-1] == "0.58 / 0.62"
 
 

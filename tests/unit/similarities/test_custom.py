@@ -94,7 +94,9 @@ def test_whether_it_is_parallel_is_kept() -> None:
     assert getattr(as_similarity(common_letters), "is_parallel", None) is False
 
 
-@pytest.mark.parametrize("given", [7, None, "text", [common_letters]], ids=repr)
+@pytest.mark.parametrize(
+    "given", [7, None, "text", [common_letters]], ids=["number", "nothing", "text", "list"]
+)
 def test_what_is_no_similarity_is_refused(given: Any) -> None:
     with pytest.raises(SimilarityError) as caught:
         as_similarity(given, "mine")

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog  # type: ignore[import-untyped]
 
 from bidibeam.hypotheses import Hypothesis
-from bidibeam.similarities import transport
+from bidibeam.similarities import closeness, transport
+from bidibeam.similarities.points import squared_distance, squared_distances
 from bidibeam.similarities.spaces import WordVectors
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-FORMS = [transport.SIMILARITY, transport.RATIO, transport.LITERAL_MIN]
+FORMS = [closeness.SIMILARITY, closeness.RATIO, closeness.LITERAL_MIN]
 compiling = settings(deadline=None)  # the first example may wait for the compiler
 
 Bag = list[int]
@@ -62,7 +63,7 @@ def closest(
 ) -> tuple[int, float, int]:
     """One comparison's place, counted row by row, its value, and the plans made."""
     sequences = [each.tokens for each in hypotheses([*judged, *others])]
-    [row], [column], [value], plans = transport.closest(
+    [row], [column], [value], plans = closeness.closest(
         space.bag(sequences, remove_stop_words=False),
         np.arange(len(sequences), dtype=np.int32),
         np.array([0, len(judged), len(sequences)], dtype=np.int32),
@@ -222,7 +223,7 @@ def test_the_closest_is_the_first_highest_of_all_bit_for_bit(
     weights = np.array(penalties[: len(judged)])
 
     both = space.bags(hypotheses(judged), hypotheses(others), remove_stop_words=False)
-    matrix = transport.closeness(transport.distances(*both)[0], weights, form)
+    matrix = closeness.closeness(transport.distances(*both)[0], weights, form)
     place, value, plans = closest(space, judged, others, weights, form)
 
     assert place == matrix.argmax()
@@ -238,17 +239,17 @@ def test_many_comparisons_of_some_of_the_bags_do_not_disturb_each_other() -> Non
     penalties = generator.choice([0.2, 0.5, 1.0], size=len(different))
     lists = [generator.integers(0, len(different), size=size) for size in generator.integers(1, 6, size=40)]
 
-    *found, plans = transport.closest(
+    *found, plans = closeness.closest(
         bags,
         np.concatenate(lists).astype(np.int32),
         np.cumsum([0, *map(len, lists)]).astype(np.int32),
         penalties,
-        transport.SIMILARITY,
+        closeness.SIMILARITY,
     )
 
     for row, column, value, judged, others in zip(*found, lists[::2], lists[1::2], strict=True):
         both = distances(space, [different[bag] for bag in judged], [different[bag] for bag in others])
-        matrix = transport.closeness(both, penalties[judged], transport.SIMILARITY)
+        matrix = closeness.closeness(both, penalties[judged], closeness.SIMILARITY)
         assert (int(row), int(column)) == divmod(int(matrix.argmax()), len(others))
         assert value == matrix.max()
     assert (
@@ -267,7 +268,7 @@ def test_the_closest_is_that_of_an_exhaustive_search_by_pot(seed: int) -> None:
     )
     penalties = np.minimum(1, np.exp(1 - 12 / np.array([len(each) for each in judged])))
 
-    place, value, plans = closest(space, judged, others, penalties, transport.SIMILARITY)
+    place, value, plans = closest(space, judged, others, penalties, closeness.SIMILARITY)
 
     exact = np.array([theirs(space, one, other) for one, other in product(judged, others)])
     expected = np.round(np.repeat(penalties, 7) / (1 + exact), 10)
@@ -290,7 +291,7 @@ def test_few_pairs_need_a_plan_where_beams_agree_in_part() -> None:
     )
 
     both = space.bags(hypotheses(judged), hypotheses(others), remove_stop_words=False)
-    *_, plans = closest(space, judged, others, np.ones(25), transport.SIMILARITY)
+    *_, plans = closest(space, judged, others, np.ones(25), closeness.SIMILARITY)
 
     assert 0 < plans < 0.05 * 25 * 25
     assert transport.distances(*both)[1] == 25 * 25
@@ -307,9 +308,9 @@ def test_points_are_as_far_there_as_back_and_equal_ones_not_at_all() -> None:
     points = np.random.default_rng(0).normal(size=(3, 301))
     expected = ((points[:, np.newaxis] - points) ** 2).sum(axis=2)
 
-    found = transport.squared_distances(points, points.copy())
+    found = squared_distances(points, points.copy())
 
     assert found == pytest.approx(expected, rel=1e-14)
     assert found.tolist() == found.T.tolist()
     assert found.diagonal().tolist() == [0.0] * 3
-    assert transport.squared_distance(points, 0, points, 1) == found[0, 1]
+    assert squared_distance(points, 0, points, 1) == found[0, 1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.systems import DEFAULT_SIMILARITY
 from bidibeam.hypotheses import Direction
 from bidibeam.selection.agreement import similarities
+from bidibeam.selection.naming import DEFAULT_SIMILARITY
 from bidibeam.selection.settings import build_similarity
 
 if TYPE_CHECKING:

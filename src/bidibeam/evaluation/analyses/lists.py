@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.evaluation.analyses.evidence import choose_all
-from bidibeam.evaluation.systems import SYSTEMS, System, strategy_named
+from bidibeam.evaluation.systems import SYSTEMS, System
+from bidibeam.selection.naming import strategy_named
 from bidibeam.selection.ranking import check_needs
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import AGREEING
-from bidibeam.evaluation.systems import System, strategy_named
+from bidibeam.evaluation.systems import System
+from bidibeam.selection.naming import strategy_named
 from bidibeam.selection.settings import StrategySettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from bidibeam.selection.bidia import Agreement, Answer, BidiA
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.bleu import SMOOTHINGS, Bleu
 from bidibeam.similarities.brevity import penalties_of
-from bidibeam.similarities.transport import closeness, distances
+from bidibeam.similarities.closeness import closeness
+from bidibeam.similarities.transport import distances
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd
 
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ def draw_options(groups: Mapping[str, Mapping[str, Sequence[Trial]]], look: Mapp
                 axes.plot([trial.bleu], [places[option, trial.value]], **style)
     axes.set_yticks([*places.values()], [f"{option} = {value}" for option, value in places])
     axes.set_ylim(height + 0.7, -0.7)
-    axes.set_xlim(left=0)
     axes.set_xlabel("corpus BLEU-4 (0 to 100); filled: the default")
     if named:
         figure.legend(loc="outside upper center", ncols=4)

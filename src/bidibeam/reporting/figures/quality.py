@@ -1,8 +1,9 @@
-"""BLEU against N_B, a line a system; the oracle has a panel and a scale of its own."""
+"""BLEU against N_B, a line a system; BidiA's variants and the oracle have panels and scales of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.reporting.figures.systems import Line, Look, draw_lines
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORACLE = "oracle"
-BESIDE = (ORACLE, "vbs-tuned", "vbs")
+ORACLE, AGREEMENT, TUNED = "oracle", "bidia", "vbs-tuned"
+BESIDE = (ORACLE, TUNED, "vbs")
 """What the panel of the oracle shows."""
-HEIGHTS = {False: 3.9, True: 2.6}
-"""Inches, by whether it is the oracle's panel."""
+CROWD = 8
+"""So many lines a panel can show."""
+HEIGHTS = (3.4, 2.9, 2.3)
+"""Inches of the panels: all systems, BidiA's variants, the oracle."""
 WHITE: dict[str, Any] = {
     "linestyle": "none",
     "markerfacecolor": "white",
@@ -30,11 +33,43 @@ LEFT, RIGHT = 0.93, 1.12
 """The paper's numbers stand this far to the left of their N_B and its claim to the right, clear of ours."""
 
 
-def panels(lines: Sequence[Line]) -> list[list[Line]]:
-    """All systems but the oracle, then the oracle with what it is compared with; without it, one panel."""
+@dataclass(frozen=True)
+class Panel:
+    """Lines that share a scale.
+
+    Attributes:
+        lines: What it shows.
+        height: In inches.
+        is_best: Whether it is the oracle's.
+        from_zero: Whether its scale begins at 0.
+    """
+
+    lines: Sequence[Line]
+    height: float
+    is_best: bool = False
+    from_zero: bool = True
+
+
+def panels(lines: Sequence[Line]) -> list[Panel]:
+    """All systems, BidiA's variants where they would crowd the others, and the oracle with its baselines."""
+    best = [line for line in lines if line.name in BESIDE]
     others = [line for line in lines if line.name != ORACLE]
-    best = [line for line in lines if line.name in BESIDE] if len(others) < len(lines) else []
-    return [panel for panel in (others, best) if panel]
+    found = []
+    if len(others) > CROWD and (variants := [line for line in others if _is_variant(line.name)]):
+        agreeing = [line for line in others if line.name.split()[0] == AGREEMENT or line.name == TUNED]
+        others = [line for line in others if line not in variants]
+        found.append(Panel(agreeing, HEIGHTS[1], from_zero=False))
+    if others:
+        found.insert(0, Panel(others, HEIGHTS[0]))
+    if any(line.name == ORACLE for line in best):
+        found.append(Panel(best, HEIGHTS[2], is_best=True))
+    return found
+
+
+def _is_variant(name: str) -> bool:
+    """Whether a system is BidiA with an option, as `bidia bleu_t either` is."""
+    strategy, *rest = name.split()
+    return strategy == AGREEMENT and len(rest) > 1
 
 
 def draw_quality(
@@ -54,20 +89,20 @@ def draw_quality(
         claim: Something the paper says in words: a label, the system, N_B and BLEU.
     """
     shown = panels(lines)
-    is_best = [any(line.name == ORACLE for line in panel) for panel in shown]
-    heights = [HEIGHTS[best] for best in is_best]
+    heights = [panel.height for panel in shown]
     figure = new_figure(8.0, sum(heights) + 0.3)
     grid = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     sizes = {size for line in lines for size in line.sizes}
-    for axes, panel, best in zip(grid, shown, is_best, strict=True):
-        draw_lines(axes, panel, look)
-        marks = {name: points for name, points in paper.items() if (name == ORACLE) == best}
-        _draw_paper(axes, marks, look, None if best else claim)
-        sizes |= {size for points in marks.values() for size in points}
+    for axes, panel in zip(grid, shown, strict=True):
+        draw_lines(axes, panel.lines, look)
+        if panel.from_zero:
+            marks = {name: points for name, points in paper.items() if (name == ORACLE) == panel.is_best}
+            _draw_paper(axes, marks, look, None if panel.is_best else claim)
+            sizes |= {size for points in marks.values() for size in points}
+            axes.set_ylim(bottom=0)
     size_axis(grid[-1], sorted(sizes))
     for axes in grid:
         axes.tick_params(labelbottom=True)
-        axes.set_ylim(bottom=0)
         axes.set_ylabel("corpus BLEU-4 (0 to 100)")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2, labelspacing=0.6)
     return figure

@@ -20,6 +20,8 @@ ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
     "#cc79a7",
 )
 """Okabe and Ito's colours, but for yellow, which print loses."""
+STEP = 1.013
+"""From the bar of one system to that of the next, as a factor of N_B."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +91,22 @@ class Line:
 
 
 def draw_lines(axes: Axes, lines: Sequence[Line], look: Mapping[str, Look], *, scale: float = 1.0) -> None:
-    """Draw lines with bands of one standard deviation, named in the order in which they end."""
+    """Draw lines, named in the order in which they end; bars of one standard deviation stand side by side."""
     order = {name: place for place, name in enumerate(look)}  # the first lie under the others
-    for line in sorted(lines, key=lambda line: -line.values[-1]):
-        values = [scale * value for value in line.values]
-        (drawn,) = axes.plot(
-            line.sizes, values, zorder=2 + order[line.name] / 100, **look[line.name].options()
-        )
+    for line, shift in zip(sorted(lines, key=lambda line: -line.values[-1]), _shifts(lines), strict=True):
+        sizes, values = [shift * size for size in line.sizes], [scale * value for value in line.values]
+        depth = 2 + order[line.name] / 100
+        (drawn,) = axes.plot(sizes, values, zorder=depth, **look[line.name].options())
         drawn.set_label(f" {line.name}")  # a name that begins with _ would not be in the legend
         widths = [scale * (spread or 0.0) for spread in line.spreads]
         if any(widths):
             low = [value - width for value, width in zip(values, widths, strict=True)]
             high = [value + width for value, width in zip(values, widths, strict=True)]
-            axes.fill_between(line.sizes, low, high, color=look[line.name].colour, alpha=0.12, linewidth=0)
+            axes.vlines(sizes, low, high, colors=look[line.name].colour, linewidth=1.0, zorder=depth)
+
+
+def _shifts(lines: Sequence[Line]) -> list[float]:
+    """By how much each line's points are moved along an axis of N_B, so that bars do not hide each other."""
+    if not any(spread for line in lines for spread in line.spreads):
+        return [1.0] * len(lines)
+    return [STEP ** (place - (len(lines) - 1) / 2) for place in range(len(lines))]

@@ -172,12 +172,14 @@ def _notes(results: Results, found: Sequence[Gain], *, has_remains: bool) -> lis
 
 
 def gains_sentences(results: Results, size: int) -> list[str]:
-    """How much of BidiA's gain remains, and what the paper claims."""
+    """How much of BidiA's gain remains, with and without its T tuned, and what the paper claims."""
     found = [gain for gain in gains(results, size) if gain.system.startswith("bidia")]
     if not found or found[0].over_base is None:
         return []
     gain = found[0]
-    return [*_what_remains(results, gain, size), *_the_claim(results, gain, size)]
+    tuned = [one for one in found if one.system == f"{gain.system} tuned" and one.over_base is not None]
+    remains = [sentence for one in (gain, *tuned) for sentence in _what_remains(results, one, size)]
+    return [*remains, *_the_claim(results, gain, size)]
 
 
 def _what_remains(results: Results, gain: Gain, size: int) -> list[str]:

@@ -42,12 +42,15 @@ def quality(results: Results) -> Section | None:
 
 def _caption(results: Results, lines: Sequence[Line]) -> str:
     count = len(results.seeds)
-    band = "both values" if count == TWO else "one standard deviation"
+    reach = "to both values" if count == TWO else "of one standard deviation to either side"
     parts = [
         "Corpus BLEU-4 against N_B",
-        *([f"mean of {count} seeds with {band} as a band"] if count > 1 else []),
+        *([f"mean of {count} seeds with bars {reach}, moved aside a little"] if count > 1 else []),
     ]
-    if len(panels(lines)) > 1:
+    shown = panels(lines)
+    if any(not panel.from_zero for panel in shown):
+        parts.append("then BidiA and its variants, on a scale that does not begin at 0")
+    if shown[-1].is_best and len(shown) > 1:
         parts.append("the oracle, which would flatten all others, below on a scale of its own")
     if results.paper:
         parts.append(f"white marks, a little aside: the paper, {results.paper.name}")
@@ -66,7 +69,7 @@ def _lines(results: Results) -> list[Line]:
 
 
 def _width(values: Sequence[float]) -> float | None:
-    """How far a band goes to either side of the mean: of two values, to both of them."""
+    """How far a bar goes to either side of the mean: of two values, to both of them."""
     return abs(values[0] - values[1]) / 2 if len(values) == TWO else spread(values)
 
 

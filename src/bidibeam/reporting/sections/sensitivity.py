@@ -41,9 +41,8 @@ def sensitivity(results: Results) -> Section | None:
         )
         blocks.append(Picture("penalty", caption, partial(draw_penalty, lengths, levels, look)))
     if groups:
-        blocks.append(
-            Picture("options", f"BLEU by the other options{at}.", partial(draw_options, groups, look))
-        )
+        caption = f"BLEU by the other options{at}, on a scale that does not begin at 0."
+        blocks.append(Picture("options", caption, partial(draw_options, groups, look)))
     blocks.append(_table(rows, at, results.means_note))
     sentences = [*_length_sentences(lengths), *_option_sentences(groups)]
     return Section("sensitivity", "Sensitivity to what the paper leaves open", sentences, blocks)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from bidibeam.evaluation.analyses.evidence import Evidence
-from bidibeam.evaluation.systems import System, strategy_named
+from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.selection.choosing import choose
+from bidibeam.selection.naming import strategy_named
 from bidibeam.similarities.spaces import WordVectors
 
 WORDS = ["a", "b", "c", "d", "e", "the", "of"]

@@ -9,9 +9,9 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import Evidence, spread
-from bidibeam.evaluation.systems import strategy_named
 from bidibeam.hypotheses import Beams
 from bidibeam.metrics import METRICS
+from bidibeam.selection.naming import strategy_named
 from bidibeam.similarities.spaces import WordVectors
 from tests.unit.evaluation.analyses.evidences import (
     SPACE,

@@ -73,7 +73,7 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
         "bidia wmd_t": "The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
         **{
             f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
-            "`bidibeam reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
+            "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
             for name in ("bidia bleu_t", "bidia wmd_t")
         },
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected "

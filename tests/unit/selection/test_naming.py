@@ -9,17 +9,11 @@ import pytest
 
 from bidibeam.assembly.tuned import TunedSettings, write_tuned
 from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
-from bidibeam.evaluation.systems import (
-    BASELINES,
-    SYSTEMS,
-    SystemName,
-    check_systems,
-    needs_of,
-    strategy_named,
-)
+from bidibeam.evaluation.systems import BASELINES, SYSTEMS
 from bidibeam.hypotheses import Direction
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.naming import SystemName, check_systems, needs_of, strategy_named
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.selection.tuning import tune, tune_penalty
 from bidibeam.similarities import SIMILARITIES
@@ -121,8 +115,8 @@ def test_a_name_without_a_word_is_none(name: str) -> None:
                 f"bidia {similarity} tuned",
                 SettingsError,
                 (
-                    f"The system 'bidia {similarity} tuned' has no T to be tuned, since {similarity} has "
-                    "none. Leave 'tuned' out, or compare by bleu_t or wmd_t."
+                    f"The similarity {similarity} has no T to be tuned. Leave 'tuned' out, or compare by "
+                    "bleu_t or wmd_t."
                 ),
             )
             for similarity in ("edit", "bleu", "my:own")
@@ -173,8 +167,8 @@ def test_what_was_not_tuned_must_be_first(tuned: Any) -> None:
         strategy_named("bidia tuned", tuned)
 
     assert str(caught.value) == (
-        "The system 'bidia tuned' must be tuned first: no T was tuned for 'bidia bleu_t'. `bidibeam "
-        "reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
+        "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for 'bidia bleu_t'. `bidibeam "
+        "tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
     )
 
 
@@ -251,3 +245,56 @@ def test_our_own_systems_are_named_once_in_the_usual_order_of_words() -> None:
     for name in SYSTEMS:
         if SystemName.of(name).is_tuned:
             assert SystemName.of(name).untuned in SYSTEMS  # a tuned T stands beside the paper's
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "contradicted"),
+    [
+        ({}, StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True), []),
+        (
+            {"similarity": "bleu_t", "similarity_options": {"order": 2}},
+            StrategySettings("bidia", {"answer": "either"}, "bleu_t", {"order": 2}, wants_tuned=True),
+            ["wmd_t"],
+        ),
+        (
+            {"options": {"answer": "regular", "agreement": "mean"}, "vectors": Path("x.vec")},
+            StrategySettings(
+                "bidia",
+                {"answer": "regular", "agreement": "mean"},
+                "wmd_t",
+                vectors=Path("x.vec"),
+                wants_tuned=True,
+            ),
+            ["either"],
+        ),
+        (
+            {"similarity_options": {"max_length": 9}},
+            StrategySettings("bidia", {"answer": "either"}, "wmd_t", {"max_length": 9}),
+            ["tuned"],
+        ),
+        (
+            {"similarity": "wmd_t", "options": {"answer": "either"}},
+            StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True),
+            [],
+        ),
+    ],
+)
+def test_what_is_given_besides_goes_over_the_words_and_these_are_told(
+    given: dict[str, Any], expected: StrategySettings, contradicted: list[str]
+) -> None:
+    name = SystemName.of("bidia either wmd_t tuned")
+
+    settings = name.settings(**given)
+
+    assert settings == expected
+    assert name.contradicted(settings) == contradicted
+    assert SystemName.of("bidia").contradicted(SystemName.of("bidia").settings(similarity="edit")) == []
+
+
+def test_a_strategy_whose_t_is_still_to_come_cannot_be_built() -> None:
+    settings = SystemName.of("bidia bleu_t tuned mean").settings()
+
+    with pytest.raises(SettingsError, match="no T was tuned for 'bidia bleu_t mean'"):
+        settings.build(max_length=20)
+    with pytest.raises(SettingsError, match=r"^The similarity bleu has no T to be tuned"):
+        SystemName.of("bidia bleu_t tuned").settings(similarity="bleu").build()

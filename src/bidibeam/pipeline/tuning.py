@@ -1,0 +1,54 @@
+"""Lambda, the length settings and T of a seed, for every N_B, on what was found for the validation split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from bidibeam.assembly.tuned import TUNED_FILE, write_tuned
+from bidibeam.hypotheses import Direction
+from bidibeam.metrics import METRICS
+from bidibeam.pipeline.layout import VALIDATION, BeamFiles, SeedLayout
+from bidibeam.pipeline.measuring import words_of
+from bidibeam.pipeline.plan import TUNED_STRATEGIES, Plan, read_json
+from bidibeam.protocols import Needs
+from bidibeam.selection.naming import strategy_named
+from bidibeam.selection.tuning import Tuned, tune, tune_penalty
+from bidibeam.similarities.spaces import WordVectors
+
+
+def tune_sizes(plan: Plan, place: SeedLayout) -> None:
+    """Tune for every N_B and write what was found; what is found for the largest goes to the run as well."""
+    settings = plan.settings
+    fingerprint = read_json(place.model)["weights"]
+    metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
+    files = BeamFiles({size: place.beams(VALIDATION, size) for size in plan.beams[VALIDATION]})
+    space = cache(lambda: words_of(place, plan.layout.data, plan.vectors))
+    for size in plan.audience.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
+        tuned = _tuned(plan, size, files, space)
+        targets = [place.tuned(size)]
+        if size == settings.largest:
+            targets.append(place.run / TUNED_FILE)
+        for path in targets:
+            write_tuned(
+                path,
+                tuned,
+                search=settings.searching(size),
+                weights=fingerprint,
+                split=VALIDATION,
+                metric=metric,
+            )
+
+
+def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> Tuned:
+    """Lambda and the length settings on the regular beam, and T on both."""
+    tuned = Tuned({}, {}, (), 0)
+    if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
+        lines = files.for_system(Needs((Direction.REGULAR,)), size) or []
+        tuned = tune(line for line in lines if len(line.regular))
+    strategies = {name.untuned: strategy_named(name.untuned) for name in plan.names if name.is_tuned}
+    both = files.for_system(Needs(tuple(Direction)), size) if strategies else None
+    if both is None:
+        return tuned
+    whole = [line for line in both if len(line.regular) and len(line.reverse)]
+    return tuned.joined(tune_penalty(whole, strategies, space=space))

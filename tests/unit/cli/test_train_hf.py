@@ -1,0 +1,186 @@
+"""`bidibeam train --base`: Hugging Face models."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam.data.prepared import PreparedData
+from tests.unit.cli.calls import called, refused
+from tests.unit.hf.tiny import prepared, write_config
+
+SHORT = ["--set", "max_source_length=20", "--set", "max_response_length=20"]
+QUICK = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01", *SHORT]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    return prepared(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_config(tmp_path_factory.mktemp("bart"), "bart")
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "config.json").read_text()))
+
+
+@pytest.mark.parametrize("direction", ["regular", "reverse", "both"])
+def test_a_model_is_trained_into_a_folder(
+    direction: str, data: PreparedData, bart: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+
+    call = called("train", data.path, "--base", bart, "--direction", direction, "--out", out, *QUICK)
+
+    assert (call.status, call.out) == (0, ""), call.err
+    assert "Epoch 1, step 3: validation loss" in call.told
+    assert "Stopped by epochs after step 6" in call.told
+    assert f"direction {direction}, from {bart}, validation loss" in call.told
+    if direction == "both":
+        assert config_of(out)["model_type"] == "bidibeam-joint"
+    else:
+        assert config_of(out)["bidibeam_direction"] == direction
+
+
+def test_settings_come_from_a_file_flags_and_set(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("epochs: 7\nwarmup: 0.5\nmax_source_length: 20\nmax_response_length: 20\n")
+    out = tmp_path / "out"
+
+    flags = ["--config", settings, "--epochs", "1", "--seed", "3", "--set", "seed=4"]
+    call = called("train", data.path, "--base", bart, "--out", out, *flags)
+
+    assert call.status == 0, call.err
+    used = json.loads((out / "bidibeam.json").read_text())["settings"]
+    assert (used["epochs"], used["warmup"], used["seed"]) == (1, 0.5, 4)
+
+
+def test_resumed_it_knows_what_it_began_with(
+    data: PreparedData, bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bidibeam.cli.watching import TrainingProgress
+
+    out, stepped = tmp_path / "out", TrainingProgress.stepped
+
+    def dies(self: Any, *, step: int) -> None:
+        stepped(self, step=step)
+        if step == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingProgress, "stepped", dies)
+    call = called("train", data.path, "--base", bart, "--direction", "reverse", "--out", out, *QUICK)
+    assert call.status == 130
+    monkeypatch.setattr(TrainingProgress, "stepped", stepped)
+
+    assert "holds an unfinished training" in refused("train", data.path, "--base", bart, "--out", out, *QUICK)
+    call = called("train", data.path, "--out", out, "--resume")
+
+    assert call.status == 0, call.err
+    assert "from step 3." in call.told
+    assert config_of(out)["bidibeam_direction"] == "reverse"
+
+
+def test_there_may_be_nothing_to_resume(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+    call = called("train", data.path, "--base", bart, "--out", tmp_path / "out", "--resume", *QUICK)
+
+    assert call.status == 0, call.err
+    assert "There is no training in" in call.told
+
+
+def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for flags, message in (
+        (["--direction", "reverse"], "--direction goes with --base: name a Hugging Face model or a config."),
+        (["--tokenizer", "x"], "--tokenizer goes with --base: name a Hugging Face model or a config."),
+        (["--base", bart, "--preset", "demo"], "--preset is of bidibeam's own network, and does not go with"),
+    ):
+        call = called("train", data.path, "--out", out, *flags)
+        assert call.status == 2
+        assert message in call.told
+    gpt2 = write_config(tmp_path / "gpt2", "gpt2")
+    assert refused("train", data.path, "--out", out, "--base", gpt2, "--direction", "both").startswith(
+        "--direction both shares an encoder, and "
+    )
+    said = refused("train", data.path, "--out", out, "--base", bart, "--set", "warmpu=1")
+    assert said.startswith("Unknown setting warmpu. Did you mean warmup?")
+    assert not out.exists()
+
+
+def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> None:
+    data = prepared(tmp_path, keep_text=False)
+
+    said = refused("train", data.path, "--base", bart, "--out", tmp_path / "out", *QUICK)
+
+    assert said.endswith("their text is needed: prepare again with --keep-text.")
+
+
+def test_without_transformers_the_way_to_install_it_is_told(
+    data: PreparedData, bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import bidibeam.hf
+
+    for name in [name for name in sys.modules if name.startswith("bidibeam.hf.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("fine_tune", "started_with"):
+        monkeypatch.delitem(vars(bidibeam.hf), name, raising=False)
+    real = builtins.__import__
+
+    def missing(name: str, *args: Any, **options: Any) -> Any:
+        if name.partition(".")[0] == "transformers":
+            raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+
+    said = refused("train", data.path, "--base", bart, "--out", tmp_path / "out", *QUICK)
+
+    assert said == "fine_tune needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+    with pytest.raises(ImportError, match=r"pip install 'bidibeam\[hf\]'"):
+        from bidibeam.hf import fine_tune  # noqa: F401
+
+
+def test_help_and_our_own_training_import_no_transformers() -> None:
+    script = (
+        "import sys\n"
+        "from bidibeam.cli.train import train\n"
+        "import bidibeam.hf, bidibeam.training.loop\n"
+        "from bidibeam.hf import reverse_labels, direction_of\n"
+        "try: train(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('transformers' in sys.modules)"
+    )
+
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert "--base MODEL_OR_CONFIG" in result.stdout
+
+
+def test_short_flags_are_settings_of_our_own_network_too(data: PreparedData, tmp_path: Path) -> None:
+    flags = [
+        "--preset",
+        "demo",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "16",
+        "--seed",
+        "5",
+        "--learning-rate",
+        "0.5",
+    ]
+
+    call = called("train", data.path, "--out", tmp_path / "run", *flags)
+
+    assert call.status == 0, call.err
+    training = config_of(tmp_path / "run")["training"]
+    assert [training[name] for name in ("epochs", "batch_size", "seed", "learning_rate")] == [1, 16, 5, 0.5]
