@@ -29,7 +29,9 @@ class StepScorer(Protocol[State]):
 
     A state holds rows, grouped by source: the same number of rows for every source, and all rows of a
     source together. What depends on the source alone (encoder states, attention keys) belongs in the
-    state once per source, however many rows there are.
+    state once per source, however many rows there are. A scorer whose logits are log-probabilities already,
+    some of them perhaps taken out, says so with an attribute `is_normalised = True`; the search then takes
+    them as they are.
     """
 
     def start(self, sources: Tensor) -> State:

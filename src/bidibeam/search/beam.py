@@ -12,7 +12,7 @@ from bidibeam.protocols import SearchProgress, StepScorer
 from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
 from bidibeam.search.keys import PLACES
-from bidibeam.search.length import GNMTPenalty
+from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.reports import BROKEN, Reports, sent
 from bidibeam.search.stopping import stopping_rule
 
@@ -53,11 +53,15 @@ def beam_search(
 def find(
     scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
 ) -> Found:
-    """What `beam_search` finds, for whoever reads the sequences later or in another thread."""
+    """What `beam_search` finds, for whoever reads the sequences later.
+
+    A GPU may still be at work when this returns, so that the last steps' broken logits are noticed by whoever
+    reads.
+    """
     count = sources.shape[0]
     if not count:
-        return Found((), settings)
-    rules = _Rules(settings, roles)
+        return Found(None, settings)
+    rules = _Rules(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
     reports = Reports(sources.device)
     steps: list[Step] = []
     live = rules.first(count, sources.device)
@@ -84,8 +88,9 @@ def find(
                 kept, lines = left, sent(left, sources.device)  # (sources left,)
                 live = live.without_others(left, lines)
         state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1), kept)
-    reports.drain()
-    return read_back(steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty)
+    return read_back(
+        steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty, reports=reports
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +140,9 @@ class _Live:
 class _Rules:
     """One step of the search, apart from the model."""
 
-    def __init__(self, settings: SearchSettings, roles: VocabularyRoles) -> None:
-        self.penalty = GNMTPenalty(settings.length_penalty)
+    def __init__(self, settings: SearchSettings, roles: VocabularyRoles, *, is_normalised: bool) -> None:
+        self._is_normalised = is_normalised
+        self.penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
         self.vocabulary = 0  # known with the first logits
         self._settings = settings
         self._roles = roles
@@ -162,7 +168,13 @@ class _Rules:
             self._meet(logits, rows=sources * beams)
         forbidden = self._late if number > self._settings.min_length else self._early
         by_beam = logits.float().contiguous().view(sources, beams, -1)  # (sources, beams, vocabulary)
-        return best_candidates(by_beam, live.log_probs, width + beams, forbidden)
+        return best_candidates(
+            by_beam,
+            live.log_probs,
+            width + beams * len(self._roles.ends),
+            self._first if number == 1 else forbidden,
+            is_normalised=self._is_normalised,
+        )
 
     def advance(self, live: _Live, candidates: Candidates, number: int, width: int) -> tuple[_Live, Step]:
         """End some hypotheses, go on with others.
@@ -175,6 +187,8 @@ class _Rules:
         all_parents = flat // self.vocabulary  # (sources, candidates)
         all_tokens = flat - all_parents * self.vocabulary  # (sources, candidates)
         is_end = all_tokens == self._roles.end  # (sources, candidates)
+        for token in self._roles.other_ends:
+            is_end = is_end | (all_tokens == token)
         ranks = torch.arange(flat.shape[1], device=flat.device)  # (candidates,)
         within = ranks < self._stopping.live_beams(beam_size, live.finished).unsqueeze(1)
         ended = log_probs.where(is_end & within, -torch.inf)  # (sources, candidates)
@@ -188,6 +202,8 @@ class _Rules:
         is_empty = is_past | is_end.gather(1, order)  # (sources, beams)
         going_on = log_probs.gather(1, order).masked_fill(is_empty, -torch.inf)  # (sources, beams)
         is_done = self._is_done(number, finished, kept_scores, going_on)  # (sources,)
+        if number == settings.max_length and settings.unfinished == "rank":
+            is_done = torch.zeros_like(is_done)  # what is cut off here still competes
         step = Step(live.sources, flat.gather(1, order), flat, ended)
         return _Live(
             sources=live.sources,
@@ -222,7 +238,7 @@ class _Rules:
             )
         roles, beam_size = self._roles, self._settings.beam_size
         self.vocabulary = logits.shape[1]
-        highest = max(roles.start, roles.end, *roles.forbidden)
+        highest = max(roles.start, *roles.ends, *roles.forbidden, *roles.forbidden_first)
         if highest >= self.vocabulary:
             raise SettingsError(
                 f"Token {highest} is not in the model's vocabulary of {self.vocabulary} tokens."
@@ -232,7 +248,11 @@ class _Rules:
                 f"--beam-size {beam_size} is too large for a vocabulary of {self.vocabulary} tokens; "
                 f"use at most {PLACES // self.vocabulary}."
             )
-        self._late = Forbidden(roles.forbidden, vocabulary=self.vocabulary, device=logits.device)
-        self._early = Forbidden(
-            {*roles.forbidden, roles.end}, vocabulary=self.vocabulary, device=logits.device
-        )
+        self._late = self._forbidden(logits)
+        self._early = self._forbidden(logits, *roles.ends)
+        ends = roles.ends if self._settings.min_length else ()
+        self._first = self._forbidden(logits, *ends, *roles.forbidden_first)
+
+    def _forbidden(self, logits: Tensor, *more: int) -> Forbidden:
+        tokens = {*self._roles.forbidden, *more}
+        return Forbidden(tokens, vocabulary=self.vocabulary, device=logits.device)

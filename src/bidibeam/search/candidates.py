@@ -69,7 +69,9 @@ class Forbidden:
         self.is_empty = not ids
 
 
-def best_candidates(logits: Tensor, log_probs: Tensor, count: int, forbidden: Forbidden) -> Candidates:
+def best_candidates(
+    logits: Tensor, log_probs: Tensor, count: int, forbidden: Forbidden, *, is_normalised: bool = False
+) -> Candidates:
     """The `count` best continuations of each source's beam, or all of them if there are fewer.
 
     Cost: three passes over the logits, in cache on a CPU, and a sort of `count` blocks.
@@ -87,10 +89,14 @@ def best_candidates(logits: Tensor, log_probs: Tensor, count: int, forbidden: Fo
         log_probs: (sources, beams), of the prefixes, float32; -inf in empty slots.
         count: How many to find.
         forbidden: Tokens to leave out.
+        is_normalised: Whether the logits are log-probabilities already, at most 0, to be taken as they are.
     """
     sources, beams, vocabulary = logits.shape
     rows = logits.view(-1, vocabulary)  # (rows, vocabulary)
     maxima, log_sums = _summarise(rows)  # (rows, blocks), (rows,)
+    is_broken = log_sums.view(sources, beams).isnan().any(1)  # (sources,)
+    if is_normalised:
+        log_sums = torch.zeros_like(log_sums)
     if not forbidden.is_empty:
         allowed = rows[:, forbidden.columns].masked_fill(
             forbidden.is_forbidden_column, -torch.inf
@@ -112,7 +118,7 @@ def best_candidates(logits: Tensor, log_probs: Tensor, count: int, forbidden: Fo
 
     ranked = keys(chosen, flat).view(sources, -1)  # (sources, chosen * 64)
     ranked = ranked.topk(min(count, beams * vocabulary), largest=False).values  # (sources, candidates)
-    return Candidates(log_probs_of(ranked), places_of(ranked), log_sums.isnan().any(1))
+    return Candidates(log_probs_of(ranked), places_of(ranked), is_broken)
 
 
 def log_sum_exps(logits: Tensor) -> Tensor:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice, pairwise, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from bidibeam.interpreter import uncollected
-from bidibeam.search.reports import sent
+from bidibeam.search.reports import fetched, sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
 
     from bidibeam.protocols import LengthPenalty
+    from bidibeam.search.reports import Arriving, Reports
     from bidibeam.search.settings import SearchSettings
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class FoundSequence(NamedTuple):
@@ -37,6 +41,79 @@ class FoundSequence(NamedTuple):
     length: int
     score: float
     finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Sequences of several sources, one source's behind the other's: what `FoundSequence` has, as columns.
+
+    Attributes:
+        written: (tokens), those of the sequences, end to end, and maybe others.
+        starts: (sequences), where each one's tokens start.
+        stops: (sequences), where they stop.
+        log_probs: (sequences), float32.
+        lengths: (sequences)
+        scores: (sequences), float32.
+        finished: (sequences), boolean.
+        ends: (sources), where each source's sequences end.
+    """
+
+    written: Array
+    starts: Array
+    stops: Array
+    log_probs: Array
+    lengths: Array
+    scores: Array
+    finished: Array
+    ends: Array
+
+    def __len__(self) -> int:
+        return len(self.stops)
+
+    def of_sources(self, first: int, last: int) -> Columns:
+        """The same for a range of the sources, the last one not included."""
+        start, end = (int(self.ends[source - 1]) if source else 0 for source in (first, last))
+        part = slice(start, end)
+        tokens = slice(self.starts[start], self.stops[end - 1]) if start < end else slice(0)
+        return Columns(
+            self.written[tokens],
+            self.starts[part] - tokens.start,
+            self.stops[part] - tokens.start,
+            self.log_probs[part],
+            self.lengths[part],
+            self.scores[part],
+            self.finished[part],
+            self.ends[first:last] - start,
+        )
+
+    def where(self, is_kept: Array) -> Columns:
+        """The same for some of the sequences, (sequences)."""
+        before = np.concatenate(([0], np.cumsum(is_kept)))  # (sequences + 1), how many are kept before each
+        return Columns(
+            self.written,
+            self.starts[is_kept],
+            self.stops[is_kept],
+            self.log_probs[is_kept],
+            self.lengths[is_kept],
+            self.scores[is_kept],
+            self.finished[is_kept],
+            before[self.ends],
+        )
+
+    def tokens(self, *, backwards: bool = False) -> list[tuple[int, ...]]:
+        """Each sequence's, in writing order or backwards."""
+        starts, stops = self.starts, self.stops
+        written = tuple(self.written.tolist())
+        if backwards:
+            written, starts, stops = written[::-1], len(written) - stops, len(written) - starts
+        return [written[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+
+    def sequences(self) -> list[list[FoundSequence]]:
+        """Each source's, as objects."""
+        numbers = (self.log_probs, self.lengths, self.scores, self.finished)
+        columns = zip(self.tokens(), *(column.tolist() for column in numbers), strict=True)
+        flat = list(map(partial(tuple.__new__, FoundSequence), columns))
+        return [flat[start:end] for start, end in pairwise((0, *self.ends.tolist()))]
 
 
 @dataclass(frozen=True)
@@ -61,80 +138,76 @@ class Step:
         return sent(self.sources, self.live.device)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(NamedTuple):
     """Sequences of every source that may come back, each named by its last slot: all (sources, entries)."""
 
     log_probs: Tensor
-    scores: Tensor
+    scores: Tensor  # -inf where there is no entry
     steps: Tensor  # how many tokens to read back
     slots: Tensor
 
-
-@dataclass(frozen=True, slots=True)
-class _Traced:
-    """Entries with their tokens, on the host.
-
-    Attributes:
-        tokens: (sources, entries, steps), those past an entry's own are of no meaning.
-        log_probs: (sources, entries).
-        scores: (sources, entries), -inf where there is no entry.
-        steps: (sources, entries), how many tokens each has.
-        finished: Whether they are those that ended.
-    """
-
-    tokens: Tensor
-    log_probs: Tensor
-    scores: Tensor
-    steps: Tensor
-    finished: bool
+    def gathered(self, places: Tensor) -> _Entries:
+        """Some of each source's, (sources, entries)."""
+        return _Entries(*(tensor.gather(1, places) for tensor in self))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found, still as tensors: to make objects of them takes the interpreter a while.
+    """What a search found, on its way to the host: whoever reads it waits, and not the search.
 
     Attributes:
-        traced: The entries, the finished ones first.
+        arriving: The entries, best first: tokens, (sources, entries, steps), of which those past an entry's
+            own are of no meaning; then, each (sources, entries), log-probabilities, scores, -inf where there
+            is no entry, the number of its tokens, and whether it finished. None for no sources.
         settings: Those of the search.
+        reports: The search's, not yet read to the end.
     """
 
-    traced: Sequence[_Traced]
+    arriving: Arriving | None
     settings: SearchSettings
+    reports: Reports | None = None
+
+    def columns(self) -> Columns:
+        """The up to B best sequences of each source, best first, as `SearchSettings.unfinished` has it.
+
+        Raises:
+            ScorerError: If the model answered with something other than numbers.
+        """
+        if self.reports is not None:
+            self.reports.drain()
+        if self.arriving is None:
+            none = np.zeros(0, dtype=np.int64)
+            return Columns(
+                none, none, none, none.astype(np.float32), none, none.astype(np.float32), none > 0, none
+            )
+        return self._columns(*(tensor.numpy() for tensor in self.arriving.read()))
 
     def sequences(self) -> list[list[FoundSequence]]:
-        """The up to B best sequences of each source, best first; those cut off come after the finished."""
-        if not self.traced:
-            return []
-        results: list[list[FoundSequence]] = [[] for _ in self.traced[0].tokens]
-        room = torch.full((len(results), 1), self.settings.beam_size)  # (sources, 1), how many more may come
-        with uncollected():
-            for traced in self.traced:
-                places = torch.arange(traced.scores.shape[1])  # (entries,)
-                is_kept = (traced.scores > -torch.inf) & (places < room)  # (sources, entries)
-                kept = is_kept.sum(1, keepdim=True)  # (sources, 1)
-                room -= kept
-                found = self._sequences(traced, is_kept)
-                for line, count in zip(results, kept.squeeze(1).tolist(), strict=True):
-                    line.extend(islice(found, count))
-        return results
+        """The same as objects.
 
-    def _sequences(self, traced: _Traced, is_kept: Tensor) -> Iterator[FoundSequence]:
-        """Those kept, (sources, entries), one source's behind the other's."""
-        steps = traced.steps[is_kept]  # (kept,)
-        tokens = traced.tokens[is_kept]  # (kept, steps)
-        is_written = torch.arange(tokens.shape[1]) < steps.unsqueeze(1)  # (kept, steps)
-        written: list[int] = tokens[is_written].tolist()  # (tokens,), every sequence's end to end
-        ends = steps.cumsum(0).tolist()
-        added = self.settings.counted(1) if traced.finished else 0  # what the end token adds to |Y|
-        columns = (
-            (tuple(written[start:end]) for start, end in pairwise((0, *ends))),
-            traced.log_probs[is_kept].tolist(),
-            (steps + added).tolist(),
-            traced.scores[is_kept].tolist(),
-            repeat(traced.finished),
+        Raises:
+            ScorerError: If the model answered with something other than numbers.
+        """
+        with uncollected():
+            return self.columns().sequences()
+
+    def _columns(
+        self, tokens: Array, log_probs: Array, scores: Array, steps: Array, finished: Array
+    ) -> Columns:
+        is_kept = scores > -np.inf  # (sources, entries)
+        is_written = np.arange(tokens.shape[2]) < np.where(is_kept, steps, 0)[:, :, None]
+        counts, is_finished = steps[is_kept], finished[is_kept]  # (sequences,)
+        stops = counts.cumsum()  # (sequences,)
+        return Columns(
+            written=tokens[is_written],
+            starts=stops - counts,
+            stops=stops,
+            log_probs=log_probs[is_kept],
+            lengths=counts + is_finished * self.settings.counted(1),  # |Y| may count the end token
+            scores=scores[is_kept],
+            finished=is_finished,
+            ends=is_kept.sum(1).cumsum(),
         )
-        return map(FoundSequence._make, zip(*columns, strict=False))
 
 
 def read_back(
@@ -144,8 +217,9 @@ def read_back(
     *,
     settings: SearchSettings,
     penalty: LengthPenalty,
+    reports: Reports | None = None,
 ) -> Found:
-    """The up to B best sequences of each source.
+    """The up to B best sequences of each source. The host does not wait for them here.
 
     Args:
         steps: Every step of the search; all sources took part in the first.
@@ -154,16 +228,30 @@ def read_back(
         vocabulary: What the pointers were multiplied by.
         settings: Those of the search.
         penalty: That of the search.
+        reports: Those of the search; what is found reads them to the end.
     """
-    kept = [(_finished(steps, vocabulary, settings, penalty), True)]
-    if settings.unfinished == "keep":
-        kept.append((_unfinished(steps, live_log_probs, penalty), False))
-    traced = []
-    for entries, is_finished in kept:
-        tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
-        log_probs, scores = entries.log_probs.cpu(), entries.scores.cpu()
-        traced.append(_Traced(tokens.cpu(), log_probs, scores, entries.steps.cpu(), is_finished))
-    return Found(traced, settings)
+    entries = _finished(steps, vocabulary, settings, penalty)
+    ended = entries.slots.shape[1]
+    if settings.unfinished == "drop":
+        is_finished = torch.ones_like(entries.slots, dtype=torch.bool)
+    else:
+        cut_off = _unfinished(steps, live_log_probs, penalty)
+        entries = _Entries(*(torch.cat(both, dim=1) for both in zip(entries, cut_off, strict=True)))
+        places = _best(entries.scores, settings)  # (sources, B)
+        entries, is_finished = entries.gathered(places), places < ended
+    tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
+    arriving = fetched(tokens, entries.log_probs, entries.scores, entries.steps, is_finished)
+    return Found(arriving, settings, reports)
+
+
+def _best(scores: Tensor, settings: SearchSettings) -> Tensor:
+    """The places of the B that come back, (sources, B), among (sources, entries), the finished ones first.
+
+    Those cut off compete by score, and rank after a finished one of the same; or they come where no finished
+    one does. Either way the order of the entries decides between equals.
+    """
+    keys = scores if settings.unfinished == "rank" else (scores > -torch.inf).byte()  # (sources, entries)
+    return keys.sort(dim=1, descending=True, stable=True).indices[:, : settings.beam_size]
 
 
 def _spread(part: Tensor, step: Step, sources: int, fill: float) -> Tensor:
@@ -188,7 +276,7 @@ def _finished(
         columns.append((log_probs, scores, torch.full_like(slots, number - 1), slots))
     log_probs, scores, lengths, slots = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
     best = scores.sort(dim=1, descending=True, stable=True).indices[:, : settings.beam_size]  # (sources, B)
-    return _Entries(*(tensor.gather(1, best) for tensor in (log_probs, scores, lengths, slots)))
+    return _Entries(log_probs, scores, lengths, slots).gathered(best)
 
 
 def _unfinished(steps: Sequence[Step], live_log_probs: Tensor, penalty: LengthPenalty) -> _Entries:
@@ -202,12 +290,11 @@ def _unfinished(steps: Sequence[Step], live_log_probs: Tensor, penalty: LengthPe
 def _trace(steps: Sequence[Step], entries: _Entries, vocabulary: int) -> Tensor:
     """Follow the pointers from each entry's last slot to the start: (sources, entries, steps)."""
     slots = entries.slots  # (sources, entries)
-    tokens = slots.new_zeros(*slots.shape, len(steps))
-    for index in range(len(steps) - 1, -1, -1):
-        step = steps[index]
+    written: list[Tensor] = []
+    for index, step in reversed(list(enumerate(steps))):
         live = _spread(step.live, step, slots.shape[0], 0)  # (sources, beams)
         is_written = entries.steps > index  # (sources, entries)
         pointers = live.gather(1, slots.where(is_written, 0))  # (sources, entries)
-        tokens[:, :, index] = pointers % vocabulary
+        written.append(pointers)
         slots = (pointers // vocabulary).where(is_written, slots)
-    return tokens
+    return (torch.stack(written[::-1], dim=2) % vocabulary).int()

@@ -26,16 +26,38 @@ def sent(values: Sequence[int], device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Arriving:
+    """Tensors on their way to main memory."""
+
+    tensors: tuple[Tensor, ...]
+    has_arrived: torch.cuda.Event | None = None
+
+    def read(self) -> tuple[Tensor, ...]:
+        """Wait until they are there."""
+        if self.has_arrived is not None:
+            self.has_arrived.synchronize()
+        return self.tensors
+
+
+def fetched(*tensors: Tensor) -> Arriving:
+    """Bring tensors of one device to main memory, without waiting for them."""
+    if not tensors[0].is_cuda:
+        return Arriving(tuple(tensor.cpu() for tensor in tensors))
+    copies = tuple(tensor.to("cpu", non_blocking=True) for tensor in tensors)  # into pinned memory
+    has_arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    has_arrived.record()
+    return Arriving(copies, has_arrived)
+
+
+@dataclass(frozen=True, slots=True)
 class _Report:
     step: int
     sources: Sequence[int]
-    widths: Tensor  # (sources,), on its way to main memory
-    has_arrived: torch.cuda.Event | None
+    widths: Arriving  # (sources,)
 
     def read(self) -> dict[int, int]:
-        if self.has_arrived is not None:
-            self.has_arrived.synchronize()
-        widths = dict(zip(self.sources, self.widths.tolist(), strict=True))
+        (arrived,) = self.widths.read()
+        widths = dict(zip(self.sources, arrived.tolist(), strict=True))
         if BROKEN in widths.values():
             for source in (source for source, width in widths.items() if width == BROKEN):
                 raise ScorerError(
@@ -67,19 +89,15 @@ class Reports:
         Raises:
             ScorerError: If a source is reported broken.
         """
-        has_arrived = None
-        if widths.is_cuda:
-            widths = widths.to("cpu", non_blocking=True)  # into pinned memory
-            has_arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            has_arrived.record()
-        self._queue.append(_Report(step, sources, widths, has_arrived))
+        self._queue.append(_Report(step, sources, fetched(widths)))
         return self._queue.popleft().read() if len(self._queue) > self._delay else None
 
     def drain(self) -> None:
         """Read what is still on its way.
 
         Raises:
-            ScorerError: If a source is reported broken.
+            ScorerError: If a source is reported broken; if asked again, again.
         """
         while self._queue:
-            self._queue.popleft().read()
+            self._queue[0].read()
+            self._queue.popleft()

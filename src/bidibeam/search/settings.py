@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from bidibeam.errors import SettingsError
+from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
-UNFINISHED = ("keep", "drop")
+UNFINISHED = ("keep", "rank", "drop")
 LARGEST_BEAM, LARGEST_PENALTY = 100_000, 10
 
 
@@ -20,12 +21,14 @@ class SearchSettings:
         beam_size: B, how many hypotheses go on at once and at most come back.
         max_length: T, the most steps. Each step writes one token, and the end token takes a step too.
         min_length: Tokens that must be written before the end token may come; 0 allows an empty reply.
-        length_penalty: The exponent a of lp = (5 + |Y|)^a / 6^a; 0 turns normalisation off.
+        length_penalty: The exponent a of the length formula; 0 turns normalisation off.
+        length_formula: What a log-probability is divided by: "gnmt", (5 + |Y|)^a / 6^a, or "power", |Y|^a, as
+            Hugging Face and fairseq have it.
         count_end: Whether |Y| counts the end token.
         stopping: When a source's search is over: a stopping rule by name, with its argument if it
             takes one ("patience=1.5").
         unfinished: "keep" ranks hypotheses cut off at T after all finished ones, as far as there is
-            room among B; "drop" leaves them out.
+            room among B; "rank" lets them compete by score, as Hugging Face does; "drop" leaves them out.
         allow_unknown: Whether the unknown token may be generated. The search itself knows only which
             tokens are forbidden: whoever fills in `VocabularyRoles` reads this.
 
@@ -38,6 +41,7 @@ class SearchSettings:
     max_length: int = 20
     min_length: int = 1
     length_penalty: float = 0.6
+    length_formula: str = "gnmt"
     count_end: bool = True
     stopping: str = "shrinking"
     unfinished: str = "keep"
@@ -67,6 +71,7 @@ class SearchSettings:
             raise SettingsError(
                 f"--unfinished must be one of {', '.join(UNFINISHED)}, not {self.unfinished!r}."
             )
+        LENGTH_PENALTIES.get(self.length_formula)
         stopping_rule(self.stopping)
 
     def counted(self, steps: int) -> int:
@@ -81,9 +86,11 @@ class VocabularyRoles:
     Attributes:
         start: What every row reads first.
         end: What finishes a hypothesis.
+        other_ends: What finishes one as well.
         forbidden: What must never be written: padding, start, and the unknown token unless allowed.
             Their probability stays with them: the others are not scaled up, so a hypothesis has the
             log-probability that the model itself gives it.
+        forbidden_first: What must not be written first, besides.
 
     Raises:
         SettingsError: If an id is negative, or the end token is forbidden.
@@ -92,9 +99,16 @@ class VocabularyRoles:
     start: int
     end: int
     forbidden: frozenset[int] = frozenset()
+    forbidden_first: frozenset[int] = frozenset()
+    other_ends: frozenset[int] = frozenset()
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All that finishes a hypothesis."""
+        return (self.end, *sorted(self.other_ends - {self.end}))
 
     def __post_init__(self) -> None:
-        for token in (self.start, self.end, *self.forbidden):
+        for token in (self.start, *self.ends, *self.forbidden, *self.forbidden_first):
             if token < 0:
                 raise SettingsError(f"Token ids start at 0; received {token}.")
         if self.end in self.forbidden:

@@ -65,9 +65,12 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
             prefix, float(log_prob), len(prefix), float(normalised(log_prob, len(prefix), settings)), False
         )
         for prefix, log_prob in live
-        if not is_over and settings.unfinished == "keep"
+        if not is_over and settings.unfinished != "drop"
     ]
-    return (finished + unfinished)[:size]
+    found = finished + unfinished
+    if settings.unfinished == "rank":
+        found.sort(key=lambda found: -found.score)
+    return found[:size]
 
 
 def can_still_win(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bidibeam.errors import BidibeamError, ScorerError, SettingsError
-from bidibeam.search.beam import beam_search
+from bidibeam.search.beam import beam_search, find
 from bidibeam.search.reports import Reports
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
@@ -43,6 +43,17 @@ def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int, is
         f"The model's logits for source 2 were NaN or infinite at step {step}, so the search cannot go on. "
         "The weights are probably damaged: use an earlier checkpoint or train with a lower learning rate."
     )
+
+
+def test_the_news_of_the_last_step_is_left_to_whoever_reads_what_was_found() -> None:
+    settings = SearchSettings(beam_size=3, max_length=4, min_length=3)
+
+    with patch("bidibeam.search.beam.Reports", LateReports):
+        found = find(broken_at(4, math.nan), source_batch([5, 6, 7]), settings, ROLES)
+
+    for _ in range(2):
+        with pytest.raises(ScorerError, match="source 2 were NaN or infinite at step 4"):
+            found.columns()
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 1), (3, 5), (5,)])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bidibeam.search.beam import beam_search
+from bidibeam.search.beam import beam_search, find
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import Row, TableScorer, random_rows, source_batch
 
@@ -79,3 +79,24 @@ def test_no_step_makes_the_host_wait() -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(found) == 3
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("unfinished", ["keep", "rank", "drop"])
+def test_the_end_of_a_search_makes_the_host_wait_no_more_than_its_steps(unfinished: str) -> None:
+    class Watched(Constant):
+        steps = 0
+
+        def step(self, last_tokens: Tensor, state: None) -> tuple[Tensor, None]:
+            self.steps += 1
+            if self.steps > 1:
+                torch.cuda.set_sync_debug_mode("error")
+            return super().step(last_tokens, state)
+
+    sources = torch.zeros(3, 2, dtype=torch.long, device="cuda")
+    settings = SearchSettings(beam_size=5, max_length=10, unfinished=unfinished)
+    try:
+        found = find(Watched(500), sources, settings, ROLES)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(found.columns().ends) == 3

@@ -10,7 +10,7 @@ import torch
 from bidibeam import registry
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.protocols import SearchProgress
-from bidibeam.search.length import GNMTPenalty
+from bidibeam.search.length.gnmt import GNMTPenalty
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.search.stopping import STOPPING, stopping_rule
 
@@ -33,7 +33,7 @@ from bidibeam.search.stopping import STOPPING, stopping_rule
         ),
         ({"length_penalty": float("nan")}, "--length-penalty must be a finite number, not nan."),
         ({"length_penalty": "long"}, "--length-penalty must be a number, not 'long'."),
-        ({"unfinished": "hide"}, "--unfinished must be one of keep, drop, not 'hide'."),
+        ({"unfinished": "hide"}, "--unfinished must be one of keep, rank, drop, not 'hide'."),
         ({"stopping": 3}, "--stopping must be a name, not 3."),
         (
             {"stopping": "constant=2"},

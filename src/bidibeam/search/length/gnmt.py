@@ -1,4 +1,4 @@
-"""The length penalty."""
+"""The length penalty of Wu et al., which the paper takes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,84 @@
+"""Hugging Face models from both ends.
+
+Names are imported when they are first used: without transformers, only what needs it is missing.
+
+    from bidibeam.hf import fine_tune, reverse_labels
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import BidibeamError
+
+if TYPE_CHECKING:
+    from bidibeam.hf.directions import check_pair, check_same_tokens, direction_of, mark
+    from bidibeam.hf.generate import BidiGenerate
+    from bidibeam.hf.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, half
+    from bidibeam.hf.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
+    from bidibeam.hf.scoring import HFScorer
+    from bidibeam.hf.settings import FineTuneSettings
+    from bidibeam.hf.training import fine_tune, started_with
+
+_HOMES = {
+    "BidiGenerate": "generate",
+    "BidirectionalSeq2Seq": "joint",
+    "BidirectionalSeq2SeqConfig": "joint",
+    "FineTuneSettings": "settings",
+    "HFScorer": "scoring",
+    "PairCollator": "labels",
+    "ReverseCollator": "labels",
+    "check_pair": "directions",
+    "check_same_tokens": "directions",
+    "direction_of": "directions",
+    "fine_tune": "training",
+    "half": "joint",
+    "mark": "directions",
+    "reverse_labels": "labels",
+    "special_ids": "labels",
+    "started_with": "training",
+}
+
+__all__ = [
+    "BidiGenerate",
+    "BidirectionalSeq2Seq",
+    "BidirectionalSeq2SeqConfig",
+    "FineTuneSettings",
+    "HFScorer",
+    "PairCollator",
+    "ReverseCollator",
+    "check_pair",
+    "check_same_tokens",
+    "direction_of",
+    "fine_tune",
+    "half",
+    "mark",
+    "reverse_labels",
+    "special_ids",
+    "started_with",
+]
+
+
+class TransformersMissingError(BidibeamError, ImportError):
+    """The extra that brings transformers is not installed."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
+    try:
+        module = import_module(f"bidibeam.hf.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise TransformersMissingError(
+            f"{name} needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+        ) from error
+    value = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

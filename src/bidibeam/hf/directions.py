@@ -1,0 +1,107 @@
+"""Which way a model writes: its config says so, so that no pair of models is put together wrongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Direction
+
+FIELD = "bidibeam_direction"
+"""The config's field; a model without it writes as everybody does."""
+JOINT = "bidibeam-joint"
+"""The model type of a model that holds both directions."""
+SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
+
+
+def mark(model: Any, direction: Direction) -> None:
+    """Write into a model's config, or into a config, which way the model writes; saving keeps it."""
+    setattr(_config(model), FIELD, Direction(direction).value)
+
+
+def direction_of(model: Any) -> Direction:
+    """Which way a model writes, by its config, or by a config itself.
+
+    Raises:
+        InputError: If its config names no direction that exists, or it holds both.
+    """
+    config = _config(model)
+    if getattr(config, "model_type", None) == JOINT:
+        raise InputError(
+            f"{_name(model)} holds both directions: take one of them, `model.regular` or `model.reverse`."
+        )
+    value = getattr(config, FIELD, None)
+    if value is None:
+        return Direction.REGULAR
+    try:
+        return Direction(value)
+    except ValueError:
+        raise InputError(
+            f"The config of {_name(model)} has {FIELD} {value!r}; it must be regular or reverse. Correct its "
+            "config.json."
+        ) from None
+
+
+def check_pair(regular: Any, reverse: Any) -> None:
+    """Refuse two models, or configs, that are not a regular and a reverse one, in this order.
+
+    Raises:
+        InputError: If they are not.
+    """
+    found = direction_of(regular), direction_of(reverse)
+    if found == (Direction.REGULAR, Direction.REVERSE):
+        return
+    if found == (Direction.REVERSE, Direction.REGULAR):
+        raise InputError(
+            f"The models are swapped: {_name(regular)}, given as the regular one, writes in reverse, and "
+            f"{_name(reverse)}, given as the reverse one, does not. Give them the other way round."
+        )
+    way = found[0].value
+    raise InputError(
+        f"Both {_name(regular)} and {_name(reverse)} are {way} models, so they cannot check each other. "
+        f"Train the other with `bidibeam train DATA --base MODEL --direction {found[0].other.value}`; a "
+        f'model trained elsewhere says so by "{FIELD}": "{found[0].other.value}" in its config.json.'
+    )
+
+
+def check_same_tokens(first: Any, second: Any) -> None:
+    """Refuse two tokenizers that do not give every token the same id: scores of ids would mean nothing.
+
+    Raises:
+        SettingsError: If they differ; it says where they do first.
+    """
+    difference = _first_difference(first, second)
+    if difference is not None:
+        raise SettingsError(
+            f"The two models have different tokenizers: {difference}. Scoring each other's tokens needs the "
+            "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
+            "with the --tokenizer of the first."
+        )
+
+
+def _first_difference(first: Any, second: Any) -> str | None:
+    """Where two tokenizers differ first, by id; then by special token."""
+    ours, theirs = first.get_vocab(), second.get_vocab()
+    if ours != theirs:
+        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
+        return (
+            f"the token {token!r} has {_id(ours.get(token))} in one and {_id(theirs.get(token))} in the other"
+        )
+    for name in SPECIAL:
+        one, other = getattr(first, name, None), getattr(second, name, None)
+        if one != other:
+            return f"{name} is {one} in one and {other} in the other"
+    return None
+
+
+def _config(model: Any) -> Any:
+    return getattr(model, "config", model)
+
+
+def _name(model: Any) -> str:
+    config = _config(model)
+    return str(getattr(config, "name_or_path", "") or f"the {getattr(config, 'model_type', 'unnamed')} model")
+
+
+def _id(index: int | None) -> str:
+    return "no id" if index is None else f"id {index}"

@@ -1,0 +1,183 @@
+"""Both directions behind `model.generate`: transformers' own extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
+
+from bidibeam.errors import SettingsError
+from bidibeam.hf.directions import check_pair
+from bidibeam.hf.joint import BidirectionalSeq2Seq
+from bidibeam.hf.scoring import special_id
+from bidibeam.hf.sides import Side, Task, Written, both_searched, task_of
+from bidibeam.hypotheses import Beams, Direction, Ranked
+from bidibeam.protocols import Needs
+from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.naming import SystemName
+from bidibeam.similarities.spaces import WordVectors
+
+
+class BidiGenerate:
+    """Decode from both ends: `model.generate(**inputs, custom_generate=BidiGenerate(reverse), num_beams=50)`.
+
+    `generate` prepares inputs, lengths, forced and forbidden tokens as always; then the hypotheses of both
+    models are searched for and one is chosen. `num_beams` is N_B: bidia shares it out among the directions.
+    `num_return_sequences` are the first of the ranking; with `return_dict_in_generate=True` their scores are
+    the strategy's own.
+
+    Args:
+        reverse: The model that writes from the end, or a `BidirectionalSeq2Seq` whose reverse half does; None
+            for a strategy that needs none.
+        strategy: A strategy, or a system's name ("bidia wmd_t either").
+        similarity: For bidia: a name, "package.module:name", or a callable; bleu_t by default.
+        tokenizer: The models' tokenizer. With it replies are compared word by word; without it, id by id.
+        vectors: Word vectors, for similarities that need some.
+        options: The strategy's own settings: lambda_, answer, agreement.
+
+    Raises:
+        BidibeamError: If a name is unknown, an option out of range, or the reverse model missing.
+    """
+
+    def __init__(
+        self,
+        reverse: PreTrainedModel | None = None,
+        strategy: str = "bidia",
+        similarity: Any = None,
+        *,
+        tokenizer: Any = None,
+        vectors: WordVectors | None = None,
+        **options: Any,
+    ) -> None:
+        self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
+        self._tokenizer, self._vectors = tokenizer, vectors
+        self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
+        self._strategy.check_tuned()
+        self._needs = self._strategy.needs
+        if self._needs.reference:
+            raise SettingsError(
+                f"The strategy {strategy} asks for the reference, which generate does not know."
+            )
+        if self._reverse is None and wants_reverse(self._needs):
+            raise SettingsError(
+                f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
+            )
+
+    def __call__(
+        self,
+        model: PreTrainedModel,
+        input_ids: Tensor,
+        logits_processor: LogitsProcessorList,
+        generation_config: GenerationConfig,
+        stopping_criteria: Any = None,
+        inputs_tensor: Tensor | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """What `generate` calls with all that it has prepared.
+
+        Raises:
+            BidibeamError: If the models do not fit together, or cannot be searched.
+        """
+        task = task_of(
+            model,
+            input_ids,
+            logits_processor,
+            generation_config,
+            stopping_criteria,
+            inputs_tensor,
+            **model_kwargs,
+        )
+        settings = task.rules.settings(generation_config, generation_config.num_beams)
+        sizes = shared_out(self._needs, settings, "num_beams", self._strategy.name)
+        sides = {Direction.REGULAR: Side.of(model, Direction.REGULAR, self._tokenizer)}
+        tasks = {Direction.REGULAR: task}
+        if self._reverse is not None and wants_reverse(self._needs):
+            check_pair(model, self._reverse)
+            sides[Direction.REVERSE] = Side.of(self._reverse, Direction.REVERSE, self._tokenizer)
+            tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
+        sources = [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)]
+        beams, written = both_searched(
+            sides, tasks, sizes, sources, judged=self._needs.other_weight is not None
+        )
+        selection = self._strategy.build(max_length=task.rules.max_new_tokens, space=self._space)
+        count = generation_config.num_return_sequences or 1
+        chosen = [selection.rank(line).entries[:count] for line in beams]
+        fewest = min(map(len, chosen))
+        if fewest < count:
+            raise SettingsError(
+                f"num_return_sequences is {count}, but {self._strategy.name} ranks only {fewest} hypotheses "
+                "of a source; ask for fewer, or for more num_beams."
+            )
+        return _output(model, task, chosen, written)
+
+    def _space(self) -> WordVectors:
+        if self._vectors is None or self._tokenizer is None:
+            raise SettingsError(
+                f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
+            )
+        return self._vectors
+
+
+def wants_reverse(needs: Needs) -> bool:
+    """Whether a strategy needs a model that writes from the end."""
+    return Direction.REVERSE in needs.directions or needs.other_weight is not None
+
+
+def shared_out(
+    needs: Needs, settings: SearchSettings, flag: str, strategy: str
+) -> dict[Direction, SearchSettings]:
+    """The searches of a strategy: N_B shared out among its directions, the first taking the odd one.
+
+    Raises:
+        SettingsError: If there are fewer than one each.
+    """
+    parts = len(needs.directions)
+    small, larger = divmod(settings.beam_size, parts)
+    if not small:
+        raise SettingsError(
+            f"{flag} must be at least {parts} for {strategy}, which shares it out among the directions, not "
+            f"{settings.beam_size}."
+        )
+    return {
+        direction: replace(settings, beam_size=small + (index < larger))
+        for index, direction in enumerate(needs.directions)
+    }
+
+
+def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
+    """The same task for the reverse model; an encoder that both share has read the sources already."""
+    if not model.config.is_encoder_decoder:
+        return task
+    if reverse.get_encoder() is model.get_encoder():
+        return task
+    return task._replace(inputs=replace(task.inputs, encoded=None))
+
+
+def _output(
+    model: PreTrainedModel,
+    task: Task,
+    chosen: Sequence[Sequence[Ranked]],
+    written: Mapping[Direction, Sequence[Written]],
+) -> Any:
+    """What `generate` returns: sequences with their prompt, padded; or with their scores."""
+    pad = special_id(model, "pad_token_id")
+    fill = task.rules.roles.end if pad is None else pad
+    rows, scores = [], []
+    for number, (prompt, entries) in enumerate(zip(task.prompt, chosen, strict=True)):
+        for entry in entries:
+            ids = written[entry.direction][number].ids[entry.place]
+            rows.append(torch.cat((prompt, torch.tensor(ids, dtype=torch.long, device=prompt.device))))
+            scores.append(entry.score)
+    sequences = pad_sequence(rows, batch_first=True, padding_value=fill)
+    if not task.config.return_dict_in_generate:
+        return sequences
+    kind = (
+        GenerateBeamEncoderDecoderOutput if model.config.is_encoder_decoder else GenerateBeamDecoderOnlyOutput
+    )
+    return kind(sequences=sequences, sequences_scores=torch.tensor(scores, device=sequences.device))

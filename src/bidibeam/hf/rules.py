@@ -1,0 +1,228 @@
+"""What a generation config forbids, forces and asks for, in the search's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from transformers import (
+    ForcedBOSTokenLogitsProcessor,
+    ForcedEOSTokenLogitsProcessor,
+    GenerationConfig,
+    LogitsProcessorList,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+)
+
+from bidibeam.errors import SettingsError
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import StepScorer
+
+State = TypeVar("State")
+
+STOPPING = {True: "constant", False: "optimal", "never": "optimal"}
+"""By `early_stopping`. Hugging Face's own False stops by a heuristic, and can miss what `optimal` finds."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may be written.
+
+    Attributes:
+        roles: The tokens that end, and those that are forbidden.
+        max_new_tokens: T, the end token included.
+        min_new_tokens: How many tokens must come before the end.
+        first: What must be written first.
+        last: What must be written last, at T.
+        others: Processors of logits that are none of these; they are called with every hypothesis.
+    """
+
+    roles: VocabularyRoles
+    max_new_tokens: int
+    min_new_tokens: int = 0
+    first: int | None = None
+    last: int | None = None
+    others: LogitsProcessorList | None = None
+
+    def settings(self, config: GenerationConfig, beam_size: int) -> SearchSettings:
+        """How to search so that Hugging Face's settings mean what they mean there."""
+        early = config.early_stopping if config.early_stopping is not None else False
+        penalty = config.length_penalty
+        return SearchSettings(
+            beam_size=beam_size,
+            max_length=self.max_new_tokens,
+            min_length=self.min_new_tokens,
+            length_penalty=1.0 if penalty is None else float(penalty),
+            length_formula="power",
+            stopping=STOPPING[early],
+            unfinished="rank",
+        )
+
+    def applied(self, scorer: StepScorer[Any], prompt: Tensor) -> StepScorer[Any]:
+        """A scorer that keeps to what the search itself does not know; prompt: (sources, length)."""
+        if self.others is not None:
+            return ProcessedScorer(scorer, self.others, prompt)
+        if self.first is None and self.last is None:
+            return scorer
+        return ForcedScorer(scorer, self.first, self.last, self.max_new_tokens)
+
+
+def rules_of(config: GenerationConfig, processors: LogitsProcessorList, prompt_length: int) -> Rules:
+    """The rules of a generation config and its logits processors.
+
+    Args:
+        config: The config, complete: as `generate` has prepared it.
+        processors: What it, and the person who calls, want done to logits.
+        prompt_length: How many tokens the decoder reads before it writes.
+
+    Raises:
+        SettingsError: If the config asks for sampling, or has no end token or no room to write.
+    """
+    if config.do_sample:
+        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+    ends = _ids(config.eos_token_id)
+    if not ends:
+        raise SettingsError("The generation config has no eos_token_id, so no reply could end; set one.")
+    room = config.max_length - prompt_length
+    if room < 1:
+        raise SettingsError(
+            f"max_length is {config.max_length}, but {prompt_length} tokens are there already; give "
+            "max_new_tokens."
+        )
+    roles = VocabularyRoles(start=0, end=ends[0], other_ends=frozenset(ends[1:]))
+    rules = Rules(roles, room)
+    for processor in processors:
+        known = _with(rules, processor, prompt_length)
+        if known is None:
+            return Rules(roles, room, others=processors)
+        rules = known
+    if rules.min_new_tokens >= room:  # no reply may end, which is nothing that a search is asked otherwise
+        return Rules(roles, room, others=processors)
+    return rules
+
+
+def _with(rules: Rules, processor: Any, prompt_length: int) -> Rules | None:
+    """The rules with one more; None if the search cannot keep to it."""
+    if isinstance(processor, MinLengthLogitsProcessor):
+        least = max(rules.min_new_tokens, processor.min_length - prompt_length)
+        return replace(rules, min_new_tokens=least)
+    if isinstance(processor, MinNewTokensLengthLogitsProcessor):
+        return replace(rules, min_new_tokens=max(rules.min_new_tokens, processor.min_new_tokens))
+    if isinstance(processor, SuppressTokensLogitsProcessor):
+        taboo = rules.roles.forbidden | set(_ids(processor.suppress_tokens))
+        return (
+            None
+            if taboo & set(rules.roles.ends)
+            else replace(rules, roles=replace(rules.roles, forbidden=taboo))
+        )
+    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor) and processor.begin_index == prompt_length:
+        taboo = rules.roles.forbidden_first | set(_ids(processor.begin_suppress_tokens))
+        return replace(rules, roles=replace(rules.roles, forbidden_first=taboo))
+    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
+        return replace(rules, first=int(processor.bos_token_id)) if prompt_length == 1 else rules
+    if isinstance(processor, ForcedEOSTokenLogitsProcessor):
+        forced = _ids(processor.eos_token_id)
+        is_last = processor.max_length == prompt_length + rules.max_new_tokens and len(forced) == 1
+        return replace(rules, last=forced[0]) if is_last else None
+    return None
+
+
+def _ids(given: Any) -> list[int]:
+    if given is None:
+        return []
+    if isinstance(given, Tensor):
+        given = given.flatten().tolist()
+    return [int(one) for one in given] if isinstance(given, list | tuple | set) else [int(given)]
+
+
+@dataclass(frozen=True)
+class _Numbered(Generic[State]):
+    """A state, and how many steps it has taken."""
+
+    inner: State
+    steps: int
+
+
+class ForcedScorer(Generic[State]):
+    """A scorer that is certain of its first token, or of the one at T.
+
+    Args:
+        inner: The scorer.
+        first: The token that comes first, if it is certain.
+        last: The token that comes at T.
+        length: T.
+    """
+
+    def __init__(self, inner: StepScorer[State], first: int | None, last: int | None, length: int) -> None:
+        self._inner, self._certain = inner, {length: last}
+        if first is not None:
+            self._certain[1] = first
+
+    def start(self, sources: Tensor) -> _Numbered[State]:
+        """Read the sources."""
+        return _Numbered(self._inner.start(sources), 0)
+
+    def step(self, last_tokens: Tensor, state: _Numbered[State]) -> tuple[Tensor, _Numbered[State]]:
+        """The scorer's logits, or those of one certain token."""
+        logits, inner = self._inner.step(last_tokens, state.inner)
+        token = self._certain.get(state.steps + 1)
+        if token is not None:
+            logits = torch.full_like(logits, -torch.inf)
+            logits[:, token] = 0.0
+        return logits, _Numbered(inner, state.steps + 1)
+
+    def select(
+        self, state: _Numbered[State], rows: Tensor, kept: Sequence[int] | None = None
+    ) -> _Numbered[State]:
+        """Repeat, reorder and drop rows."""
+        return _Numbered(self._inner.select(state.inner, rows, kept), state.steps)
+
+
+@dataclass(frozen=True)
+class _Written(Generic[State]):
+    """A state, and what every row has read and written: (rows, length)."""
+
+    inner: State
+    ids: Tensor
+    is_fresh: bool
+
+
+class ProcessedScorer(Generic[State]):
+    """A scorer whose log-probabilities pass through Hugging Face's processors, as in its own beam search.
+
+    Args:
+        inner: The scorer.
+        processors: What is done to log-probabilities.
+        prompt: (sources, length), what was read before the first token.
+    """
+
+    is_normalised = True
+
+    def __init__(self, inner: StepScorer[State], processors: LogitsProcessorList, prompt: Tensor) -> None:
+        self._inner, self._processors, self._prompt = inner, processors, prompt
+
+    def start(self, sources: Tensor) -> _Written[State]:
+        """Read the sources."""
+        return _Written(self._inner.start(sources), self._prompt, is_fresh=True)
+
+    def step(self, last_tokens: Tensor, state: _Written[State]) -> tuple[Tensor, _Written[State]]:
+        """Processed log-probabilities."""
+        logits, inner = self._inner.step(last_tokens, state.inner)
+        ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
+        log_probs = self._processors(ids, logits.float().log_softmax(-1))
+        return log_probs, _Written(inner, ids, is_fresh=False)
+
+    def select(
+        self, state: _Written[State], rows: Tensor, kept: Sequence[int] | None = None
+    ) -> _Written[State]:
+        """Repeat, reorder and drop rows."""
+        return _Written(
+            self._inner.select(state.inner, rows, kept), state.ids[rows.flatten()], state.is_fresh
+        )

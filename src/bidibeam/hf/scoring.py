@@ -1,0 +1,348 @@
+"""Hugging Face models as a search sees them: step by step, or a whole sequence at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+
+from bidibeam import work
+from bidibeam.errors import ScorerError
+from bidibeam.hf.attention import BranchReading, ForcedReading, Pass, Shared, attending
+from bidibeam.hf.branches import Branches
+from bidibeam.hf.heads import Head
+
+SCORED_TOKENS = 1 << 14
+"""Tokens scored in one forced pass, padding included: a bound on the memory needed."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model reads before it writes, one line a source.
+
+    Attributes:
+        ids: (sources, length), the source's ids; for a decoder-only model the prompt, padded on the left.
+        mask: (sources, length), 1 where there is a token, 0 where there is padding.
+        begin: (sources, length), what an encoder-decoder's decoder reads first, the start token mostly.
+        encoded: (sources, length, size), what the encoder says of `ids`, if that is known already.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    begin: Tensor | None = None
+    encoded: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class HFState:
+    """A search's rows. Only `places` exists once per row; what a step wrote stays where it is.
+
+    Attributes:
+        branches: What the rows of all steps wrote, shared by the states of one search.
+        places: (rows, steps), where each row's ancestors wrote.
+        sources: How many sources there are; each has as many rows.
+        layers: How many layers the decoder has.
+        last: (sources, size), what the decoder said before the first token.
+        is_fresh: Whether the first token is still to come.
+        begin: (sources, length), what an encoder-decoder's decoder read first.
+        cross: What the encoder said, as keys and values, once per source.
+        encoded: (sources, length, size), the same as the encoder gave it; decoders want to see it.
+        prompt: What a decoder-only model read before, once per source.
+        positions: (sources,), the position of a decoder-only model's first token.
+    """
+
+    branches: Branches
+    places: Tensor
+    sources: int
+    layers: int
+    last: Tensor
+    is_fresh: bool = True
+    begin: Tensor | None = None
+    cross: Shared | None = None
+    encoded: Tensor | None = None
+    prompt: Shared | None = None
+    positions: Tensor | None = None
+
+    @property
+    def beams(self) -> int:
+        """How many rows a source has."""
+        return len(self.places) // self.sources
+
+    def of_sources(self, lines: Tensor) -> HFState:
+        """The same for some of the sources, (lines,), apart from `places`."""
+
+        def part(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[lines]
+
+        return replace(
+            self,
+            sources=len(lines),
+            last=self.last[lines],
+            begin=part(self.begin),
+            cross=self.cross and self.cross.of_sources(lines),
+            encoded=part(self.encoded),
+            prompt=self.prompt and self.prompt.of_sources(lines),
+            positions=part(self.positions),
+        )
+
+
+class HFScorer:
+    """A Hugging Face model as a step scorer and as a sequence scorer.
+
+    Encoder states and cross-attention keys, and a prompt's keys, are held once per source. Keys that
+    hypotheses wrote are stored once, where they were written: to select hypotheses moves pointers only. So a
+    state is good until the next step of its search.
+
+    Args:
+        model: An encoder-decoder model, or a decoder-only one, in evaluation mode.
+        pad: The id of padding in sources; by default the model's.
+        begin: The ids that an encoder-decoder's decoder reads first; by default its start token.
+
+    Raises:
+        ScorerError: If the model cannot be searched this way.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, pad: int | None = None, begin: Sequence[int] = ()) -> None:
+        check_calm(model)
+        self.model = model
+        self.pad = pad if pad is not None else special_id(model, "pad_token_id")
+        start = special_id(model, "decoder_start_token_id")
+        self._begin = tuple(begin) or (() if start is None else (start,))
+        self._decoder = model.get_decoder()
+        self._takes_positions = "position_ids" in signature(self._decoder.forward).parameters
+        parts = (part.config for part in self._decoder.modules() if hasattr(part, "config"))
+        self._configs = list({id(config): config for config in parts}.values())
+        self._head = Head(model)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many logits a row has."""
+        return self._head.vocabulary_size
+
+    @torch.inference_mode()
+    def start(self, sources: Tensor) -> HFState:
+        """Read ids, (sources, length), padded on the right for an encoder, on the left for a lone decoder."""
+        return self.start_with(self.inputs(sources))
+
+    def inputs(self, sources: Tensor) -> Inputs:
+        """Padded ids with their mask, and what a decoder reads first."""
+        sources = sources.to(self.model.device)
+        is_there = sources != (-1 if self.pad is None else self.pad)  # (sources, length)
+        if not self.model.config.is_encoder_decoder:  # padding comes first; later the same id may be the end
+            return Inputs(sources, is_there.long().cummax(1).values)
+        if not self._begin:
+            raise ScorerError(
+                f"{type(self.model).__name__} has no decoder_start_token_id; name what it reads first."
+            )
+        begin = torch.tensor(self._begin, device=sources.device).expand(len(sources), -1)
+        return Inputs(sources, is_there.long(), begin)
+
+    @torch.inference_mode()
+    def start_with(self, inputs: Inputs) -> HFState:
+        """The same with inputs that are more than ids."""
+        return (
+            self._start_encoded(inputs)
+            if self.model.config.is_encoder_decoder
+            else self._start_prompted(inputs)
+        )
+
+    @torch.inference_mode()
+    def step(self, last_tokens: Tensor, state: HFState) -> tuple[Tensor, HFState]:
+        """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step.
+
+        The first step reads nothing: the first token follows what the decoder has begun with.
+        """
+        rows = len(last_tokens)
+        work.count(projected_rows=rows)
+        if state.is_fresh:
+            return self._head.logits(state.last), replace(state, is_fresh=False)
+        here = torch.arange(rows, device=last_tokens.device)[:, None]  # (rows, 1)
+        places = torch.cat((state.places, here), dim=1)  # (rows, steps)
+        reading = BranchReading(state.branches, places, state.prompt)
+        hidden = self._decoded(last_tokens[:, None], Pass(reading, state.cross), state)
+        return self._head.logits(hidden[:, -1]), replace(state, places=places)
+
+    @torch.inference_mode()
+    def select(self, state: HFState, rows: Tensor, kept: Sequence[int] | None = None) -> HFState:
+        """Repeat, reorder and drop rows: (sources, beams). Nothing that was written is moved."""
+        chosen = state if kept is None else state.of_sources(rows[:, 0] // state.beams)
+        return replace(chosen, places=state.places[rows.flatten()])
+
+    @torch.inference_mode()
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """Log-probabilities of each source's sequences, ids in writing order with the end token if any.
+
+        Each source is read once. Sequences of similar length are scored together, in forced passes.
+        """
+        return self.log_probs_after(self.start(sources), sequences)
+
+    @torch.inference_mode()
+    def log_probs_after(
+        self, state: HFState, sequences: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[float]]:
+        """The same for sources that were read already and have no hypotheses yet."""
+        totals = [[0.0] * len(line) for line in sequences]
+        for part in _passes(sequences):
+            found = self._forced(state, [(source, sequences[source][place]) for source, place in part])
+            for (source, place), value in zip(part, found, strict=True):
+                totals[source][place] = value
+        return totals
+
+    def _start_encoded(self, inputs: Inputs) -> HFState:
+        encoded, mask = inputs.encoded, inputs.mask
+        if encoded is None:
+            encoded = self.model.get_encoder()(input_ids=inputs.ids, attention_mask=mask)[0]
+        assert inputs.begin is not None
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        read = self._decoder(
+            input_ids=inputs.begin,
+            encoder_hidden_states=encoded,
+            encoder_attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        branches, sources = Branches(), len(encoded)
+        for number, layer in enumerate(cache.self_attention_cache.layers):
+            branches.write(number, 0, layer.keys, layer.values)
+        lines = torch.arange(sources, device=encoded.device)[:, None]  # (sources, 1)
+        return HFState(
+            branches=branches,
+            places=lines.expand(-1, inputs.begin.shape[1]),
+            sources=sources,
+            layers=len(cache),
+            last=read[0][:, -1],
+            begin=inputs.begin,
+            cross=Shared.of_cache(cache.cross_attention_cache, mask),
+            encoded=encoded,
+        )
+
+    def _start_prompted(self, inputs: Inputs) -> HFState:
+        ids, mask = inputs.ids, inputs.mask
+        positions = (mask.cumsum(1) - 1).clamp(min=0)  # (sources, length)
+        if not self._takes_positions and not bool(mask.all()):
+            raise ScorerError(
+                f"{type(self.model).__name__} takes no position_ids, so prompts of different lengths cannot "
+                "be read together; use a batch size of 1."
+            )
+        more = {"position_ids": positions} if self._takes_positions else {}
+        cache = DynamicCache()
+        read = self._decoder(
+            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **more
+        )
+        return HFState(
+            branches=Branches(),
+            places=ids.new_empty(len(ids), 0),
+            sources=len(ids),
+            layers=len(cache),
+            last=read[0][:, -1],
+            prompt=Shared.of_cache(cache, mask),
+            positions=positions[:, -1] + 1,
+        )
+
+    def _decoded(self, ids: Tensor, now: Pass, state: HFState) -> Tensor:
+        """What the decoder says of (rows, length) ids: (rows, length, size)."""
+        more: dict[str, Any] = {}
+        if state.encoded is not None:
+            more["encoder_hidden_states"] = state.encoded
+        if state.positions is not None and self._takes_positions:
+            each = len(ids) // state.sources
+            written = now.own.length - state.prompt.layers[0].keys.shape[2]  # type: ignore[union-attr]
+            steps = torch.arange(written, written + ids.shape[1], device=ids.device)  # (length,)
+            more["position_ids"] = state.positions.repeat_interleave(each)[:, None] + steps  # (rows, length)
+        if state.prompt is not None:
+            more["attention_mask"] = ids.new_ones(len(ids), now.own.length + ids.shape[1])  # not read
+        with attending(self._configs, now):
+            read = self._decoder(
+                input_ids=ids, past_key_values=now.cache(state.layers), use_cache=True, **more
+            )
+        if len(now.attended) != state.layers * (1 if state.cross is None else 2):
+            raise ScorerError(
+                f"{type(self.model).__name__} does not attend through transformers' attention interface, so "
+                "it cannot be searched here; write n-best lists with its generate and rerank them."
+            )
+        hidden: Tensor = read[0]
+        return hidden
+
+    def _forced(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
+        """Log-probabilities of sequences, each with the number of its source; sources rise."""
+        device = self.model.device
+        owners = sorted({source for source, _ in asked})
+        by_owner: list[list[Sequence[int]]] = [[] for _ in owners]
+        numbers = {source: number for number, source in enumerate(owners)}
+        for source, sequence in asked:
+            by_owner[numbers[source]].append(sequence)
+        each = max(map(len, by_owner))
+        longest = max(len(sequence) for _, sequence in asked)
+        table = torch.full((len(owners), each, longest), -1)  # (sources, sequences of each, tokens)
+        for number, line in enumerate(by_owner):
+            for place, sequence in enumerate(line):
+                table[number, place, : len(sequence)] = torch.tensor(sequence)
+        targets = table.view(-1, longest).to(device)  # (rows, tokens)
+        hidden = self._before(state.of_sources(torch.tensor(owners, device=device)), targets.clamp(min=0))
+        is_token = targets >= 0  # (rows, tokens)
+        work.count(projected_rows=int(is_token.sum()))
+        found = torch.zeros(targets.shape, dtype=torch.float64, device=device)
+        found[is_token] = self._head.log_probs(hidden[is_token], targets[is_token]).double()
+        totals = found.sum(1).view(len(owners), each).tolist()
+        return [totals[number][place] for number, line in enumerate(by_owner) for place in range(len(line))]
+
+    def _before(self, state: HFState, targets: Tensor) -> Tensor:
+        """What the decoder says before each token of (rows, tokens), as many rows of each source."""
+        each = len(targets) // state.sources
+        if state.begin is not None:
+            begin = state.begin.repeat_interleave(each, 0)  # (rows, start)
+            read = torch.cat((begin, targets[:, :-1]), dim=1)
+            hidden = self._decoded(read, Pass(ForcedReading(None), state.cross), state)
+            return hidden[:, begin.shape[1] - 1 :]
+        last = state.last.repeat_interleave(each, 0)[:, None]  # (rows, 1, size)
+        if targets.shape[1] == 1:
+            return last
+        hidden = self._decoded(targets[:, :-1], Pass(ForcedReading(state.prompt)), state)
+        return torch.cat((last, hidden), dim=1)
+
+
+def special_id(model: PreTrainedModel, name: str) -> int | None:
+    """A token's id by its name, as the generation config has it, or else the config; of several the first."""
+    for config in (getattr(model, "generation_config", None), model.config):
+        found = getattr(config, name, None)
+        if isinstance(found, list | tuple):
+            found = found[0] if found else None
+        if found is not None:
+            return int(found)
+    return None
+
+
+def check_calm(model: PreTrainedModel) -> None:
+    """See that a model does the same each time.
+
+    Raises:
+        ScorerError: If it is in training mode.
+    """
+    if model.training:
+        raise ScorerError(
+            f"{type(model).__name__} is in training mode, in which dropout makes scores random; call "
+            "model.eval()."
+        )
+
+
+def _passes(sequences: Sequence[Sequence[Sequence[int]]]) -> Iterator[list[tuple[int, int]]]:
+    """The sequences scored together, as (source, place): of similar length, and not too many tokens."""
+    numbered = sorted(
+        (len(sequence), source, place)
+        for source, line in enumerate(sequences)
+        for place, sequence in enumerate(line)
+        if len(sequence)
+    )
+    part: list[tuple[int, int]] = []
+    for length, source, place in numbered:
+        if part and (len(part) + 1) * length > SCORED_TOKENS:
+            yield sorted(part)
+            part = []
+        part.append((source, place))
+    if part:
+        yield sorted(part)

@@ -1,0 +1,74 @@
+"""Tiny models of every family that is supported, and data to train them on."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, set_seed
+
+from bidibeam.data.prepare import PrepareSettings, prepare
+from bidibeam.data.prepared import PreparedData
+from tests.conftest import WORDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_BART = {
+    "d_model": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "max_position_embeddings": 64,
+    "dropout": 0.0,
+    "init_std": 0.1,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "bart": _BART,
+    "marian": {**_BART, "pad_token_id": 3, "decoder_start_token_id": 3, "eos_token_id": 2},
+    "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 4, "dropout_rate": 0.0},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    | {f"{name}_pdrop": 0.0 for name in ("attn", "embd", "resid")},
+    "llama": {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 64,
+    },
+}
+ENCODER_DECODERS = ("bart", "marian", "t5")
+LIMITS: dict[str, Any] = {"max_source_length": 20, "max_response_length": 20}
+
+
+def tiny_config(kind: str, **changes: Any) -> Any:
+    if kind == "t5":
+        changes = {"decoder_start_token_id": 0, **changes}
+    return AutoConfig.for_model(kind, **{**SHAPES[kind], "vocab_size": 40, **changes})
+
+
+def tiny_model(kind: str, *, seed: int = 0, **changes: Any) -> Any:
+    set_seed(seed)
+    config = tiny_config(kind, **changes)
+    auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    return auto.from_config(config).eval()
+
+
+def write_config(folder: Path, kind: str, **changes: Any) -> Path:
+    """A folder with a config alone."""
+    tiny_config(kind, **changes).save_pretrained(folder)
+    return folder
+
+
+def prepared(folder: Path, *, pairs: int = 24, **changes: Any) -> PreparedData:
+    """Pairs in which the response repeats the source."""
+    chooser = random.Random(1)
+    with (folder / "pairs.tsv").open("w", encoding="utf-8") as file:
+        for number in range(pairs):
+            words = " ".join(chooser.choice(WORDS) for _ in range(chooser.randint(2, 4)))
+            file.write(f"{words}\t{words} !\tc{number}\n")
+    options = {"corpus": "tsv", "vocabulary_size": 100, "keep_text": True, "validation_share": 0.1, **changes}
+    return prepare(PrepareSettings(**options), folder / "pairs.tsv", folder / "data")
