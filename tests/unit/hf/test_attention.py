@@ -15,7 +15,7 @@ from bidibeam.hf.branches import (
     ancestors_in_place,
     branch_attention,
 )
-from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.scoring import HFScorer, HFState
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.hf.test_parity import KINDS, model_of
@@ -131,6 +131,15 @@ def test_what_a_search_stores_is_not_moved_and_grows_with_its_steps_alone(kind: 
     assert len(shared.layers[0].keys) == 2  # once per source
 
 
+class Eager(HFScorer):
+    """A model that likes more and more to come to an end."""
+
+    def step(self, last_tokens: torch.Tensor, state: HFState) -> tuple[torch.Tensor, HFState]:
+        logits, state = super().step(last_tokens, state)
+        growing = 0.5 * state.places.shape[1]
+        return logits + growing * torch.nn.functional.one_hot(torch.tensor(2), logits.shape[1]), state
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sources_that_leave_the_batch_do_not_disturb_the_others(kind: str) -> None:
     model = model_of(kind, seed=3)
@@ -141,13 +150,13 @@ def test_sources_that_leave_the_batch_do_not_disturb_the_others(kind: str) -> No
         [*ids, *[1] * (longest - len(ids))] if is_right else [*[1] * (longest - len(ids)), *ids]
         for ids in sources
     ]
-    how = SearchSettings(beam_size=4, max_length=30, min_length=0)
-    roles = VocabularyRoles(0, 2, other_ends=frozenset(range(3, 12)))  # so that some end soon
+    how = SearchSettings(beam_size=4, max_length=30, min_length=0, stopping="constant")
+    roles = VocabularyRoles(0, 2)
 
-    together = beam_search(HFScorer(model), torch.tensor(padded), how, roles)
+    together = beam_search(Eager(model), torch.tensor(padded), how, roles)
 
     assert len({max(len(one.tokens) for one in line) for line in together}) > 1  # they end at different times
     for ids, line in zip(sources, together, strict=True):
-        alone = beam_search(HFScorer(model), torch.tensor([ids]), how, roles)[0]
+        alone = beam_search(Eager(model), torch.tensor([ids]), how, roles)[0]
         assert [one.tokens for one in line] == [one.tokens for one in alone]
         assert [one.score for one in line] == pytest.approx([one.score for one in alone], abs=1e-4)
