@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
@@ -33,3 +37,89 @@ def test_threads_take_turns_more_often_for_a_while() -> None:
         assert sys.getswitchinterval() == pytest.approx(0.0002)
 
     assert sys.getswitchinterval() == before
+
+
+@contextmanager
+def in_another_thread(block: AbstractContextManager[None]) -> Iterator[None]:
+    """Open there what closes here, so that the two overlap in any way wanted."""
+    thread = threading.Thread(target=block.__enter__)
+    thread.start()
+    thread.join(timeout=20)
+    yield
+    thread = threading.Thread(target=block.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join(timeout=20)
+
+
+def test_the_collector_stays_off_until_the_last_of_overlapping_threads_is_done() -> None:
+    ours, theirs = uncollected(), in_another_thread(uncollected())
+    ours.__enter__()
+    theirs.__enter__()
+    ours.__exit__(None, None, None)
+    assert not gc.isenabled()
+
+    theirs.__exit__(None, None, None)
+
+    assert gc.isenabled()
+
+
+def test_the_turns_are_as_before_after_the_last_of_overlapping_threads_is_done() -> None:
+    before = sys.getswitchinterval()
+    ours, theirs = taking_turns(0.0001), in_another_thread(taking_turns(0.0003))
+    ours.__enter__()
+    theirs.__enter__()
+    assert sys.getswitchinterval() == pytest.approx(0.0001)
+    ours.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(0.0003)
+
+    theirs.__exit__(None, None, None)
+
+    assert sys.getswitchinterval() == before
+
+
+def test_what_was_made_meanwhile_is_not_walked_at_once() -> None:
+    gc.collect()
+    started: list[int] = []
+
+    def watch(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            started.append(info["generation"])
+
+    gc.callbacks.append(watch)
+    try:
+        with uncollected():
+            made: list[list[int]] = [[] for _ in range(20_000)]
+        more: list[list[int]] = [[] for _ in range(100)]
+    finally:
+        gc.callbacks.remove(watch)
+
+    assert started == []
+    assert len(made) + len(more) == 20_100
+
+
+def test_cycles_made_meanwhile_are_found_later() -> None:
+    class Node:
+        itself: Node
+
+    with uncollected():
+        node = Node()
+        node.itself = node
+        known = weakref.ref(node)
+        del node
+
+    assert known() is not None
+    gc.collect()
+    assert known() is None
+
+
+def test_what_somebody_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with uncollected():
+            pass
+
+        assert gc.isenabled()
+        assert gc.get_freeze_count() >= frozen * 0.9
+    finally:
+        gc.unfreeze()

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import chain, compress, islice, pairwise
+from operator import itemgetter
+from typing import Any
 
+import numpy as np
 import torch
 
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.rescoring import contenders
+from bidibeam.decoding.rescoring import contenders, turned
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interpreter import uncollected
 from bidibeam.protocols import SequenceScorer, StepScorer
 from bidibeam.search.beam import find
-from bidibeam.search.found import FoundSequence
+from bidibeam.search.found import Columns
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 MOST_SPELLINGS = 1 << 16
 """Replies whose spelling is kept."""
+
+_Spelling = tuple[str, tuple[str, ...]]
+_TEXT, _TOKENS = itemgetter(0), itemgetter(1)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class SearchGenerator:
     other_weight: float | None = None
     max_source_length: int | None = None
     device: torch.device | str = "cpu"
-    _spellings: dict[tuple[int, ...], tuple[tuple[str, ...], str]] = field(
+    _spellings: dict[tuple[int, ...], _Spelling] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -67,7 +74,11 @@ class SearchGenerator:
         return self.begin(beams)()
 
     def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
-        """Search; what is returned spells out what was found, in whichever thread calls it."""
+        """Search; what is returned spells out what was found.
+
+        Several threads may search at once if the scorers can. On a GPU each should finish what it began, in
+        the stream in which it began.
+        """
         if not beams:
             return list
         encoded = self.tokenizer.encode_batch([line.source for line in beams])
@@ -85,13 +96,13 @@ class SearchGenerator:
         ]
 
         def finish() -> list[Beams]:
-            filled = list(beams)
+            count, filled = len(beams), list(beams)
             with uncollected():
                 for search, here in zip(self.searches, found, strict=True):
-                    sequences = here.sequences()
+                    columns = here.columns()
                     for index, direction in enumerate(search.directions):
-                        lines = sequences[index * len(beams) : (index + 1) * len(beams)]
-                        nbests = self._nbests(sources, lines, direction)
+                        own = columns.of_sources(index * count, (index + 1) * count)
+                        nbests = self._nbests(sources, own, direction)
                         filled = [
                             line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)
                         ]
@@ -106,74 +117,69 @@ class SearchGenerator:
             forbidden.add(tokenizer.unknown_id)
         return VocabularyRoles(tokenizer.start_id, tokenizer.end_id, frozenset(forbidden))
 
-    def _distinct(self, sequences: Sequence[FoundSequence], direction: Direction) -> _Distinct:
-        """One hypothesis a text, its best sequence's; several sequences of subwords may spell the same."""
-        merged: dict[str, Hypothesis] = {}
-        first: list[FoundSequence] = []
-        for sequence in sequences:
-            written, log_prob, length, score, finished = sequence
-            tokens, text = self._spelled(direction.arrange(written))
-            known = merged.get(text)
-            if known is None:
-                merged[text] = Hypothesis(text, tokens, log_prob, length, score, finished)
-                first.append(sequence)
-            else:
-                merged[text] = known._replace(multiplicity=known.multiplicity + 1)
-        return _Distinct(tuple(merged.values()), first)
+    def _nbests(self, sources: torch.Tensor, columns: Columns, own: Direction) -> list[NBest]:
+        """The hypotheses, with what the other direction makes of each as a whole reply, if that is wanted."""
+        spelled = self._spelled(columns.tokens(backwards=own is Direction.REVERSE))  # in reading order
+        multiplicities = _multiplicities(list(map(_TEXT, spelled)), columns)
+        if multiplicities is not None:
+            spelled = list(compress(spelled, multiplicities))
+            columns = columns.where(np.array(multiplicities) > 0)
+        numbers = (columns.log_probs, columns.lengths, columns.scores, columns.finished)
+        rows = zip(
+            map(_TEXT, spelled),
+            map(_TOKENS, spelled),
+            *(column.tolist() for column in numbers),
+            self._opinions(sources, columns, own),
+            [1] * len(columns) if multiplicities is None else filter(None, multiplicities),
+            strict=True,
+        )
+        hypotheses = map(partial(tuple.__new__, Hypothesis), rows)
+        return [
+            NBest(tuple(islice(hypotheses, count))) for count in np.diff(columns.ends, prepend=0).tolist()
+        ]
 
-    def _spelled(self, ids: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-        """Tokens and text of ids in reading order; sources have many replies in common, so they are kept."""
-        known = self._spellings.get(ids)
+    def _spelled(self, sequences: Sequence[tuple[int, ...]]) -> list[_Spelling]:
+        """Text and tokens of ids in reading order; sources have many replies in common, so they are kept."""
+        found = list(map(self._spellings.get, sequences))
+        if None in found:
+            found = list(map(self._spell, sequences, found))
+        return found  # type: ignore[return-value]
+
+    def _spell(self, ids: tuple[int, ...], known: _Spelling | None) -> _Spelling:
+        if known is None:
+            known = self._spellings.get(ids)  # the same may have come before, or in another thread
         if known is None:
             tokens = self.tokenizer.tokens(ids)
-            known = tuple(tokens), self.tokenizer.text(tokens)
+            known = self.tokenizer.text(tokens), tuple(tokens)
             if len(self._spellings) >= MOST_SPELLINGS:
                 self._spellings.clear()
             self._spellings[ids] = known
         return known
 
-    def _nbests(
-        self, sources: torch.Tensor, found: Sequence[Sequence[FoundSequence]], own: Direction
-    ) -> list[NBest]:
-        """The hypotheses, with what the other direction makes of each as a whole reply, if that is wanted."""
-        written = [self._distinct(line, own) for line in found]
-        scorer = self.opinions.get(own.other)
+    def _opinions(self, sources: torch.Tensor, columns: Columns, own: Direction) -> Iterable[float | None]:
+        """What the other direction makes of each sequence; None where it is not asked."""
+        scorer, end = self.opinions.get(own.other), self.tokenizer.end_id
         if scorer is None:
-            return [NBest(line.hypotheses) for line in written]
-        opinions = self._opinions(scorer, sources, [line.sequences for line in written], own)
-        return [_nbest(line.hypotheses, heard) for line, heard in zip(written, opinions, strict=True)]
-
-    def _opinions(
-        self,
-        scorer: SequenceScorer,
-        sources: torch.Tensor,
-        found: Sequence[Sequence[FoundSequence]],
-        own: Direction,
-    ) -> Sequence[Sequence[float | None]]:
-        end = self.tokenizer.end_id
-
-        def turned(sequence: FoundSequence, count: int | None = None) -> tuple[int, ...]:
-            tokens = sequence.tokens
-            if count is not None and len(tokens) > count:  # its last tokens are the other's first
-                return own.rearrange(tokens[-count:])
-            return (*own.rearrange(tokens), end)[:count]
-
-        if self.other_weight is None or self.other_weight < 0:
-            return scorer.log_probs(sources, [[turned(sequence) for sequence in line] for line in found])
-        return contenders(scorer, sources, found, turned, self.other_weight)
+            return [None] * len(columns)
+        if self.other_weight is not None and self.other_weight >= 0:
+            return contenders(scorer, sources, columns, self.other_weight, end=end)
+        return chain.from_iterable(scorer.log_probs(sources, turned(columns, end=end)))
 
 
-def _nbest(hypotheses: Sequence[Hypothesis], opinions: Sequence[float | None]) -> NBest:
-    return NBest(
-        tuple(
-            hypothesis if opinion is None else hypothesis._replace(other_log_prob=opinion)
-            for hypothesis, opinion in zip(hypotheses, opinions, strict=True)
-        )
-    )
+def _multiplicities(texts: Sequence[str], columns: Columns) -> list[int] | None:
+    """How many of its source's sequences each one stands for; None if always one.
 
-
-class _Distinct(NamedTuple):
-    """Hypotheses and the sequences that they were made of."""
-
-    hypotheses: tuple[Hypothesis, ...]
-    sequences: list[FoundSequence]
+    Several sequences of subwords may spell the same text. The best of them stands for all, the others for 0.
+    """
+    found: list[int] | None = None
+    for start, end in pairwise((0, *columns.ends.tolist())):
+        line = texts[start:end]
+        if len(set(line)) == len(line):
+            continue
+        if found is None:
+            found = [1] * len(texts)
+        found[start:end] = [0] * len(line)
+        first: dict[str, int] = {}
+        for place, text in enumerate(line, start):
+            found[first.setdefault(text, place)] += 1
+    return found

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeVar
 
+from bidibeam.decoding.ahead import searched_ahead
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
-from bidibeam.interpreter import taking_turns, uncollected
+from bidibeam.interpreter import uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
 from bidibeam.selection.choosing import choose_many, is_parallel
@@ -81,7 +82,8 @@ class Decoder:
         signature: Strategy and search, for whoever reports the replies.
         batch_size: Sources searched at once; replies do not depend on it.
         ahead: Whether the next batch is searched while the last one is ranked: where a device searches, the
-            interpreter has time for both. Answers then come one batch later.
+            interpreter has time for both. Answers then come one batch later, and two threads call the
+            generator (`bidibeam.decoding.ahead`).
     """
 
     generator: BeamGenerator
@@ -129,19 +131,4 @@ def searched(
         for batch in batches:
             yield from then(generator.generate(batch))
         return
-    with taking_turns(), ThreadPoolExecutor(1) as pool:
-        before: Future[list[Result]] | None = None
-        for batch in batches:
-            finish = generator.begin(batch)
-            now = pool.submit(_finished, finish, then)
-            if before is not None:
-                yield from before.result()
-            before = now
-        if before is not None:
-            yield from before.result()
-
-
-def _finished(
-    finish: Callable[[], list[Beams]], then: Callable[[Sequence[Beams]], Iterable[Result]]
-) -> list[Result]:
-    return list(then(finish()))
+    yield from searched_ahead(generator, batches, then)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from torch import Tensor
 
 from bidibeam.protocols import SequenceScorer
-from bidibeam.search.found import FoundSequence
+from bidibeam.search.found import Columns
 
 FIRST = 2
 """How many of each source's hypotheses are asked about first: those with the best scores."""
@@ -20,15 +22,12 @@ MARGIN = 1e-4
 """A model's opinion of the same tokens differs by rounding from one call to the next; by less than this."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Line = Sequence[Sequence[int]]  # the sequences of one source
 
 
 def contenders(
-    scorer: SequenceScorer,
-    sources: Tensor,
-    found: Sequence[Sequence[FoundSequence]],
-    turned: Callable[[FoundSequence, int | None], Sequence[int]],
-    weight: float,
-) -> list[list[float | None]]:
+    scorer: SequenceScorer, sources: Tensor, columns: Columns, weight: float, *, end: int
+) -> list[float | None]:
     """Log-probabilities of the sequences that may have the highest score + weight * (normalised) opinion.
 
     A log-probability only falls as a sequence goes on: the opinion of its first tokens bounds that of the
@@ -39,45 +38,42 @@ def contenders(
     Args:
         scorer: The other direction.
         sources: (sources, length), padded ids.
-        found: Each source's sequences, best first, finished ones before those cut off.
-        turned: The first so many tokens, or all, of what the other direction would write, end included.
+        columns: The sources' sequences, each source's best first.
         weight: At least 0.
+        end: The end token.
     """
-    flat = _flattened(found, weight)
-    if not flat.sequences:
-        return [[] for _ in found]
-    questions = _Questions(scorer, sources, flat, turned)
-    lines, scores, weights = flat.lines, flat.scores, flat.weights
-    opinions = np.full(len(scores), np.nan)  # (sequences,)
-    is_first = flat.places < FIRST  # (sequences,)
-    first = np.flatnonzero(flat.is_eligible & is_first)
-    opinions[first] = questions.ask(first)
-    best = np.full(len(found), -np.inf)  # (sources,)
+    opinions = np.full(len(columns), np.nan)  # (sequences,)
+    facts = _facts(columns, weight)
+    questions = _Questions(scorer, sources, columns, facts.lines, end)
+    lines, scores, weights = facts.lines, facts.scores, facts.weights
+    is_first = facts.places < FIRST  # (sequences,)
+    first = np.flatnonzero(facts.is_eligible & is_first)
+    opinions[first] = questions.whole(first)
+    best = np.full(len(columns.ends), -np.inf)  # (sources,)
     np.maximum.at(best, lines[first], scores[first] + weights[first] * opinions[first])
     bounds = scores + weights * MARGIN
-    rest = np.flatnonzero(flat.is_eligible & ~is_first & (bounds >= best[lines]))
-    bounds = scores[rest] + weights[rest] * (questions.ask(rest, BEGINNING) + MARGIN)
+    rest = np.flatnonzero(facts.is_eligible & ~is_first & (bounds >= best[lines]))
+    bounds = scores[rest] + weights[rest] * (questions.beginnings(rest) + MARGIN)
     rest = rest[bounds >= best[lines[rest]]]
-    opinions[rest] = questions.ask(rest)
-    values = [None if value != value else value for value in opinions.tolist()]  # NaN is not itself
-    return [values[start:end] for start, end in pairwise(flat.starts.tolist())]
+    opinions[rest] = questions.whole(rest)
+    values: list[float | None] = [None] * len(columns)
+    heard = np.flatnonzero(~np.isnan(opinions))
+    for place, opinion in zip(heard.tolist(), opinions[heard].tolist(), strict=True):
+        values[place] = opinion
+    return values
 
 
-class _Flat(NamedTuple):
-    """The sequences of all sources, one source's behind the other's.
+class _Facts(NamedTuple):
+    """What is to be known of the sequences besides, all (sequences).
 
     Attributes:
-        sequences: The sequences.
-        starts: (sources + 1), where each source's begin, and where the last one's end.
-        lines: (sequences), the number of each one's source; they rise.
-        places: (sequences), its place among those of its source.
-        scores: (sequences), its score.
-        weights: (sequences), what an opinion of it weighs, normalised as its score is.
-        is_eligible: (sequences), whether it finished, or nothing of its source did.
+        lines: The number of each one's source; they rise.
+        places: Its place among those of its source.
+        scores: Its score.
+        weights: What an opinion of it weighs, normalised as its score is.
+        is_eligible: Whether it finished, or nothing of its source did.
     """
 
-    sequences: list[FoundSequence]
-    starts: Array
     lines: Array
     places: Array
     scores: Array
@@ -85,52 +81,103 @@ class _Flat(NamedTuple):
     is_eligible: Array
 
 
-def _flattened(found: Sequence[Sequence[FoundSequence]], weight: float) -> _Flat:
-    flat = list(chain.from_iterable(found))
-    counts = [len(sequences) for sequences in found]
-    starts = np.array([0, *accumulate(counts)])
-    lines = np.repeat(np.arange(len(found)), counts)
-    scores = np.array([sequence.score for sequence in flat])
-    log_probs = np.array([sequence.log_prob for sequence in flat])
-    weights = weight * np.divide(scores, log_probs, out=np.ones_like(scores), where=log_probs != 0)
-    is_finished = np.array([sequence.finished for sequence in flat], dtype=bool)
-    has_finished = np.zeros(len(found), dtype=bool)  # (sources,)
-    has_finished[lines[is_finished]] = True
-    return _Flat(
-        sequences=flat,
-        starts=starts,
+def _facts(columns: Columns, weight: float) -> _Facts:
+    counts = np.diff(columns.ends, prepend=0)  # (sources,)
+    lines = np.repeat(np.arange(len(counts)), counts)
+    scores, log_probs = columns.scores.astype(np.float64), columns.log_probs.astype(np.float64)
+    has_finished = np.zeros(len(counts), dtype=bool)  # (sources,)
+    has_finished[lines[columns.finished]] = True
+    return _Facts(
         lines=lines,
-        places=np.arange(len(flat)) - starts[lines],
+        places=np.arange(len(lines)) - (columns.ends - counts)[lines],
         scores=scores,
-        weights=weights,
-        is_eligible=is_finished | ~has_finished[lines],
+        weights=weight * np.divide(scores, log_probs, out=np.ones_like(scores), where=log_probs != 0),
+        is_eligible=columns.finished | ~has_finished[lines],
+    )
+
+
+@dataclass(frozen=True)
+class TokenLines(Sequence[Line]):
+    """Each source's sequences, as `SequenceScorer.log_probs` takes them, without an object for each.
+
+    Attributes:
+        tokens: (tokens), those of all sequences, end to end.
+        lengths: (sequences), how many tokens each has, one source's behind the other's.
+        counts: (sources), how many sequences each has.
+    """
+
+    tokens: Array
+    lengths: Array
+    counts: Array
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, source: int) -> Line: ...
+    @overload
+    def __getitem__(self, source: slice) -> Sequence[Line]: ...
+    def __getitem__(self, source: int | slice) -> Line | Sequence[Line]:
+        return self._nested[source]
+
+    @cached_property
+    def _nested(self) -> list[Line]:
+        """For whoever asks for objects."""
+        tokens = tuple(self.tokens.tolist())
+        stops, ends = (np.cumsum(counts).tolist() for counts in (self.lengths, self.counts))
+        flat = [tokens[start:stop] for start, stop in pairwise((0, *stops))]
+        return [flat[start:end] for start, end in pairwise((0, *ends))]
+
+
+def turned(columns: Columns, chosen: Array | None = None, *, end: int, most: int | None = None) -> TokenLines:
+    """What the other direction would write: the tokens turned around (`Direction.rearrange`), then the end.
+
+    Args:
+        columns: Sequences.
+        chosen: Which of them, rising; None for all.
+        end: The end token.
+        most: How many of its first tokens; None for all.
+    """
+    places = np.arange(len(columns)) if chosen is None else chosen
+    counts, stops = (columns.stops - columns.starts)[places], columns.stops[places]  # (chosen,)
+    lengths = counts + 1 if most is None else np.minimum(counts + 1, most)  # (chosen,)
+    owners = np.repeat(np.arange(len(places)), lengths)  # (tokens,)
+    steps = np.arange(len(owners)) - (np.cumsum(lengths) - lengths)[owners]  # (tokens,), each one's place
+    written = np.append(columns.written, end)  # (tokens written + 1)
+    sources = np.searchsorted(columns.ends, places, side="right")  # (chosen,)
+    return TokenLines(
+        written[np.where(steps < counts[owners], stops[owners] - 1 - steps, -1)],
+        lengths,
+        np.bincount(sources, minlength=len(columns.ends)),
     )
 
 
 class _Questions(NamedTuple):
-    """What can be asked about sequences: the first arguments of `contenders`."""
+    """What can be asked about sequences: arguments of `contenders`, and the sources that they are of."""
 
     scorer: SequenceScorer
     sources: Tensor
-    flat: _Flat
-    turned: Callable[[FoundSequence, int | None], Sequence[int]]
+    columns: Columns
+    lines: Array
+    end: int
 
-    def ask(self, chosen: Array, tokens: int | None = None) -> Array:
-        """What the scorer makes of some sequences, or of their first tokens: (chosen,).
+    def whole(self, chosen: Array) -> Array:
+        """What the scorer makes of some sequences: (chosen,)."""
+        return self._ask(turned(self.columns, chosen, end=self.end))
 
-        What begins alike is asked about once. The other direction begins with our last tokens.
-        """
-        if not len(chosen):
+    def beginnings(self, chosen: Array) -> Array:
+        """What the scorer makes of their first tokens: (chosen,). What begins alike is asked about once."""
+        asked = turned(self.columns, chosen, end=self.end, most=BEGINNING)
+        table = np.zeros((len(chosen), BEGINNING), dtype=np.int64)  # (chosen, tokens), 0 where there is none
+        table[np.arange(BEGINNING) < asked.lengths[:, None]] = asked.tokens + 1
+        keys = self.lines[chosen]  # (chosen,), a number for each source and question
+        for column in table.T:
+            keys = keys * (table.max(initial=0) + 1) + column
+        _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+        return self._ask(turned(self.columns, chosen[first], end=self.end, most=BEGINNING))[numbers]
+
+    def _ask(self, questions: TokenLines) -> Array:
+        if not len(questions.lengths):
             return np.zeros(0)
-        sequences, turned = self.flat.sequences, self.turned
-        asked: list[list[Sequence[int]]] = [[] for _ in range(len(self.flat.starts) - 1)]
-        known: dict[tuple[int, tuple[int, ...]], int] = {}  # by source and last tokens: the question's number
-        numbers = []
-        last = None if tokens is None else -tokens
-        for index, line in zip(chosen.tolist(), self.flat.lines[chosen].tolist(), strict=True):
-            sequence, new = sequences[index], len(known)
-            number = known.setdefault((line, sequence.tokens[last:]), new)
-            numbers.append(number)
-            if number == new:  # the sources rise, so questions are numbered in the order of the answers
-                asked[line].append(turned(sequence, tokens))
-        return np.array(list(chain.from_iterable(self.scorer.log_probs(self.sources, asked))))[numbers]
+        answers = self.scorer.log_probs(self.sources, questions)
+        return np.fromiter(chain.from_iterable(answers), np.float64, len(questions.lengths))

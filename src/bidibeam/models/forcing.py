@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,6 +15,46 @@ from bidibeam.data.tokenization import START_ID
 
 Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+Line = Sequence[Sequence[int]]
+"""The sequences of one source."""
+
+
+@runtime_checkable
+class FlatLines(Protocol):
+    """Each source's sequences as arrays: who has them so need not make an object of each."""
+
+    @property
+    def tokens(self) -> Whole:
+        """(tokens), those of all sequences, end to end."""
+        ...
+
+    @property
+    def lengths(self) -> Whole:
+        """(sequences), how many tokens each has, one source's behind the other's."""
+        ...
+
+    @property
+    def counts(self) -> Whole:
+        """(sources), how many sequences each has."""
+        ...
+
+
+class _Flat(NamedTuple):
+    tokens: Whole
+    lengths: Whole
+    counts: Whole
+
+
+def flattened(lines: Sequence[Line] | FlatLines) -> FlatLines:
+    """Each source's sequences as arrays."""
+    if isinstance(lines, FlatLines):
+        return lines
+    flat = list(chain.from_iterable(lines))
+    lengths = np.fromiter(map(len, flat), np.int64, len(flat))
+    tokens = np.fromiter(chain.from_iterable(flat), np.int64, int(lengths.sum()))
+    return _Flat(tokens, lengths, np.fromiter(map(len, lines), np.int64, len(lines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +169,14 @@ def best_width(counts: Whole) -> int:
     return int(widths[(lines.sum(1) * (widths + 1)).argmin()])
 
 
-def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
+def distinct_prefixes(lines: Sequence[Line] | FlatLines) -> Prefixes:
     """Gather the prefixes of each source's sequences; every sequence's last token is a target only."""
-    flat = [sequence for line in sequences for sequence in line]
-    lengths = np.fromiter(map(len, flat), np.int64, len(flat))  # (sequences,)
-    tokens = np.fromiter(chain.from_iterable(flat), np.int64, int(lengths.sum()))
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))  # (sequences,)
+    flat = flattened(lines)
+    tokens, lengths = flat.tokens, flat.lengths
+    starts = np.cumsum(lengths) - lengths  # (sequences,)
     # The prefix that each sequence has so far, named by its place among all of that length.
-    having = np.repeat(np.arange(len(sequences)), [len(line) for line in sequences])
-    sources = np.arange(len(sequences))
+    having = np.repeat(np.arange(len(flat.counts)), flat.counts)
+    sources = np.arange(len(flat.counts))
     size = int(tokens.max()) + 1
     depths = []
     for depth in range(int(lengths.max())):
@@ -160,4 +199,4 @@ def distinct_prefixes(sequences: Sequence[Sequence[Sequence[int]]]) -> Prefixes:
         having = having.copy()
         having[going_on] = readers
         sources = owners
-    return Prefixes(len(sequences), len(flat), depths)
+    return Prefixes(len(flat.counts), len(lengths), depths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.decoder import Decoders
-from bidibeam.models.forcing import distinct_prefixes
+from bidibeam.models.forcing import distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
 from bidibeam.models.projection import projected_cross_entropy
 
@@ -44,8 +45,21 @@ class GRUState:
         return GRUState(self.hidden, self.memory[:, lines], self.keys[:, lines], self.mask[lines])
 
 
+class _OfThread(threading.local):
+    """What a scorer keeps from one call to the next, for each thread its own: threads may search at once.
+
+    Attributes:
+        logits: Memory for those of a step.
+        read: The sources last asked about, and what they were read as.
+    """
+
+    def __init__(self) -> None:
+        self.logits = torch.empty(0)
+        self.read: tuple[Tensor, GRUState] | None = None
+
+
 class GRUScorer:
-    """One direction of a network, as a step scorer and as a sequence scorer.
+    """One direction of a network, as a step scorer and as a sequence scorer; in several threads at once.
 
     Args:
         model: The network, in evaluation mode.
@@ -68,8 +82,7 @@ class GRUScorer:
         self._weight = model.output_weight(index).detach()
         self._bias = model.b_output[index].detach()
         self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
-        self._logits = self._weight.new_empty(0)
-        self._read: tuple[Tensor, GRUState] | None = None
+        self._own = _OfThread()
 
     @property
     def vocabulary_size(self) -> int:
@@ -95,8 +108,9 @@ class GRUScorer:
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
         """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step."""
-        self._logits = grown(self._logits, len(last_tokens) * self.vocabulary_size, like=self._weight)
-        return self.step_into(self._logits, last_tokens, state)
+        own = self._own
+        own.logits = grown(own.logits, len(last_tokens) * self.vocabulary_size, like=self._weight)
+        return self.step_into(own.logits, last_tokens, state)
 
     @torch.inference_mode()
     def step_into(self, memory: Tensor, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
@@ -131,14 +145,18 @@ class GRUScorer:
         """Log-probabilities of each source's sequences, ids in writing order with the end token if any.
 
         All of them in one forced pass, in which sequences of one source share the work on what they begin
-        with: each distinct prefix is read, and projected, once.
+        with: each distinct prefix is read, and projected, once. Sequences that are arrays as well
+        (`bidibeam.models.forcing.FlatLines`) are taken as such.
         """
-        if not any(sequence for line in sequences for sequence in line):
-            return [[0.0] * len(line) for line in sequences]
-        steps, targets = distinct_prefixes(sequences).to(self._weight.device)
-        if self._read is None or self._read[0] is not sources:  # who asks once about sources asks again
-            self._read = sources, self.start(sources)
-        read = self._read[1]
+        lines = flattened(sequences)
+        counts = lines.counts.tolist()
+        if not len(lines.tokens):
+            return [[0.0] * count for count in counts]
+        steps, targets = distinct_prefixes(lines).to(self._weight.device)
+        own = self._own
+        if own.read is None or own.read[0] is not sources:  # who asks once about sources asks again
+            own.read = sources, self.start(sources)
+        read = own.read[1]
         state, readouts = read, []
         for forced in steps:
             hidden = state.hidden.flatten(1, 2)[:, forced.parents]  # (1, lines, width, decoder)
@@ -146,8 +164,8 @@ class GRUScorer:
             readout, hidden = self._advance(forced.tokens.unsqueeze(0), state)
             state = replace(state, hidden=hidden)
             readouts.append(readout[forced.rows])
-        totals = iter(self._totals(torch.cat(readouts), *targets, count=sum(map(len, sequences))))
-        return [list(islice(totals, len(line))) for line in sequences]
+        totals = iter(self._totals(torch.cat(readouts), *targets, count=sum(counts)))
+        return [list(islice(totals, count)) for count in counts]
 
     def _totals(
         self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, *, count: int
@@ -210,7 +228,7 @@ class PairScorer:
 
     def __init__(self, first: GRUScorer, second: GRUScorer) -> None:
         self._first, self._second = first, second
-        self._logits = torch.empty(0)
+        self._own = _OfThread()
 
     def start(self, sources: Tensor) -> PairState:
         """Read padded sources, (2 * sources, length): the second half repeats the first."""
@@ -220,14 +238,15 @@ class PairScorer:
         """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step."""
         vocabulary = self._first.vocabulary_size
         rows = state.first_sources * state.first.hidden.shape[2]
-        self._logits = grown(self._logits, len(last_tokens) * vocabulary, like=state.first.hidden)
+        memory = self._own.logits = grown(
+            self._own.logits, len(last_tokens) * vocabulary, like=state.first.hidden
+        )
         first, second = state.first, state.second
         if rows:  # a direction whose sources are all done has none
-            _, first = self._first.step_into(self._logits, last_tokens[:rows], first)
+            _, first = self._first.step_into(memory, last_tokens[:rows], first)
         if rows < len(last_tokens):
-            rest = self._logits[rows * vocabulary :]
-            _, second = self._second.step_into(rest, last_tokens[rows:], second)
-        logits = self._logits[: len(last_tokens) * vocabulary].view(-1, vocabulary)
+            _, second = self._second.step_into(memory[rows * vocabulary :], last_tokens[rows:], second)
+        logits = memory[: len(last_tokens) * vocabulary].view(-1, vocabulary)
         return logits, PairState(first, second)
 
     def select(self, state: PairState, rows: Tensor, kept: Sequence[int] | None = None) -> PairState:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker
-from bidibeam.errors import InputError, SimilarityError
+from bidibeam.errors import SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.selection.bidia import BidiA
 from bidibeam.selection.likelihood import Vbs
@@ -60,29 +60,6 @@ def test_a_decoder_streams_batch_by_batch() -> None:
     assert read == [0, 1]  # no more than the first batch needs
     assert [answer.beams.id for answer in answers] == ["1", "2", "3", "4"]
     assert listed.batches == [2, 2, 1]
-
-
-def test_searching_ahead_gives_the_same_answers_one_batch_later() -> None:
-    listed = Listed(LISTED)
-    decoder = Decoder(listed, Ranker(Vbs()), batch_size=2, ahead=True)
-    sources = [Beams(str(number), "x") for number in range(5)]
-
-    answers = decoder.answers(sources)
-    first = next(answers)
-
-    assert listed.batches == [2, 2]  # the second was begun before the first was answered
-    together = [first, *answers]
-    assert together == list(Decoder(Listed(LISTED), Ranker(Vbs()), batch_size=2).answers(sources))
-    assert [answer.beams.id for answer in together] == ["0", "1", "2", "3", "4"]
-    assert list(decoder.answers([])) == []
-
-
-def test_an_error_in_the_thread_that_ranks_reaches_the_caller() -> None:
-    unscored = NBest((hypothesis("a")._replace(score=None),))
-    decoder = Decoder(Listed(unscored), Ranker(Vbs()), batch_size=1, ahead=True)
-
-    with pytest.raises(InputError, match='has no "score"'):
-        list(decoder.answers([Beams("1", "x"), Beams("2", "x")]))
 
 
 def test_every_source_gets_its_hypotheses_the_reply_first() -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bidibeam.decoding.rescoring import BEGINNING, MARGIN, contenders
-from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked
-from bidibeam.search.found import FoundSequence
+from bidibeam.decoding.rescoring import BEGINNING, MARGIN, contenders, turned
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+from bidibeam.search.found import Columns, FoundSequence
 from bidibeam.selection.bidis import BidiS
 
 END = 1
@@ -65,20 +67,37 @@ def random_sequences(chooser: random.Random, most: int, lengths: tuple[int, int]
     return sorted(found, key=lambda each: (not each.finished, -each.score))
 
 
-def turned(sequence: FoundSequence, count: int | None = None) -> list[int]:
-    return [*reversed(sequence.tokens), END][:count]
+def columns_of(found: Sequence[Sequence[FoundSequence]]) -> Columns:
+    """The same as columns."""
+    flat = [sequence for line in found for sequence in line]
+    stops = np.cumsum([len(sequence.tokens) for sequence in flat], dtype=np.int64)
+    return Columns(
+        written=np.array([token for sequence in flat for token in sequence.tokens], dtype=np.int64),
+        starts=stops - np.array([len(sequence.tokens) for sequence in flat], dtype=np.int64),
+        stops=stops,
+        log_probs=np.array([sequence.log_prob for sequence in flat]),
+        lengths=np.array([sequence.length for sequence in flat]),
+        scores=np.array([sequence.score for sequence in flat]),
+        finished=np.array([sequence.finished for sequence in flat], dtype=bool),
+        ends=np.cumsum([len(line) for line in found], dtype=np.int64),
+    )
+
+
+def slowly_turned(sequence: FoundSequence, count: int | None = None) -> tuple[int, ...]:
+    return (*Direction.REGULAR.rearrange(sequence.tokens), END)[:count]
 
 
 def ask_about_all(
     scorer: TableOpinion, found: Sequence[Sequence[FoundSequence]]
 ) -> Sequence[Sequence[float | None]]:
-    return scorer.log_probs(batch(found), [[turned(each) for each in line] for line in found])
+    return scorer.log_probs(batch(found), [[slowly_turned(each) for each in line] for line in found])
 
 
 def ask(
     scorer: TableOpinion, found: Sequence[Sequence[FoundSequence]], weight: float
 ) -> Sequence[Sequence[float | None]]:
-    return contenders(scorer, batch(found), found, turned, weight)
+    opinions = iter(contenders(scorer, batch(found), columns_of(found), weight, end=END))
+    return [[next(opinions) for _ in line] for line in found]
 
 
 def batch(found: Sequence[Sequence[FoundSequence]]) -> Tensor:
@@ -96,6 +115,27 @@ def winner(
         )
     )
     return next(iter(BidiS(weight).rank(Beams("1", "hi", regular=nbest))), None)
+
+
+@given(chooser=st.randoms(use_true_random=False), most=st.sampled_from([None, 1, 2, 3]))
+@settings(deadline=None, max_examples=60)
+def test_what_the_other_direction_would_write_ends_where_ours_begins(
+    chooser: random.Random, most: int | None
+) -> None:
+    found = [random_sequences(chooser, 6, (0, 5)) for _ in range(chooser.randint(1, 4))]
+    columns = columns_of(found)
+    chosen = np.flatnonzero([chooser.random() < 0.6 for _ in range(len(columns))])
+
+    lines = turned(columns, chosen, end=END, most=most)
+
+    places = set(chosen.tolist())
+    numbers = itertools.count()
+    expected = [[slowly_turned(each, most) for each in line if next(numbers) in places] for line in found]
+    assert list(lines) == expected
+    assert len(lines) == len(expected)
+    assert lines[-1] == expected[-1]
+    whole = turned(columns, end=END, most=most)
+    assert list(whole) == [[slowly_turned(each, most) for each in line] for line in found]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)

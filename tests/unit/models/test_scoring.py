@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ import torch
 from torch import Tensor
 
 from bidibeam.data.batching import pad_sources
+from bidibeam.decoding.rescoring import TokenLines
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
+from bidibeam.interpreter import taking_turns
 from bidibeam.models.forcing import best_width, distinct_prefixes
 from bidibeam.models.gru import BidirectionalModel
 from bidibeam.models.scoring import GRUScorer, PairScorer
@@ -199,6 +203,52 @@ def test_states_are_held_once_a_source_and_follow_their_rows() -> None:
     _, lone = scorer.step(torch.tensor([2]), lone)
     expected, _ = scorer.step(torch.tensor([25]), lone)
     torch.testing.assert_close(expected[0], logits[5], rtol=1e-4, atol=1e-5)
+
+
+def test_sequences_may_be_arrays() -> None:
+    scorer = GRUScorer(network(), Direction.REVERSE)
+    nested: list[list[tuple[int, ...]]] = [[(5, 6, 7, 3), (8, 3)], [], [(3,)], [(9, 10), ()]]
+    flat = TokenLines(
+        np.array([5, 6, 7, 3, 8, 3, 3, 9, 10]), np.array([4, 2, 1, 2, 0]), np.array([2, 0, 1, 2])
+    )
+
+    assert list(flat) == nested
+    assert scorer.log_probs(pad_sources(random_sources(4)), flat) == scorer.log_probs(
+        pad_sources(random_sources(4)), nested
+    )
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_another_threads_step_leaves_the_logits_alone(is_pair: bool) -> None:
+    model = network()
+    first, second = (GRUScorer(model, direction) for direction in model.directions)
+    scorer: Any = PairScorer(first, second) if is_pair else first
+    sources = pad_sources([[5, 6], [5, 6]])
+    logits, _ = scorer.step(torch.tensor([2, 2]), scorer.start(sources))
+    before = logits.clone()
+
+    with ThreadPoolExecutor(1) as pool:
+        others, _ = pool.submit(lambda: scorer.step(torch.tensor([9, 9]), scorer.start(sources))).result()
+
+    assert torch.equal(logits, before)
+    assert not torch.equal(logits, others)
+
+
+def test_threads_that_search_and_score_at_once_find_what_one_finds() -> None:
+    scorer = GRUScorer(network(), Direction.REGULAR)
+    settings = SearchSettings(beam_size=5, max_length=8)
+    batches = [pad_sources(random_sources(4, seed=seed)) for seed in range(8)]
+
+    def work(sources: Tensor) -> tuple[Any, list[list[float]]]:
+        found = beam_search(scorer, sources, settings, ROLES)
+        tokens = [[(*sequence.tokens, 3) for sequence in line] for line in found]
+        return found, scorer.log_probs(sources, tokens)
+
+    alone = [work(sources) for sources in batches]
+    with taking_turns(1e-5), ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(work, batches))
+
+    assert together == alone
 
 
 def test_padding_reaches_no_encoder_state() -> None:

@@ -60,12 +60,13 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
         if is_over or not live:
             break
     finished.sort(key=lambda found: -found.score)
+    kept = () if is_over and step < settings.max_length else ("rank",) if is_over else ("keep", "rank")
     unfinished = [
         FoundSequence(
             prefix, float(log_prob), len(prefix), float(normalised(log_prob, len(prefix), settings)), False
         )
         for prefix, log_prob in live
-        if not is_over and settings.unfinished != "drop"
+        if settings.unfinished in kept
     ]
     found = finished + unfinished
     if settings.unfinished == "rank":
