@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -19,6 +20,12 @@ WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish",
 TINY_MODEL = ModelSettings(
     embedding_size=16, encoder_size=16, encoder_layers=2, decoder_size=32, attention_size=16, readout_size=24
 )
+
+# No test asserts a time, and an example must not fail because the other processes of the suite are busy.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 def write_toy_corpus(path: Path, pairs: int) -> None:

@@ -24,7 +24,7 @@ from tests.unit.evaluation.analyses.evidences import (
 )
 
 
-@pytest.fixture(params=ANALYSES.names())
+@pytest.fixture(scope="module", params=ANALYSES.names())
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -33,27 +33,30 @@ def made(name: str, evidence: Evidence) -> Any:
     return ANALYSES.create(name, evidence)
 
 
-def test_json_can_hold_it_and_gives_it_back_as_it_was(name: str) -> None:
-    content = made(name, random_evidence())
+@pytest.fixture(scope="module")
+def content(name: str) -> Any:
+    """What is made of random evidence, by one worker, of what is ranked no further than need be."""
+    return made(name, random_evidence(workers=1, whole=False))
 
+
+def test_json_can_hold_it_and_gives_it_back_as_it_was(content: Any) -> None:
     assert content
     assert json.loads(json.dumps(content, allow_nan=False)) == content
 
 
-def test_making_it_twice_gives_the_same(name: str) -> None:
+def test_making_it_twice_gives_the_same(name: str, content: Any) -> None:
     evidence = random_evidence()
-    once = made(name, evidence)
 
-    assert made(name, evidence) == once
-    assert made(name, random_evidence()) == once
-
-
-def test_the_number_of_workers_makes_no_difference(name: str) -> None:
-    assert made(name, random_evidence(workers=3)) == made(name, random_evidence(workers=1))
+    assert made(name, evidence) == content
+    assert made(name, evidence) == content
 
 
-def test_whole_rankings_make_no_difference(name: str) -> None:
-    assert made(name, random_evidence(whole=True)) == made(name, random_evidence(whole=False))
+def test_the_number_of_workers_makes_no_difference(name: str, content: Any) -> None:
+    assert made(name, random_evidence(workers=3)) == content
+
+
+def test_whole_rankings_make_no_difference(name: str, content: Any) -> None:
+    assert made(name, random_evidence(whole=True)) == content
 
 
 def test_the_evidence_stays_as_it_was(name: str) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bidibeam.cli.main import run
 from tests.conftest import write_toy_corpus
+from tests.unit.cli.calls import called
 
 SETTINGS = {
     "prepare.limit": "null",
@@ -40,17 +42,37 @@ SETTINGS = {
 }
 
 
-def arguments(folder: Path, **changed: str) -> list[str]:
-    corpus = folder / "pairs.tsv"
-    if not corpus.is_file():
-        write_toy_corpus(corpus, 900)
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
+    write_toy_corpus(path, 900)
+    return path
+
+
+def arguments(corpus: Path, out: Path, **changed: str) -> list[str]:
     settings = {**SETTINGS, **{name.replace("__", "."): value for name, value in changed.items()}}
     flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     return [
         "reproduce",
         *("--corpus", "tsv", "--source", str(corpus), "--preset", "demo", "--workers", "1"),
-        *("--out", str(folder / "out"), "--device", "cpu", *flags),
+        *("--out", str(out), "--device", "cpu", *flags),
     ]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One that came to its end; whoever goes on with it takes a copy."""
+
+    out: Path
+    told: str
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    call = called(*arguments(corpus, out))
+    assert call.status == 0, call.err
+    return Experiment(out, call.err)
 
 
 def stages(told: str) -> list[str]:
@@ -58,37 +80,41 @@ def stages(told: str) -> list[str]:
     return re.findall(r"^\d+/\d+  ([^:\n]*?)(?:, going on)? ─", told, flags=re.MULTILINE)
 
 
-def test_an_experiment_ends_with_a_report_and_repeats_only_what_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
+def read_results(out: Path) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return results
 
-    assert run(arguments(tmp_path)) == 0
 
-    told = capsys.readouterr().err
-    assert stages(told)[0] == "prepare"
-    assert stages(told)[-1] == "report"
+def test_an_experiment_ends_with_a_report(whole: Experiment) -> None:
+    assert stages(whole.told)[0] == "prepare"
+    assert stages(whole.told)[-1] == "report"
     for seen in ("The two beams", "A source they disagree on", "bleu", "oracle", "What to try next"):
-        assert seen in told
-    results = json.loads((out / "results.json").read_text())
-    check_results(results)
+        assert seen in whole.told
+    check_results(read_results(whole.out))
     for name in ("report.html", "report.md"):
-        assert "bidia" in (out / name).read_text()
-    assert {path.suffix for path in (out / "figures").iterdir()} == {".svg", ".png"}
+        assert "bidia" in (whole.out / name).read_text()
+    assert {path.suffix for path in (whole.out / "figures").iterdir()} == {".svg", ".png"}
 
-    assert run(arguments(tmp_path)) == 0
-    again = capsys.readouterr().err
+
+def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+
+    def told(*flags: str, **changed: str) -> str:
+        call = called(*arguments(corpus, out, **changed), *flags)
+        assert call.status == 0, call.err
+        return call.err
+
+    again = told()
     assert stages(again) == []
     assert "Everything was done already" in again
 
-    assert run(arguments(tmp_path, examples="2")) == 0
-    assert stages(capsys.readouterr().err) == ["evaluate seed 0", "gather seed 0", "report"]
+    assert stages(told(examples="2")) == ["evaluate seed 0", "gather seed 0", "report"]
 
-    assert run([*arguments(tmp_path, examples="2"), "--seeds", "2"]) == 0
-    ran = stages(capsys.readouterr().err)
+    ran = stages(told("--seeds", "2", examples="2"))
     assert ran[0] == "train seed 1"
     assert all(name == "report" or "seed 1" in name for name in ran)
-    assert [seed["seed"] for seed in json.loads((out / "results.json").read_text())["seeds"]] == [0, 1]
+    assert [seed["seed"] for seed in read_results(out)["seeds"]] == [0, 1]
 
 
 def check_results(results: dict[str, Any]) -> None:
@@ -113,36 +139,33 @@ def check_results(results: dict[str, Any]) -> None:
     )  # no machine's paths
 
 
-def test_a_killed_experiment_goes_on_and_ends_the_same(tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for folder in (whole, killed):
-        folder.mkdir()
+def test_a_killed_experiment_goes_on_and_ends_the_same(
+    whole: Experiment, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-    command = [sys.executable, "-m", "bidibeam.cli.main"]
-    process = subprocess.Popen(
-        [*command, *arguments(killed)], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    command = [sys.executable, "-m", "bidibeam.cli.main", *arguments(corpus, out)]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    training = killed / "out" / "seed-0" / "run" / "training"
+    training = out / "seed-0" / "run" / "training"
     while process.poll() is None and time.monotonic() < deadline:
         if training.is_dir() and any(training.iterdir()):
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.005)
-    process.communicate()
+    process.wait()
     assert process.returncode == -signal.SIGKILL
-    assert not (killed / "out" / "results.json").exists()
+    assert not (out / "results.json").exists()
 
-    for folder in (killed, whole):
-        ended = subprocess.run(
-            [*command, *arguments(folder)], env=environment, check=True, capture_output=True, text=True
-        )
-        assert ("train seed 0, going on" in ended.stderr) == (folder == killed)
+    ended = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
 
-    def results(folder: Path) -> dict[str, object]:
-        read = json.loads((folder / "out" / "results.json").read_text())
-        for seed in read["seeds"]:
-            del seed["analyses"]["cost"]  # times differ
-        return dict(read)
+    assert "train seed 0, going on" in ended.stderr
+    assert "train seed 0, going on" not in whole.told
+    assert untimed(read_results(out)) == untimed(read_results(whole.out))
 
-    assert results(killed) == results(whole)
+
+def untimed(results: dict[str, Any]) -> dict[str, Any]:
+    """Results without the times, which differ."""
+    for seed in results["seeds"]:
+        del seed["analyses"]["cost"]
+    return results

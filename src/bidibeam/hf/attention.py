@@ -300,3 +300,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]
     def get_max_length(self) -> int:
         """No limit."""
         return -1
+
+    def get_max_cache_shape(self) -> int:
+        """No limit, as earlier transformers ask."""
+        return -1

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
@@ -256,17 +257,25 @@ class HFScorer:
             more["position_ids"] = state.positions.repeat_interleave(each)[:, None] + steps  # (rows, length)
         if state.prompt is not None:
             more["attention_mask"] = ids.new_ones(len(ids), now.own.length + ids.shape[1])  # not read
-        with attending(self._configs, now):
-            read = self._decoder(
-                input_ids=ids, past_key_values=now.cache(state.layers), use_cache=True, **more
-            )
+        cache = now.cache(state.layers)
+        try:
+            with attending(self._configs, now):
+                read = self._decoder(input_ids=ids, past_key_values=cache, use_cache=True, **more)
+        except RuntimeError as error:
+            if now.attended:
+                raise
+            raise ScorerError(self._own_ways()) from error
         if len(now.attended) != state.layers * (1 if state.cross is None else 2):
-            raise ScorerError(
-                f"{type(self.model).__name__} does not attend through transformers' attention interface, so "
-                "it cannot be searched here; write n-best lists with its generate and rerank them."
-            )
+            raise ScorerError(self._own_ways())
         hidden: Tensor = read[0]
         return hidden
+
+    def _own_ways(self) -> str:
+        return (
+            f"{type(self.model).__name__} of transformers {transformers.__version__} does not attend through "
+            "the attention interface, so it cannot be searched here. A newer transformers may; or write n-best "
+            "lists with its generate and rerank them."
+        )
 
     def _forced(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
         """Log-probabilities of sequences, each with the number of its source; sources rise."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, mark, reverse_labels
@@ -188,6 +189,24 @@ def refusals() -> list[tuple[Any, str]]:
 def test_what_cannot_be_done_is_refused_with_the_reason(call: Any, message: str) -> None:
     with pytest.raises(BidibeamError, match=message):
         call()
+
+
+def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(
+            "bloom", vocab_size=40, hidden_size=16, n_layer=1, n_head=2, eos_token_id=2, pad_token_id=1
+        )
+    ).eval()
+    ids = torch.tensor([[5, 6, 7]])
+
+    with pytest.raises(BidibeamError, match="does not attend through the attention interface"):
+        model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            custom_generate=BidiGenerate(strategy="vbs"),
+            num_beams=3,
+            max_new_tokens=4,
+        )
 
 
 def test_the_users_model_attends_as_before_afterwards() -> None:

@@ -128,6 +128,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
         ("in.txt.xz", b"not packed"),
         ("in.txt.gz", gzip.compress(b"hi")[:10] + b"\xff" * 20),
     ],
+    ids=["gz cut off", "xz cut off", "not packed", "gz with rubbish"],
 )
 def test_a_damaged_archive_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
     with pytest.raises(InputError, match=r"cannot be unpacked after line \d+: "):
