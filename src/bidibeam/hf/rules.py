@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 
-STOPPING = {True: "constant", False: "optimal", "never": "optimal"}
-"""By `early_stopping`. Hugging Face's own False stops by a heuristic, and can miss what `optimal` finds."""
+STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
+"""By `early_stopping`."""
 
 
 @dataclass(frozen=True)

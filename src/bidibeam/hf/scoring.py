@@ -273,8 +273,8 @@ class HFScorer:
     def _own_ways(self) -> str:
         return (
             f"{type(self.model).__name__} of transformers {transformers.__version__} does not attend through "
-            "the attention interface, so it cannot be searched here. A newer transformers may; or write n-best "
-            "lists with its generate and rerank them."
+            "the attention interface, so it cannot be searched here. A newer transformers may; or write "
+            "n-best lists with its generate and rerank them."
         )
 
     def _forced(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:

@@ -55,6 +55,7 @@ def random_options(chance: Random) -> dict[str, Any]:
         "num_beams": chance.choice((2, 3, 5, 8)),
         "max_new_tokens": chance.choice((2, 5, 12, 24)),
         "length_penalty": chance.choice((0.0, 0.6, 1.0, 2.0, -0.2)),
+        "early_stopping": True,
     }
     more = chance.choice(
         (
@@ -88,7 +89,6 @@ def theirs(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any])
         **inputs,
         **options,
         num_return_sequences=options["num_beams"],
-        early_stopping=True,
         do_sample=False,
         return_dict_in_generate=True,
         output_scores=True,
@@ -104,27 +104,38 @@ def is_written(one: FoundSequence, row: list[int], ends: set[int]) -> bool:
     return row == list(one.tokens)
 
 
+def check(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any], stopping: str) -> None:
+    """Ours and theirs, hypothesis by hypothesis."""
+    expected = theirs(model, inputs, options)
+
+    task = model.generate(**inputs, **options, custom_generate=task_of)
+    settings = task.rules.settings(task.config, options["num_beams"])
+    found = Side.of(model, Direction.REGULAR).sequences(task, settings)
+
+    assert settings.stopping == stopping
+    ends = {2, *(options.get("eos_token_id") or ())}
+    prompt = 1 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
+    ours = [one for line in found for one in line]
+    assert len(ours) == len(expected.sequences)
+    scores = expected.sequences_scores.tolist()
+    assert [one.score for one in ours] == pytest.approx(scores, abs=SCORE_TOLERANCE)
+    for one, other in zip(ours, expected.sequences, strict=True):
+        assert is_written(one, other[prompt:].tolist(), ends)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constant_rule_returns_the_n_best_of_generate(kind: str, part: int) -> None:
     for model, inputs, options in cases(kind, part):
-        expected = theirs(model, inputs, options)
-        beams = options["num_beams"]
+        check(model, inputs, options, "constant")
 
-        task = model.generate(**inputs, **options, early_stopping=True, custom_generate=task_of)
-        settings = task.rules.settings(task.config, beams)
-        assert settings.stopping == "constant"
-        found = Side.of(model, Direction.REGULAR).sequences(task, settings)
 
-        ends = {2, *(options.get("eos_token_id") or ())}
-        prompt = 1 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
-        ours = [one for line in found for one in line]
-        assert len(ours) == len(expected.sequences)
-        assert [one.score for one in ours] == pytest.approx(
-            expected.sequences_scores.tolist(), abs=SCORE_TOLERANCE
-        )
-        for one, other in zip(ours, expected.sequences, strict=True):
-            assert is_written(one, other[prompt:].tolist(), ends)
+@pytest.mark.parametrize("early_stopping", [False, "never"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_other_rules_do_so_too(kind: str, early_stopping: bool | str) -> None:
+    stopping = "optimal" if early_stopping else "heuristic"
+    for model, inputs, options in cases(kind, 3):
+        check(model, inputs, {**options, "early_stopping": early_stopping}, stopping)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ STOPPING: Registry[StoppingRule] = Registry(
         "shrinking": "bidibeam.search.stopping.shrinking:Shrinking",
         "constant": "bidibeam.search.stopping.constant:Constant",
         "patience": "bidibeam.search.stopping.patience:Patience",
+        "heuristic": "bidibeam.search.stopping.heuristic:Heuristic",
         "optimal": "bidibeam.search.stopping.optimal:Optimal",
         "exhaust": "bidibeam.search.stopping.exhaust:Exhaust",
     },
