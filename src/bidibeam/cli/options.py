@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 STOPPING_HELP = (
-    "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], optimal, exhaust."
+    "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], heuristic, "
+    "optimal, exhaust."
 )
 STRATEGY_WORDS = (
     "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
@@ -107,7 +108,14 @@ search_options = together(
             type=float,
             default=0.6,
             show_default=True,
-            help="Exponent a of lp = (5+|Y|)^a / 6^a; 0 ranks by log-probability alone.",
+            help="Exponent a of the length formula; 0 ranks by log-probability alone.",
+        ),
+        click.option(
+            "--length-formula",
+            type=click.Choice(["gnmt", "power"]),
+            default="gnmt",
+            show_default=True,
+            help="What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
         ),
         click.option(
             "--count-end/--no-count-end",
@@ -117,10 +125,10 @@ search_options = together(
         ),
         click.option(
             "--unfinished",
-            type=click.Choice(["keep", "drop"]),
+            type=click.Choice(["keep", "rank", "drop"]),
             default="keep",
             show_default=True,
-            help="Replies cut off at --max-length: rank them last, or leave them out.",
+            help="Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
         ),
         click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
         device_option,

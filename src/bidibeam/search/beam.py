@@ -29,7 +29,7 @@ State = TypeVar("State")
 def beam_search(
     scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
 ) -> list[list[FoundSequence]]:
-    """The best sequences for each source, best first, at most B each, all different.
+    """The best sequences for each source, best first, at most B each, all different, ends included.
 
     A source's sequences do not depend on the other sources of the batch. Finished sequences come before those
     cut off; equal scores rank by the step at which they ended, then by beam, then by token.

@@ -24,7 +24,8 @@ def log_probs_of(logits: Sequence[float]) -> list[np.float32]:
 
 
 def normalised(log_prob: np.float32, length: int, settings: SearchSettings) -> np.float32:
-    return np.float32(log_prob * np.float32(((5 + length) / 6) ** -settings.length_penalty))
+    base = (5 + length) / 6 if settings.length_formula == "gnmt" else float(max(length, 1))
+    return np.float32(log_prob * np.float32(base**-settings.length_penalty))
 
 
 def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles) -> list[FoundSequence]:
@@ -39,22 +40,25 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
         for beam, (prefix, log_prob) in enumerate(live):
             for token, more in enumerate(log_probs_of(row(prefix))):
                 total = np.float32(more + log_prob)
-                is_early = token == roles.end and step <= settings.min_length
-                if token not in roles.forbidden and not is_early and total > -math.inf:
+                is_early = token in roles.ends and step <= settings.min_length
+                taboo = roles.forbidden | (roles.forbidden_first if step == 1 else set())
+                if token not in taboo and not is_early and total > -math.inf:
                     candidates.append((-total, beam, token))
         candidates.sort()
         length = step if settings.count_end else step - 1
         for cost, beam, token in candidates[:width]:
-            if token == roles.end:
+            if token in roles.ends:
                 score = normalised(-cost, length, settings)
                 finished.append(FoundSequence(live[beam][0], float(-cost), length, float(score), True))
         width = size - len(finished) if name == "shrinking" else size
-        going_on = [candidate for candidate in candidates if candidate[2] != roles.end][:width]
+        going_on = [candidate for candidate in candidates if candidate[2] not in roles.ends][:width]
         live = [((*live[beam][0], token), -cost) for cost, beam, token in going_on]
         if name in {"shrinking", "constant"}:
             is_over = len(finished) >= size
         elif name == "patience":
             is_over = len(finished) >= float(argument or 2) * size
+        elif name == "heuristic":
+            is_over = not scores_better_as_it_is(live, finished, step, settings)
         elif name == "optimal":
             is_over = not can_still_win(live, finished, step, settings)
         if is_over or not live:
@@ -72,6 +76,21 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
     if settings.unfinished == "rank":
         found.sort(key=lambda found: -found.score)
     return found[:size]
+
+
+def scores_better_as_it_is(
+    live: list[tuple[tuple[int, ...], np.float32]],
+    finished: list[FoundSequence],
+    step: int,
+    settings: SearchSettings,
+) -> bool:
+    """Whether the best live hypothesis, with the length it has, is above one of the B best finished."""
+    if len(finished) < settings.beam_size:
+        return bool(live)
+    worst = sorted((found.score for found in finished), reverse=True)[settings.beam_size - 1]
+    ends = min(step + 1, settings.max_length)
+    length = max((ends if settings.count_end else ends - 1) - 1, 1)
+    return any(normalised(log_prob, length, settings) > worst for _, log_prob in live[:1])
 
 
 def can_still_win(

@@ -15,7 +15,7 @@ from tests.unit.search.tables import Row, TableScorer, random_rows, source_batch
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 ROLES = VocabularyRoles(start=0, end=1, forbidden=frozenset({0, 2}))
-RULES = ["shrinking", "constant", "patience", "optimal", "exhaust"]
+RULES = ["shrinking", "constant", "patience", "heuristic", "optimal", "exhaust"]
 
 
 def same_everywhere(row: Row, settings: SearchSettings) -> bool:

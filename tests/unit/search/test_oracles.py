@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -16,7 +17,16 @@ from tests.unit.search.oracle import enumerate_all, oracle_search
 from tests.unit.search.tables import TableScorer, random_rows, search, source_batch
 
 VALUES = [0.0, 0.0, 1.0, 1.0, 2.0, -3.0, float("-inf")]
-RULES = ["shrinking", "constant", "patience", "patience=0.5", "patience=1.5", "optimal", "exhaust"]
+RULES = [
+    "shrinking",
+    "constant",
+    "patience",
+    "patience=0.5",
+    "patience=1.5",
+    "heuristic",
+    "optimal",
+    "exhaust",
+]
 
 
 @st.composite
@@ -27,6 +37,7 @@ def search_settings(draw: st.DrawFn) -> SearchSettings:
         max_length=max_length,
         min_length=draw(st.integers(0, max_length - 1)),
         length_penalty=draw(st.sampled_from([0.0, 0.6, 1.0, 3.0, -1.0])),
+        length_formula=draw(st.sampled_from(["gnmt", "power"])),
         count_end=draw(st.booleans()),
         stopping=draw(st.sampled_from(RULES)),
         unfinished=draw(st.sampled_from(["keep", "rank", "drop"])),
@@ -37,8 +48,8 @@ def search_settings(draw: st.DrawFn) -> SearchSettings:
 def vocabularies(draw: st.DrawFn) -> tuple[int, VocabularyRoles]:
     size = draw(st.one_of(st.integers(2, 6), st.integers(63, 70)))
     start, end = draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=2, unique=True))
-    forbidden = draw(st.frozensets(st.integers(0, size - 1), max_size=4))
-    return size, VocabularyRoles(start, end, forbidden - {end})
+    forbidden, first, ends = (draw(st.frozensets(st.integers(0, size - 1), max_size=4)) for _ in range(3))
+    return size, VocabularyRoles(start, end, forbidden - {end} - ends, first, ends)
 
 
 def assert_same(found: list[FoundSequence], expected: list[FoundSequence]) -> None:
@@ -140,6 +151,7 @@ def test_nothing_is_found_twice_and_nothing_forbidden_at_all(
     how: SearchSettings, vocabulary: tuple[int, VocabularyRoles], seed: int
 ) -> None:
     size, roles = vocabulary
+    roles = replace(roles, other_ends=frozenset())  # which tell sequences apart that are the same otherwise
 
     (found,) = search(random_rows(seed, size, VALUES), how, roles=roles)
 
