@@ -85,23 +85,42 @@ def test_the_strategies_costs_are_those_of_the_committed_results() -> None:
 
 
 def test_the_spread_of_the_gpus_ratios_is_that_of_the_committed_results() -> None:
-    files = [ROOT / "results" / "strategies" / f"h200{name}.json" for name in ("-first", "-second", "")]
+    names = ("-first", "-second", "-third", "")
+    files = [ROOT / "results" / "strategies" / f"h200{name}.json" for name in names]
     runs = [
         {row["strategy"]: f"{row['ratio']:.2f}" for row in json.loads(file.read_text())["rows"]}
         for file in files
     ]
-    told = " ".join(README.split())
 
-    bleu, bidis = ("{}, {} and {}".format(*(run[name] for run in runs)) for name in ("bidia bleu_t", "bidis"))
-    wmd = "{} (second) and {}".format(*(run["bidia wmd_t"] for run in runs[1:]))
-    assert f"gave BidiA with bleu_t {bleu}, with wmd_t {wmd}, and BidiS {bidis};" in told
+    bleu, bidis = (
+        "{}, {}, {} and {}".format(*(run[name] for run in runs)) for name in ("bidia bleu_t", "bidis")
+    )
+    wmd = "{} (second), {} and {}".format(*(run["bidia wmd_t"] for run in runs[1:]))
+    assert f"gave BidiA with bleu_t {bleu}, with wmd_t {wmd}, and BidiS {bidis}." in TOLD
+    last = runs[-1]
+    assert f"BidiA takes {last['bidia wmd_t']} to {last['bidia bleu_t']} times" in TOLD
+    assert f"and BidiS {last['bidis']} times." in TOLD
 
 
 def test_the_time_of_a_reply_is_that_of_the_committed_results() -> None:
     rows = json.loads((ROOT / "results" / "bundled" / "cpu.json").read_text())["rows"]
     small, large = (f"{row['median_ms']:.0f} ms" for row in rows)
 
-    assert f"answers in {small} with N_B = 10 and {large} with 50" in " ".join(README.split())
+    assert f"answers in {small} with N_B = 10 and {large} with 50" in TOLD
+
+
+def test_the_times_of_evaluation_are_those_of_the_committed_results() -> None:
+    found = json.loads((ROOT / "results" / "evaluation" / "cpu.json").read_text())
+    evaluate, report, bleu, tests = (row["median_s"] for row in found["rows"])
+
+    assert (
+        f"on {found['signature']['sources']:,} sources with {found['signature']['hypotheses'] // 2} hyp"
+        in TOLD
+    )
+    assert f"in each direction takes {evaluate:.0f} s" in TOLD
+    assert f"on the results of Cornell takes {report:.1f} s" in TOLD
+    assert f"sacreBLEU takes {tests:.0f} s for its own paired tests" in TOLD
+    assert f"and {bleu:.1f} s for their BLEU alone" in TOLD
 
 
 def test_the_similarities_speeds_are_those_of_the_committed_results() -> None:
@@ -147,3 +166,4 @@ def test_the_page_of_settings_is_up_to_date() -> None:
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOLD = " ".join(README.split())

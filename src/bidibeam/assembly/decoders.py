@@ -18,6 +18,7 @@ from bidibeam.models.scoring import GRUScorer, PairScorer
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.naming import SystemName
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
 
@@ -40,7 +41,8 @@ def load_decoder(
 
     Args:
         run: A run, or its directory; None for the model that comes with the package.
-        strategy: How to choose among hypotheses.
+        strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
+            "bidia wmd_t tuned".
         settings: How to search; a strategy that needs both directions shares the beam out among them.
         batch_size: Sources searched at once; 32 by default, 512 on a GPU.
         workers: Threads that compare hypotheses; replies depend on neither.
@@ -50,12 +52,13 @@ def load_decoder(
 
     Raises:
         RunError: If the run lacks a direction that the strategy needs.
-        SettingsError: If an option or a setting is unknown or out of range.
+        UnknownNameError: If a word of the system's name is unknown.
+        SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
     loaded = run if isinstance(run, Run) else load_run(run)
     search = settings or SearchSettings()
     chosen, tuned = _tuned(
-        loaded, strategy if isinstance(strategy, StrategySettings) else StrategySettings(strategy)
+        loaded, SystemName.of(strategy).settings() if isinstance(strategy, str) else strategy
     )
     selection = chosen.build(max_length=search.max_length, space=lambda: space_of(loaded, chosen.vectors))
     needs = selection.needs
@@ -132,14 +135,15 @@ def _generator(
 def _tuned(run: Run, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
     """The strategy with tuned options under its own, and where those came from, if any was used."""
     path = run.path / TUNED_FILE
-    if not strategy.unset or not path.is_file():  # not read in vain: `tune` itself must get past a bad one
+    is_open = strategy.wants_tuned or strategy.unset
+    if not is_open or not path.is_file():  # not read in vain: `tune` itself must get past a bad one
         return strategy, None
     tuned = TunedSettings(path)
-    options = {**tuned.options.get(strategy.name, {}), **strategy.options}
-    if options == dict(strategy.options):
+    chosen = strategy.with_tuned(tuned.options)
+    if chosen == strategy:
         return strategy, None
     tuned.check_weights(run.fingerprint)
-    return replace(strategy, options=options), tuned
+    return chosen, tuned
 
 
 def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -> tuple[Search, ...]:

@@ -16,7 +16,6 @@ from bidibeam.files import write_json
 if TYPE_CHECKING:
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.settings import StrategySettings
     from bidibeam.selection.tuning import Tuned
 
 TUNED_FILE = "tuned.json"
@@ -76,31 +75,6 @@ class TunedSettings:
                 f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
                 f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings as flags."
             )
-
-
-def with_tuned_penalty(
-    strategy: StrategySettings, run: Path, weights: str
-) -> tuple[StrategySettings, TunedSettings | None]:
-    """A strategy with the T that was tuned for a run, if it wants one, and where that came from.
-
-    Args:
-        strategy: The strategy.
-        run: The run's folder.
-        weights: What tells the run's weights from any others.
-
-    Raises:
-        RunError: If the run's tuned.json is damaged.
-        SettingsError: If there is no T for the strategy, or it was tuned for other weights.
-    """
-    if not strategy.wants_tuned:
-        return strategy, None
-    if not (run / TUNED_FILE).is_file():
-        strategy.check_tuned()
-    tuned = TunedSettings(run / TUNED_FILE)
-    chosen = strategy.with_tuned(tuned.options)
-    chosen.check_tuned()
-    tuned.check_weights(weights)
-    return chosen, tuned
 
 
 def write_tuned(

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from bidibeam.assembly import Run
-    from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.decoding.decoder import Answer
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Selection
     from bidibeam.scores import Signature
-    from bidibeam.selection.settings import StrategySettings
 
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
@@ -83,24 +81,6 @@ def write_answers(
 
     console.print(" ".join(sentences), style="dim")
     console.print(f"Signature: {signature}", style="dim", soft_wrap=True)
-
-
-def tuned_decoder(run: Run, strategy: StrategySettings, **options: Any) -> Decoder:
-    """`assembly.load_decoder` for a strategy whose name may ask for the run's tuned T.
-
-    Raises:
-        BidibeamError: If there is none, or the strategy cannot be used with this run.
-    """
-    from dataclasses import replace
-
-    from bidibeam.assembly import load_decoder
-    from bidibeam.assembly.tuned import with_tuned_penalty
-
-    chosen, tuned = with_tuned_penalty(strategy, run.path, run.fingerprint)
-    decoder = load_decoder(run, chosen, **options)
-    if tuned is None:
-        return decoder
-    return replace(decoder, signature=decoder.signature.extended(tuned=tuned.name))
 
 
 def one_line(reply: str) -> str:

@@ -94,10 +94,11 @@ class Voices:
         Raises:
             BidibeamError: If the strategy cannot be used with this run, or not in a conversation.
         """
-        from bidibeam.cli.answering import tuned_decoder, warm_up
+        from bidibeam.assembly import load_decoder
+        from bidibeam.cli.answering import warm_up
         from bidibeam.errors import SettingsError
 
-        decoder = tuned_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
+        decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
         if decoder.ranker.selection.needs.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bidibeam.cli.watching import TrainingProgress
     from bidibeam.config import RunSettings
     from bidibeam.data.prepared import PreparedData
 
@@ -175,6 +171,7 @@ def _fine_tune(
     started: dict[str, Any] | None,
 ) -> None:
     from bidibeam.cli.console import console
+    from bidibeam.cli.watching import TrainingProgress
     from bidibeam.config import build, merge
     from bidibeam.hf import FineTuneSettings, fine_tune
 
@@ -185,31 +182,10 @@ def _fine_tune(
     named: dict[str, Any] = {
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
-    with _progress_once_started() as watcher:
+    with TrainingProgress() as watcher:
         facts = fine_tune(data, out, settings=settings, resume=resume, observer=watcher, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
     console.print(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
-
-
-@contextmanager
-def _progress_once_started() -> Iterator[TrainingProgress]:
-    """The usual display, which a refusal leaves no empty line of."""
-    from bidibeam.cli.watching import TrainingProgress
-
-    class Display(TrainingProgress):
-        is_shown = False
-
-        def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
-            self.is_shown = True
-            self.__enter__()
-            super().started(step=step, total_steps=total_steps, facts=facts)
-
-    display = Display()
-    try:
-        yield display
-    finally:
-        if display.is_shown:
-            display.__exit__(None, None, None)
 
 
 def _settings_of(run: Path) -> dict[str, Any]:

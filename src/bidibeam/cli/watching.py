@@ -13,7 +13,10 @@ SECONDS_BETWEEN_LINES = 20
 
 
 class TrainingProgress:
-    """A progress bar with losses, speed and time left, and a line for each evaluation."""
+    """A progress bar with losses, speed and time left, and a line for each evaluation.
+
+    Nothing is shown before training has started, so that a refusal leaves nothing of it.
+    """
 
     def __init__(self) -> None:
         self._progress = progress()
@@ -22,13 +25,13 @@ class TrainingProgress:
         self._last_line = time.monotonic()
 
     def __enter__(self) -> TrainingProgress:
-        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._total:  # stopped unstarted, it would print an empty line
+            self._progress.stop()
 
     def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
         """Say what will be trained, and show the bar."""
@@ -39,6 +42,7 @@ class TrainingProgress:
         )
         console.print(f"Losses are {' / '.join(facts['directions'])}; * marks the best evaluation so far.")
         self._total = total_steps
+        self._progress.start()
         self._progress.update(self._task, total=total_steps, completed=step, visible=True)
 
     def stepped(self, *, step: int) -> None:

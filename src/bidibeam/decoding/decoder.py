@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeVar
 
-from bidibeam.decoding.ahead import searched_ahead
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.interpreter import uncollected
@@ -131,4 +130,6 @@ def searched(
         for batch in batches:
             yield from then(generator.generate(batch))
         return
+    from bidibeam.decoding.ahead import searched_ahead  # imports torch, which ranking does without
+
     yield from searched_ahead(generator, batches, then)

@@ -235,8 +235,8 @@ def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> No
 
     assert str(decoder.signature) == (
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:9|answer:regular|agreement:closest"
-        "|beam_size:12|max_length:9|min_length:1|length_penalty:0.6|count_end:True|stopping:shrinking"
-        f"|unfinished:keep|allow_unknown:False|model:{run.fingerprint}|bidibeam:{__version__}"
+        "|beam_size:12|max_length:9|min_length:1|length_penalty:0.6|length_formula:gnmt|count_end:True"
+        f"|stopping:shrinking|unfinished:keep|allow_unknown:False|model:{run.fingerprint}|bidibeam:{__version__}"
     )
 
 
@@ -273,9 +273,24 @@ def test_vectors_of_words_are_no_use_to_a_run_of_subwords(run: Run) -> None:
     )
 
 
+def test_a_strategy_is_named_as_tables_name_it(run: Run) -> None:
+    named, spelt = (
+        load_decoder(run, strategy).signature
+        for strategy in (
+            "bidia bleu either mean",
+            StrategySettings("bidia", {"answer": "either", "agreement": "mean"}, similarity="bleu"),
+        )
+    )
+
+    assert str(named) == str(spelt)
+    assert "|answer:either|agreement:mean|" in str(named)
+
+
 def test_unknown_names_are_answered_with_the_list(run: Run) -> None:
     with pytest.raises(UnknownNameError, match=r"^Unknown strategy 'beam'"):
         load_decoder(run, "beam")
+    with pytest.raises(UnknownNameError, match=r"^Unknown word 'ether' in the system 'bidia ether'. Did you"):
+        load_decoder(run, "bidia ether")
     with pytest.raises(UnknownNameError, match=r"^Unknown similarity 'rouge'"):
         load_decoder(run, StrategySettings(similarity="rouge"))
 

@@ -22,7 +22,11 @@ from bidibeam.selection.settings import StrategySettings
 from bidibeam.selection.tuning import Curve, Tuned
 
 FOUND = Tuned(
-    options={"bidis": {"lambda_": 0.3}, "vbs-tuned": {"length_exponent": 1.5, "word_reward": 0.4}},
+    options={
+        "bidis": {"lambda_": 0.3},
+        "vbs-tuned": {"length_exponent": 1.5, "word_reward": 0.4},
+        "bidia bleu_t": {"T": 8.0},
+    },
     bleu={"vbs": 1.0, "vbs-tuned": 2.5, "bidis": 1.25},
     curves=(Curve("lambda", {}, (0.0, 0.3), (1.0, 1.25)),),
     sources=17,
@@ -104,6 +108,24 @@ def test_it_is_used_and_named_in_the_signature(tuned_run: Run) -> None:
     assert ("lambda", "0.3") in signature.facts
     assert ("tuned", name) in signature.facts
     assert [key for key, _ in signature.facts[-3:]] == ["tuned", "model", "bidibeam"]
+
+
+def test_a_tuned_t_is_used_where_the_systems_name_asks_for_it(tuned_run: Run) -> None:
+    tuned, plain = (
+        dict(load_decoder(tuned_run, name).signature.facts) for name in ("bidia bleu_t tuned", "bidia bleu_t")
+    )
+
+    assert (tuned["T"], plain["T"]) == ("8", "20")
+    assert tuned["tuned"] == TunedSettings(tuned_run.path / TUNED_FILE).name
+    assert "tuned" not in plain
+
+
+def test_a_t_that_nobody_tuned_is_missed(run: Run) -> None:
+    with pytest.raises(SettingsError, match=r"^The system 'bidia bleu_t tuned' must be tuned first"):
+        load_decoder(run, "bidia bleu_t tuned")
+    write(run.path / TUNED_FILE, run.fingerprint)
+    with pytest.raises(SettingsError, match=r"^The system 'bidia wmd_t tuned' must be tuned first"):
+        load_decoder(run, "bidia wmd_t tuned")
 
 
 def test_a_strategys_own_options_win(tuned_run: Run) -> None:

@@ -72,6 +72,15 @@ def test_train_resumes_with_its_own_settings_and_starts_from_vectors(
     assert "Stopped by max_steps after step 5" in third.replace("\n", " ")
 
 
+def test_training_that_is_refused_is_one_line(
+    toy_data: PreparedData, toy_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", str(toy_data.path), "--out", str(toy_run)]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"Error: {toy_run}")
+
+
 def test_train_names_data_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", str(tmp_path / "none"), "--out", str(tmp_path / "run")]) == 1
 

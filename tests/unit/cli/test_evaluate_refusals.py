@@ -133,7 +133,7 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
             ("--strategy", "bidia wmd_t tuned"),
             (
                 "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for 'bidia wmd_t'. "
-                "`bidibeam reproduce` does so, and --tuned takes OUT/seed-N/tuned/N_B.json."
+                "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
             ),
         ),
         (("--strategy", "bidia wmd_t"), "The similarity wmd_t needs word vectors: give --vectors FILE.vec."),

@@ -249,7 +249,7 @@ def test_a_tuned_t_is_used_where_the_name_says_so_and_named_in_the_signature(tun
     for name, length in (("bidia bleu_t tuned", 3), ("bidia tuned", 3), ("bidia wmd_t tuned", 40)):
         said = signature("--strategy", name)
         assert f"|T:{length}|" in said
-        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}$", said)
+        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}\|model:", said)
     own = signature("--strategy", "bidia bleu_t tuned", "--similarity-option", "max_length=7")
     assert "|T:7|" in own
     for said in (own, signature("--strategy", "bidia bleu_t"), signature()):
