@@ -33,10 +33,14 @@ def generate(
         strategy_options: The strategy's own: {"lambda_": 0.5}, {"agreement": "expected"}.
         kwargs: All that `generate` takes.
     """
-    from bidibeam.hf import BidiGenerate, load_model
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    from bidibeam.hf import BidiGenerate
 
     reverse = reverse_model if reverse_model is not None else getattr(model.config, "bidibeam_reverse", None)
     if isinstance(reverse, str):
-        reverse = load_model(reverse).to(model.device, model.dtype)
-    chosen = BidiGenerate(reverse, strategy, similarity, tokenizer=tokenizer, **(strategy_options or {}))
+        auto = AutoModelForSeq2SeqLM if model.config.is_encoder_decoder else AutoModelForCausalLM
+        reverse = auto.from_pretrained(reverse, dtype=model.dtype).to(model.device).eval()
+    options = strategy_options or {}
+    chosen = BidiGenerate(reverse, strategy, similarity, tokenizer=tokenizer, **options)
     return model.generate(**kwargs, custom_generate=chosen)

@@ -30,7 +30,7 @@ class _Announcer(event.Listener):  # type: ignore[misc]
         module = event.data["dispatcher"].py_func.__module__ or ""
         if not self.is_done and module.startswith("bidibeam."):
             self.is_done = True
-            _logger.warning("Compiling the similarity's kernels; this happens once, they are kept ...")
+            _logger.warning("Compiling kernels; this happens once, they are kept ...")
 
     def on_end(self, event: Any) -> None:
         """After it."""
