@@ -28,7 +28,12 @@ SCALES = {
 
 def model_of(kind: str, seed: int) -> Any:
     """One whose opinions are strong enough that rounding does not decide."""
-    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": None}
+    ids: dict[str, Any] = {
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "forced_eos_token_id": None,
+    }
     if kind in ("bart", "marian"):
         ids |= {"decoder_start_token_id": 2, "init_std": 0.3}
     if kind == "llama":
