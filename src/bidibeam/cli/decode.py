@@ -15,16 +15,38 @@ from bidibeam.cli.options import (
     search_options,
     strategy_options,
     strategy_settings,
+    together,
 )
 
 if TYPE_CHECKING:
+    from bidibeam.decoding.decoder import Decoder
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.selection.settings import StrategySettings
+
+model_options = together(
+    [
+        click.option(
+            "--regular",
+            metavar="MODEL",
+            help="Instead of RUN: a Hugging Face model, by its folder or its name on the Hub. One with a "
+            "shared encoder is the reverse one too.",
+        ),
+        click.option("--reverse", metavar="MODEL", help="The Hugging Face model that writes from the end."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "bfloat16", "float16"]),
+            help="Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
+        ),
+    ]
+)
+"""The options of Hugging Face models."""
 
 
 @click.command()
 @click.argument("run", required=False)
 @click.argument("input_file", metavar="[INPUT]", required=False)
+@model_options
 @strategy_options
 @search_options
 @output_options
@@ -36,6 +58,10 @@ def decode(
     resume: bool,
     batch_size: int | None,
     device: str | None,
+    *,
+    regular: str | None,
+    reverse: str | None,
+    dtype: str | None,
     **flags: Any,
 ) -> None:
     """Answer one source per line; write one reply per line.
@@ -43,7 +69,8 @@ def decode(
     RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. INPUT is a
     text file, a .tsv file of sources and references, or JSON lines (.jsonl) with "source" and, where there
     are any, "id" and "reference"; left out or -, it is stdin. Sources longer than any that training saw keep
-    only their last tokens.
+    only their last tokens. Hugging Face models are named by --regular and --reverse, and INPUT stands alone
+    (docs/hf.md).
 
     \b
     echo "how are you?" | bidibeam decode
@@ -52,31 +79,31 @@ def decode(
     bidibeam decode runs/first data/test.jsonl --strategy bidis --lambda 0.5
     bidibeam decode runs/first data/test.jsonl --strategy "bidia wmd_t either" --vectors wiki.vec
     bidibeam decode runs/first data/test.jsonl --strategy "bidia bleu_t tuned" --beam-size 50
+    bidibeam decode --regular bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
-    from bidibeam.assembly import load_run
-    from bidibeam.cli.answering import tuned_decoder, warm_up, write_answers
-    from bidibeam.cli.info import run_or_bundled
+    from bidibeam.cli.answering import warm_up, write_answers
     from bidibeam.interchange.sources import read_sources, with_distinct_ids
     from bidibeam.search.settings import SearchSettings
 
     strategy, workers = strategy_settings(flags)
     settings = SearchSettings(**flags)
-    named, input_file = _named(run, input_file)
+    is_hugging_face = regular is not None or reverse is not None
+    named, input_file = _input_alone(run, input_file) if is_hugging_face else _named(run, input_file)
     check_output(nbest_file, input_file, resume=resume)
     if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     source = Path(input_file) if input_file != "-" else sys.stdin.buffer
-    folder = run_or_bundled(named)
-    decoder = tuned_decoder(
-        load_run(folder, device=device),
-        strategy,
-        settings=settings,
-        batch_size=batch_size,
-        workers=workers,
-        replies_only=nbest_file is None,
-        score_other=nbest_file is not None,
-    )
-    _note_tuning(folder, decoder.signature, settings)
+    options = {
+        "batch_size": batch_size,
+        "workers": workers,
+        "replies_only": nbest_file is None,
+        "score_other": nbest_file is not None,
+    }
+    if is_hugging_face:
+        decoder = _of_models(regular, reverse, strategy, settings, device=device, dtype=dtype, **options)
+    else:
+        _refuse_without_models(dtype)
+        decoder = _of_run(named, strategy, settings, device=device, **options)
     warm_up(decoder.ranker.selection)
     total = None
     if isinstance(source, Path) and source.is_file():
@@ -91,6 +118,55 @@ def decode(
         resume=resume,
         total=total,
     )
+
+
+def _of_run(
+    named: Path | None,
+    strategy: StrategySettings,
+    settings: SearchSettings,
+    *,
+    device: str | None,
+    **options: Any,
+) -> Decoder:
+    """A decoder for a run, or for the model that comes with the package."""
+    from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.cli.info import run_or_bundled
+
+    folder = run_or_bundled(named)
+    decoder = load_decoder(load_run(folder, device=device), strategy, settings=settings, **options)
+    _note_tuning(folder, decoder.signature, settings)
+    return decoder
+
+
+def _of_models(
+    regular: str | None,
+    reverse: str | None,
+    strategy: StrategySettings,
+    settings: SearchSettings,
+    **options: Any,
+) -> Decoder:
+    """A decoder for Hugging Face models."""
+    from bidibeam.cli.answering import saying_if_slow
+    from bidibeam.hf.texts import needing_transformers
+
+    with saying_if_slow("Loading the models ..."):
+        with needing_transformers("A Hugging Face model"):
+            from bidibeam.hf.decoding import load_hf_decoder
+        return load_hf_decoder(regular, reverse, strategy, settings, **options)
+
+
+def _refuse_without_models(dtype: str | None) -> None:
+    if dtype is not None:
+        raise click.UsageError("--dtype goes with --regular and --reverse.")
+
+
+def _input_alone(first: str | None, second: str | None) -> tuple[None, str]:
+    """The input where models are named by options: no run may stand beside it."""
+    if second is not None:
+        raise click.UsageError(
+            f"With --regular and --reverse only INPUT may stand alone, not both {first!r} and {second!r}."
+        )
+    return None, first or "-"
 
 
 def _named(run: str | None, input_file: str | None) -> tuple[Path | None, str]:

@@ -29,6 +29,7 @@ COMMANDS = {
     "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
     "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
     "convert": ("bidibeam.cli.convert:convert", "Read and write n-best lists as other tools do."),
+    "score": ("bidibeam.cli.score:score", "Add a model's log-probabilities to n-best lists from anywhere."),
     "evaluate": (
         "bidibeam.cli.evaluate:evaluate",
         "Score replies from anywhere, and test whether they differ by more than chance.",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SAMPLES = 3
 FEW_SOURCES = 100
+ENOUGH_SHARE = 0.1
+"""A larger part of a corpus is not asked for."""
 SHORT = {
     "bleu": "BLEU",
     "sentence_bleu": "s-BLEU",
@@ -189,7 +191,7 @@ class Terminal:
 
         console.rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
         if why:
-            console.print(f"Again, because of {why}.", style="dim", soft_wrap=True)
+            console.print(f"Again: {why}.", style="dim", soft_wrap=True)
 
     def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
         """How long it took."""
@@ -220,14 +222,17 @@ class Terminal:
         from bidibeam.cli.prepare import show_summary
 
         show_summary(data)
-        limit, test = data.info["settings"].get("limit"), data.info["pairs"]["test"]
+        limit = data.info["settings"].get("limit")
         if limit is not None:
-            self.note(f"Only {limit:,} conversations were taken; --set prepare.limit=null takes all.")
-        if test < FEW_SOURCES:
-            self.note(
-                f"There are only {test:,} test sources: scores and tests on so few say little. More of the "
-                "corpus is kept for testing by --set prepare.test_share=0.1."
-            )
+            self.note(f"At most {limit:,} conversations are taken; --set prepare.limit=null takes all.")
+        for split, name, purpose in (
+            ("test", "test_share", "scores and tests"),
+            ("validation", "validation_share", "settings tuned"),
+        ):
+            count, share = data.info["pairs"][split], data.info["settings"].get(name, 0.0)
+            if count < FEW_SOURCES:
+                more = f" More are kept by --set prepare.{name}=0.1." if share < ENOUGH_SHARE else ""
+                self.note(f"Few {split} sources, {count:,}: {purpose} on so few say little.{more}")
 
     def training(self) -> AbstractContextManager[TrainingObserver]:
         """The bar with the losses."""

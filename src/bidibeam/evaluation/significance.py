@@ -5,6 +5,9 @@ the last bit; they are reached by matrix products: whichever sources are drawn, 
 sums over them. We differ where
 
 - two systems never differ, whichever sources are drawn: p is 1 here, and 1 / (trials + 1) there;
+- swapping replies makes the very difference that was seen, as it often does where the systems differ on few
+  sources: that counts as "at least as large" here, so that one source that differs has p = 1, and not there,
+  where it has 1 / (trials + 1);
 - an interval is told: by its ends here, the percentiles 2.5 and 97.5 of resampled values; by the mean of all
   resampled values and half the distance of these percentiles there;
 - a difference is told: it has an interval of its own here, and none there;
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 ORDER = 4
 COLUMNS = 2 + 2 * ORDER
 """Words written, words wanted, matches by order, n-grams by order: sacreBLEU's sufficient statistics."""
+SAME = 1e-9
+"""Two differences in BLEU that are no further apart are the same, but for rounding."""
 CHUNK = 2**22
 """How many random numbers are held at once, more or less."""
 EVEN_ROWS = 32
@@ -204,7 +209,7 @@ def paired_test(system: Chances, baseline: Chances, resampling: Resampling) -> P
         low,
         high,
         paired_bootstrap=_p_value(distances, distances - distances.mean(), abs(difference)),
-        approximate_randomisation=_p_value(shuffled, shuffled, abs(difference)),
+        approximate_randomisation=_p_value(shuffled, shuffled, abs(difference) - SAME),
         signature=signature_of(resampling),
     )
 
@@ -223,7 +228,7 @@ def signature_of(resampling: Resampling) -> Signature:
 
 
 def _p_value(found: Array, centred: Array, distance: float) -> float:
-    if distance == 0 and not found.any():
+    if distance <= 0 and not found.any():
         return 1.0
     return (int((centred > distance).sum()) + 1) / (len(found) + 1)
 

@@ -8,12 +8,13 @@ from functools import cached_property, lru_cache
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
+from bidibeam.evaluation.names import BASE, ORACLE, TUNED
 from bidibeam.hypotheses import Beams, Ranking
 from bidibeam.scores import Signature
 
 SYSTEMS = (
-    "vbs",
-    "vbs-tuned",
+    BASE,
+    TUNED,
     "bidis",
     "bidia bleu_t",
     "bidia wmd_t",
@@ -24,10 +25,10 @@ SYSTEMS = (
     "longest",
     "reverse-vbs",
     "random",
-    "oracle",
+    ORACLE,
 )
 """Those of the reproduction."""
-BASELINES = ("vbs-tuned", "vbs")
+BASELINES = (TUNED, BASE)
 """What the other systems are tested against."""
 
 

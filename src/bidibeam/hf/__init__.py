@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.errors import BidibeamError
 
 if TYPE_CHECKING:
+    from bidibeam.hf.decoding import HFGenerator, load_hf_decoder
     from bidibeam.hf.directions import check_pair, check_same_tokens, direction_of, mark
     from bidibeam.hf.generate import BidiGenerate
     from bidibeam.hf.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, half
     from bidibeam.hf.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
+    from bidibeam.hf.loading import load_models, load_pair
     from bidibeam.hf.scoring import HFScorer
     from bidibeam.hf.settings import FineTuneSettings
     from bidibeam.hf.training import fine_tune, started_with
@@ -26,6 +28,7 @@ _HOMES = {
     "BidirectionalSeq2Seq": "joint",
     "BidirectionalSeq2SeqConfig": "joint",
     "FineTuneSettings": "settings",
+    "HFGenerator": "decoding",
     "HFScorer": "scoring",
     "PairCollator": "labels",
     "ReverseCollator": "labels",
@@ -34,6 +37,9 @@ _HOMES = {
     "direction_of": "directions",
     "fine_tune": "training",
     "half": "joint",
+    "load_hf_decoder": "decoding",
+    "load_models": "loading",
+    "load_pair": "loading",
     "mark": "directions",
     "reverse_labels": "labels",
     "special_ids": "labels",
@@ -45,6 +51,7 @@ __all__ = [
     "BidirectionalSeq2Seq",
     "BidirectionalSeq2SeqConfig",
     "FineTuneSettings",
+    "HFGenerator",
     "HFScorer",
     "PairCollator",
     "ReverseCollator",
@@ -53,6 +60,9 @@ __all__ = [
     "direction_of",
     "fine_tune",
     "half",
+    "load_hf_decoder",
+    "load_models",
+    "load_pair",
     "mark",
     "reverse_labels",
     "special_ids",

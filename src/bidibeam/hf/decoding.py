@@ -20,9 +20,9 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.directions import check_same_tokens
 from bidibeam.hf.generate import shared_out
 from bidibeam.hf.labels import special_ids
-from bidibeam.hf.loading import LoadedModel, load_models, load_pair
+from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly
 from bidibeam.hf.pairs import source_ids
-from bidibeam.hf.sides import Side, Spelling, Task, both_searched, prepared, words_by
+from bidibeam.hf.sides import Side, Spelling, Task, both_searched, words_by
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
@@ -71,6 +71,7 @@ class HFGenerator:
                 raise SettingsError(f"There is no {direction.value} model: give --{direction.value} MODEL.")
             spelled = _remembered(words_by(loaded.tokenizer))
             self._sides[direction] = Side(loaded.model, direction, special_ids(loaded.tokenizer), spelled)
+            _check_least(loaded, steps)
             self._longest[direction] = longest_source(loaded, steps, self.max_source_length)
         if self.judged:
             check_same_tokens(*(self.models[direction].tokenizer for direction in Direction))
@@ -111,9 +112,7 @@ class HFGenerator:
             ids, mask = padded_sources(texts, loaded, [self._longest[direction]] * len(texts))
             known = self._read_already(side, tasks)
             options = {} if known is None else {"encoder_outputs": BaseModelOutput(last_hidden_state=known)}
-            task = prepared(
-                side.model, ids, mask, max_new_tokens=settings.max_length, num_return_sequences=1, **options
-            )
+            task = prepared_quietly(side.model, ids, mask, max_new_tokens=settings.max_length, **options)
             tasks[direction] = _without_unknown(task, loaded.tokenizer, settings)
         return tasks
 
@@ -303,6 +302,22 @@ def _check_there(models: Mapping[Direction, LoadedModel], needs: Needs, strategy
                 f"The strategy {strategy} needs a {direction.value} model: give --{direction.value} MODEL, "
                 "or choose another --strategy."
             )
+
+
+def _check_least(loaded: LoadedModel, steps: int) -> None:
+    """Refuse a T at which no reply may end yet.
+
+    Raises:
+        SettingsError: If the model's generation config asks for more tokens.
+    """
+    config = loaded.model.generation_config
+    start = 1 if loaded.model.config.is_encoder_decoder else 0
+    least = max(config.min_new_tokens or 0, (config.min_length or 0) - start if start else 0)
+    if least >= steps:
+        raise SettingsError(
+            f"The generation config of {loaded.name} asks for at least {least} tokens, and --max-length is "
+            f"{steps}: raise --max-length above {least}."
+        )
 
 
 def _without_unknown(task: Task, tokenizer: Any, settings: SearchSettings) -> Task:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -25,7 +26,7 @@ from bidibeam.hf.bases import TOKENIZERS, WEIGHTS
 from bidibeam.hf.directions import JOINT, check_pair, direction_of
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.scoring import HFScorer
-from bidibeam.hf.sides import prepared
+from bidibeam.hf.sides import Task, prepared
 from bidibeam.hf.texts import is_run
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import default_device
@@ -35,6 +36,8 @@ FACTS_FILE = "bidibeam.json"
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
 FINGERPRINT_DIGITS = 12
+ANY_LENGTH = 1 << 16
+"""So many new tokens that no least number of a generation config is more."""
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -172,7 +175,7 @@ def check_usable(loaded: LoadedModel) -> None:
     ids = torch.tensor([[largest]], device=model.device)
     try:
         scorer = HFScorer(model)
-        task = prepared(model, ids, torch.ones_like(ids), max_new_tokens=1, num_return_sequences=1)
+        task = prepared_quietly(model, ids, torch.ones_like(ids))
         scorer.log_probs_after(scorer.start_with(task.inputs), [[[largest] * 3]])
     except BidibeamError:
         raise
@@ -181,6 +184,14 @@ def check_usable(loaded: LoadedModel) -> None:
             f"{loaded.name} is a {model.config.model_type} model, which cannot be searched here "
             f"({first_sentence(error)}); write n-best lists with its generate, and rerank them."
         ) from error
+
+
+def prepared_quietly(
+    model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
+) -> Task:
+    """What `prepared` makes of sources, without notes on lengths of a generation config that are replaced."""
+    with _quiet(is_local=True):
+        return prepared(model, ids, mask, max_new_tokens=max_new_tokens, num_return_sequences=1, **options)
 
 
 def first_sentence(error: Exception) -> str:

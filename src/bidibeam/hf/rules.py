@@ -15,6 +15,7 @@ from transformers import (
     LogitsProcessorList,
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
+    NoBadWordsLogitsProcessor,
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
@@ -115,6 +116,11 @@ def _with(rules: Rules, processor: Any, prompt_length: int) -> Rules | None:
         return replace(rules, min_new_tokens=least)
     if isinstance(processor, MinNewTokensLengthLogitsProcessor):
         return replace(rules, min_new_tokens=max(rules.min_new_tokens, processor.min_new_tokens))
+    if isinstance(processor, NoBadWordsLogitsProcessor):  # Marian's padding, for one
+        words = {tuple(word) for word in processor.bad_word_ids} - {(end,) for end in rules.roles.ends}
+        taboo = rules.roles.forbidden | {word[0] for word in words}
+        alone = all(len(word) == 1 for word in words)
+        return replace(rules, roles=replace(rules.roles, forbidden=taboo)) if alone else None
     if isinstance(processor, SuppressTokensLogitsProcessor):
         taboo = rules.roles.forbidden | set(_ids(processor.suppress_tokens))
         return (

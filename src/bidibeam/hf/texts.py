@@ -18,6 +18,8 @@ from bidibeam.models.checkpoint import CONFIG_FILE
 from bidibeam.models.scoring import GRUScorer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bidibeam.hf.loading import LoadedModel
     from bidibeam.hf.scoring import HFScorer
 
@@ -229,8 +231,8 @@ class HFTexts:
     def scores(self, sources: Sequence[str], texts: Sequence[Sequence[Asked]]) -> list[list[TextScore]]:
         """Score each source's texts, tokenised as the model's targets are."""
         from bidibeam.hf.decoding import longest_source, padded_sources
+        from bidibeam.hf.loading import prepared_quietly
         from bidibeam.hf.pairs import response_ids
-        from bidibeam.hf.sides import prepared
 
         loaded, model = self.loaded, self.loaded.model
         flat = [each.text for line in texts for each in line]
@@ -241,7 +243,9 @@ class HFTexts:
         ]
         limits = [longest_source(loaded, max(map(len, line), default=1)) for line in sequences]
         ids, mask = padded_sources(sources, loaded, limits)
-        inputs = prepared(model, ids, mask, max_new_tokens=1, num_return_sequences=1).inputs
+        if len(sources) > 1 and not _is_room(model.config, mask, sequences):
+            return [self.scores([each], [line])[0] for each, line in zip(sources, texts, strict=True)]
+        inputs = prepared_quietly(model, ids, mask).inputs
         found = self._scorer.log_probs_after(self._scorer.start_with(inputs), sequences)
         return _with_lengths(found, sequences)
 
@@ -255,6 +259,15 @@ class HFTexts:
             end = self.loaded.tokenizer.eos_token_id
             ids = ids[: max(index for index, token in enumerate(ids) if token == end)]
         return ids if self.direction is Direction.REGULAR else reverse_labels(ids, self._special)
+
+
+def _is_room(config: Any, mask: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> bool:
+    """Whether the longest text has room behind the longest prompt, so that all can be scored together."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if config.is_encoder_decoder or positions is None:
+        return True
+    longest = max((len(each) for line in sequences for each in line), default=0)
+    return int(mask.sum(1).max()) + longest <= int(positions)
 
 
 def _with_lengths(

@@ -77,8 +77,8 @@ def measure_costs(
 ) -> list[dict[str, Any]]:
     """Time and work of each decoder, choosing included, loading and compiling not.
 
-    The decoders take turns in an order that changes, so that a busy machine slows all of them. A ratio is the
-    median, over turns, of a decoder's time over that of `base` in the same turn.
+    The decoders take turns in an order that changes, so that a busy machine slows all of them. Times are
+    medians over turns, and a ratio is the median of a decoder's time over that of `base` in the same turn.
 
     Args:
         decoders: By name.
@@ -100,7 +100,7 @@ def measure_costs(
         {
             "strategy": name,
             "ratio": median(own / other for own, other in zip(times[name], times[base], strict=True)),
-            "ms_a_source": 1000 * sum(times[name]) / (turns * len(sources)),
+            "ms_a_source": 1000 * median(times[name]) / len(sources),
             **{field: value / len(sources) for field, value in asdict(work[name]).items()},
         }
         for name in decoders

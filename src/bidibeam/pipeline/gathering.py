@@ -102,5 +102,6 @@ def results_of(plan: Plan, seeds: Sequence[int], about: dict[str, str]) -> dict[
         },
         "sources": len(plan.examples(TEST, settings.sources)),
         "positions": read_json(layout.positions),
+        "constant": read_json(layout.constant),
         "seeds": [read_json(layout.seed(seed).results) for seed in seeds],
     }

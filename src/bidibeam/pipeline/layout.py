@@ -32,6 +32,11 @@ class Layout:
         return self.folder / "positions.json"
 
     @property
+    def constant(self) -> Path:
+        """What one reply to every source scores."""
+        return self.folder / "constant.json"
+
+    @property
     def results(self) -> Path:
         """All numbers of all seeds."""
         return self.folder / "results.json"

@@ -12,6 +12,7 @@ from typing import Any
 from bidibeam.assembly.runs import Run, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
+from bidibeam.evaluation.names import TUNED
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.pipeline.layout import TEST, VALIDATION, Layout, SeedLayout, searched_beams
 from bidibeam.pipeline.settings import ExperimentSettings
@@ -19,7 +20,7 @@ from bidibeam.pipeline.stages import digest
 from bidibeam.pipeline.watching import Audience
 from bidibeam.selection.naming import SystemName, needs_of
 
-TUNED_STRATEGIES = ("bidis", "vbs-tuned")
+TUNED_STRATEGIES = ("bidis", TUNED)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from typing import Any
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import SettingsError
-from bidibeam.evaluation.analyses.positions import positions
+from bidibeam.evaluation.analyses.corpus import constant_of, positions_of
 from bidibeam.files import write_json
 from bidibeam.pipeline.gathering import report_stage, results_of
 from bidibeam.pipeline.layout import Layout
 from bidibeam.pipeline.plan import Plan, read_json
 from bidibeam.pipeline.seeds import Seed
 from bidibeam.pipeline.settings import ExperimentSettings, facts_of
-from bidibeam.pipeline.stages import Stage, Stages, content_identity, file_facts
+from bidibeam.pipeline.stages import STAMPS, Stage, Stages, content_identity, file_facts
 from bidibeam.pipeline.watching import Audience, Nobody
 
 
@@ -58,20 +58,21 @@ class Experiment:
         Raises:
             SettingsError: If the folder holds an experiment on another corpus.
         """
+        self._check_folder()
         self._check_corpus()
         return Stages(self.folder).run(self.stages(), self.audience)
 
     def stages(self) -> list[Stage]:
         """Every stage, in order."""
         prepared = self._prepare()
-        placed = self._positions(prepared)
+        about_corpus = [self._positions(prepared), self._constant(prepared)]
         seeds = [Seed(seed, self.plan, self._is_timed(seed)).stages(prepared) for seed in self.seeds]
         ends = [stages[-1] for stages in seeds]
         return [
             prepared,
-            placed,
+            *about_corpus,
             *(stage for stages in seeds for stage in stages),
-            report_stage(self.plan, self.seeds, self._about, [*ends, placed]),
+            report_stage(self.plan, self.seeds, self._about, [*ends, *about_corpus]),
         ]
 
     def results(self) -> dict[str, Any]:
@@ -95,6 +96,14 @@ class Experiment:
     def _is_timed(self, seed: int) -> bool:
         """One seed's time is enough, and it is told as a ratio to that of VBS."""
         return seed == self.seeds[0] and self.settings.cost_sources > 0 and "vbs" in self.settings.systems
+
+    def _check_folder(self) -> None:
+        """Refuse to write among files that are no experiment's."""
+        if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
+            raise SettingsError(
+                f"{self.folder} holds files, but no experiment, and they might be replaced. Name another "
+                "--out, or an empty folder."
+            )
 
     def _check_corpus(self) -> None:
         """Refuse to replace what was trained on another corpus."""
@@ -128,12 +137,17 @@ class Experiment:
         path = self.layout.positions
 
         def work() -> None:
-            data = PreparedData.open(self.layout.data)
-            pairs = data.split("train")
-            columns = zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True)
-            texts = (
-                data.tokenizer.tokens(pairs.tokens[start : start + size].tolist()) for start, size in columns
-            )
-            write_json(path, positions(self.audience.track(texts, len(pairs), "counting words")))
+            write_json(path, positions_of(PreparedData.open(self.layout.data), track=self.audience.track))
 
         return Stage("positions", {}, (path,), work, after=(prepared,), identity=content_identity(path))
+
+    def _constant(self, prepared: Stage) -> Stage:
+        """One reply to all sources, on as many of them as the systems answer."""
+        path = self.layout.constant
+        facts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
+
+        def work() -> None:
+            data = PreparedData.open(self.layout.data)
+            write_json(path, constant_of(data, **facts, track=self.audience.track))
+
+        return Stage("constant", facts, (path,), work, after=(prepared,), identity=content_identity(path))

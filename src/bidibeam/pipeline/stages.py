@@ -21,6 +21,7 @@ if sys.platform != "win32":
     import fcntl
 
 STAMPS = "stages"
+LONGEST_CHANGE = 100
 """The folder of the stamps, one for each stage."""
 DIGITS = 16
 SHOWN = 3
@@ -183,9 +184,15 @@ def _difference(before: Any, now: Mapping[str, Any]) -> str:
         return ""
     old, new = _flat(before), _flat(json.loads(json.dumps(now, default=str)))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    shown = [f"{key}: {old.get(key)} -> {new.get(key)}" for key in changed[:SHOWN]]
+    shown = [_told(key, old.get(key), new.get(key)) for key in changed[:SHOWN]]
     more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
     return ", ".join(shown) + more if shown else "what it is made from has changed"
+
+
+def _told(key: str, before: Any, now: Any) -> str:
+    """One change; of what is long, only that it changed."""
+    told = f"{key}: {before} -> {now}"
+    return told if len(told) <= LONGEST_CHANGE else f"another {key}"
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -24,8 +24,11 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     files = BeamFiles({size: place.beams(VALIDATION, size) for size in plan.beams[VALIDATION]})
     space = cache(lambda: words_of(place, plan.layout.data, plan.vectors))
+    notes = []
     for size in plan.audience.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
         tuned = _tuned(plan, size, files, space)
+        if tuned.end_note:
+            notes.append(f"N_B = {size}: {tuned.end_note}")
         targets = [place.tuned(size)]
         if size == settings.largest:
             targets.append(place.run / TUNED_FILE)
@@ -38,6 +41,8 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
                 split=VALIDATION,
                 metric=metric,
             )
+    if notes:
+        plan.audience.note(" ".join(notes))
 
 
 def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> Tuned:

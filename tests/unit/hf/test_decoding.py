@@ -11,7 +11,7 @@ import torch
 
 from bidibeam.hf.decoding import HFGenerator, load_hf_decoder, longest_source, padded_sources
 from bidibeam.hf.labels import reverse_labels
-from bidibeam.hf.loading import LoadedModel, load_models, load_pair
+from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection import STRATEGIES
@@ -185,6 +185,24 @@ def test_the_models_own_rules_are_kept(tmp_path: Path) -> None:
             assert one.length >= 4
 
 
+def test_forbidden_words_of_one_token_need_no_processor(tmp_path: Path) -> None:
+    alone: dict[str, Any] = {"bad_words_ids": [[0], [3], [9]], "suppress_tokens": [2]}  # an end stays allowed
+    more = {**alone, "bad_words_ids": [*alone["bad_words_ids"], [5, 6, 7, 8, 5, 6]]}
+    found = []
+    for name, rules in (("alone", alone), ("more", more)):
+        models = load_models(write_model(tmp_path / name, "marian", generation=rules))
+        ids, mask = padded_sources(SOURCES, models[Direction.REGULAR], [None] * len(SOURCES))
+        task = prepared_quietly(models[Direction.REGULAR].model, ids, mask)
+        assert (task.rules.others is None) == (name == "alone")
+        assert 3 not in task.rules.roles.forbidden
+        found.append([list(beams.regular) for beams in searched(models)])
+
+    word = models[Direction.REGULAR].tokenizer.convert_ids_to_tokens(9)
+    for one, other in zip(*found, strict=True):
+        assert [each.tokens for each in one] == [each.tokens for each in other]
+        assert not any(word in each.tokens for each in one)
+
+
 def test_the_larger_least_length_counts(tmp_path: Path) -> None:
     own = load_models(write_model(tmp_path / "own", "bart", generation={"min_new_tokens": 2}))
 
@@ -204,6 +222,19 @@ def test_unknown_words_and_padding_are_not_written(tmp_path: Path) -> None:
     for forbidden, free in zip(never, allowed, strict=True):
         assert all((one.log_prob or 0.0) < -40.0 for one in forbidden.regular)  # a word is that unlikely
         assert (free.regular.best.log_prob or 0.0) > -40.0
+
+
+def test_a_token_that_ends_replies_may_be_padding_and_unknown_too(tmp_path: Path) -> None:
+    models = load_models(write_model(tmp_path / "llama", "llama", seed=1))
+    tokenizer = models[Direction.REGULAR].tokenizer
+    tokenizer.pad_token = tokenizer.unk_token = tokenizer.eos_token  # as GPT-2's are
+
+    found = searched(models, allow_unknown=False)
+
+    assert any(one.finished for beams in found for one in beams.regular)
+    assert [[one.text for one in beams.regular] for beams in searched(models, allow_unknown=True)] == [
+        [one.text for one in beams.regular] for beams in found
+    ]
 
 
 def test_a_shared_encoder_reads_a_source_once(tmp_path: Path) -> None:
@@ -279,3 +310,18 @@ def test_the_signature_names_both_models_and_their_weights(tmp_path: Path) -> No
     assert first["reverse"].startswith("bart-reverse@")
     assert facts(again)["reverse"] == first["reverse"]
     assert len({facts(folder)["reverse"] for folder in (reverse, other, strict)}) == 3
+    tokens = again / "tokenizer_config.json"
+    tokens.write_text(tokens.read_text() + "\n")
+    assert facts(again)["reverse"] != first["reverse"]
+
+
+def test_lengths_of_a_generation_config_make_no_noise(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = {"max_length": 62, "min_length": 3, "num_beams": 4, "early_stopping": True, "length_penalty": 2.0}
+    folder = write_model(tmp_path / "bart", "bart", generation=own)
+    capfd.readouterr()
+
+    load_hf_decoder(folder, strategy="vbs", settings=SEARCH).decode(SOURCES)
+
+    assert capfd.readouterr().err == ""

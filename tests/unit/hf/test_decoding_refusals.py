@@ -187,6 +187,17 @@ def test_beams_and_lengths_that_cannot_be_are_refused(tmp_path: Path) -> None:
     refused(SettingsError, message, regular, reverse, "bidia bleu_t tuned")
 
 
+@pytest.mark.parametrize("rule", [{"min_length": 57}, {"min_new_tokens": 56}])
+def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[str, int]) -> None:
+    folder = write_model(tmp_path / "bart", "bart", generation=rule)
+
+    message = (
+        r"^The generation config of bart asks for at least 56 tokens, and --max-length is 20: raise --ma"
+    )
+    refused(SettingsError, message, folder, strategy="vbs")
+    assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))
+
+
 def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
     pieces = Tokenizer.train([" ".join(WORDS)], kind="bpe", vocabulary_size=270)
     regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)

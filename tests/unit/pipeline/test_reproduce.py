@@ -187,3 +187,15 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match=r"test-5\.jsonl\.gz is damaged .* Remove it and call again"):
         read_beams(beams)
+
+
+def test_files_that_are_no_experiments_are_not_written_among(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.html").write_text("mine", encoding="utf-8")
+    experiment = Experiment(tmp_path / "out", resolve(preset="demo", corpus="chitchat"), "demo")
+
+    with pytest.raises(SettingsError, match="holds files, but no experiment"):
+        experiment.run()
+
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == "mine"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
+from bidibeam.evaluation.names import ORACLE
+from bidibeam.evaluation.names import TUNED as BASELINE
 from bidibeam.evaluation.significance import Resampling, interval, resampled_bleus
 
 if TYPE_CHECKING:
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
     Shares = dict[str, float | None]
     Intervals = dict[str, list[float] | None]
-
-BASELINE, ORACLE = "vbs-tuned", "oracle"
 
 
 def headroom(evidence: Evidence) -> dict[str, Any]:

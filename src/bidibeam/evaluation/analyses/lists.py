@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.evaluation.analyses.evidence import choose_all
+from bidibeam.evaluation.names import TUNED
 from bidibeam.evaluation.systems import SYSTEMS, System
 from bidibeam.selection.naming import strategy_named
 from bidibeam.selection.ranking import check_needs
@@ -72,7 +73,7 @@ def _settings(name: str, tuned: Mapping[str, Mapping[str, Any]]) -> StrategySett
         InputError: If it is nothing without tuned settings, and there are none.
     """
     settings = strategy_named(name, tuned)
-    if settings.name == "vbs-tuned" and "vbs-tuned" not in tuned:
+    if settings.name == TUNED and TUNED not in tuned:
         raise InputError("It needs tuned settings: give --tuned FILE, which `bidibeam tune RUN` writes.")
     return settings
 

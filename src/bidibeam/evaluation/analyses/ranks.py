@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import AGREEING
+from bidibeam.evaluation.names import ORACLE
 from bidibeam.evaluation.systems import System
 from bidibeam.selection.naming import strategy_named
 from bidibeam.selection.settings import StrategySettings
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Ranking
 
 SYSTEMS = (AGREEING, "bidia wmd_t")
-ORACLE = "oracle"
 
 
 def ranks(evidence: Evidence) -> dict[str, Any]:

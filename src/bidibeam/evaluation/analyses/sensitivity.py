@@ -11,6 +11,7 @@ import numpy as np
 from bidibeam.evaluation.analyses.evidence import Evidence, spread
 from bidibeam.selection.bidia import Agreement, Answer, BidiA
 from bidibeam.selection.settings import StrategySettings
+from bidibeam.selection.tuning import PENALTIES
 from bidibeam.similarities.bleu import SMOOTHINGS, Bleu
 from bidibeam.similarities.brevity import penalties_of
 from bidibeam.similarities.closeness import closeness
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
     Recipe = Callable[[Floats, Mapping[str, Any]], Matrix]
 
-LENGTHS = (5, 10, 15, 20, 25, 30, 40)
-"""Values of T that are tried; the search's own is tried, too."""
 OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "bleu_t": {"smoothing": tuple(SMOOTHINGS), "order": (1, 2, 3, 4)},
     "wmd_t": {"form": tuple(FORMS), "weights": WEIGHTS, "remove_stop_words": (True, False)},
@@ -98,14 +97,14 @@ class Variant:
 
 
 def variants_of(similarity: str, max_length: int) -> Iterator[Variant]:
-    """Every value of every setting that BidiA has with a similarity, T first.
+    """Every value of every setting that BidiA has with a similarity, T first: those that tuning tries, too.
 
     Args:
         similarity: "bleu_t" or "wmd_t".
         max_length: T unless it is that which changes.
     """
     usual = StrategySettings(similarity=similarity)
-    for length in sorted({*LENGTHS, max_length}):
+    for length in sorted({*PENALTIES, max_length}):
         options = {} if length == max_length else {"max_length": length}
         yield Variant(
             "T", str(length), replace(usual, similarity_options=options), is_default=length == max_length

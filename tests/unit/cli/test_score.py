@@ -1,0 +1,317 @@
+"""`bidibeam score`: a model's log-probabilities, added to lists from anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bidibeam.assembly import load_run
+from bidibeam.data.batching import pad_sources
+from bidibeam.data.prepared import PreparedData
+from bidibeam.hypotheses import Direction
+from bidibeam.models.scoring import GRUScorer
+from bidibeam.training.loop import train
+from bidibeam.training.settings import TrainingSettings
+from tests.conftest import TINY_MODEL
+from tests.unit.cli.calls import called, lines_of, refused, write_lines
+from tests.unit.hf.folders import SOURCES, write_joint, write_model, write_pair
+
+QUICK = ("--beam-size", "6", "--max-length", "7")
+KINDS = ("bart", "t5", "gpt2")
+SCORES = ("log_prob", "other_log_prob", "score")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Models that write no start token, which a text would not tell."""
+    generation = {"suppress_tokens": [2]}
+    return write_pair(tmp_path_factory.mktemp("pair"), request.param, generation=generation)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    path = tmp_path / "sources.txt"
+    path.write_text("".join(f"{source}\n" for source in SOURCES))
+    return path
+
+
+def bare(path: Path, target: Path) -> Path:
+    """The same lists without numbers."""
+    lines = lines_of(path)
+    for line in lines:
+        line.pop("ranking", None)
+        for one in (*line["regular"], *line["reverse"]):
+            for name in (*SCORES, "length"):
+                one[name] = None
+    return write_lines(target, *lines)
+
+
+def numbers(path: Path, name: str) -> list[list[float]]:
+    return [[one[name] for direction in Direction for one in line[direction]] for line in lines_of(path)]
+
+
+def close(one: list[list[float]], other: list[list[float]]) -> None:
+    assert len(one) == len(other)
+    for line, expected in zip(one, other, strict=True):
+        assert line == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("strategy", ["bidis", "bidia"])
+def test_both_models_say_of_texts_what_the_search_said(
+    pair: tuple[Path, Path], sources: Path, tmp_path: Path, strategy: str
+) -> None:
+    live, half, whole = (tmp_path / name for name in ("live.jsonl", "half.jsonl", "whole.jsonl"))
+    models = ("--regular", pair[0], "--reverse", pair[1])
+    assert called("decode", *models, sources, *QUICK, "--strategy", strategy, "--n-best", live).status == 0
+
+    call = called("score", bare(live, tmp_path / "bare.jsonl"), "--model", pair[0], "--out", half)
+    assert (call.status, call.out) == (0, ""), call.err
+    assert called("score", half, "--model", pair[1], "--out", whole).status == 0
+
+    assert sum(map(len, numbers(live, "log_prob"))) > 8
+    for name in (*SCORES, "length"):
+        close(numbers(whole, name), numbers(live, name))
+    for line in lines_of(half):
+        assert all(one["log_prob"] is not None and one["other_log_prob"] is None for one in line["regular"])
+        assert all(one["log_prob"] is None and one["other_log_prob"] is not None for one in line["reverse"])
+
+
+def test_bidis_needs_no_model_once_a_reverse_one_has_scored(
+    pair: tuple[Path, Path], sources: Path, tmp_path: Path
+) -> None:
+    beams, scored, live = (tmp_path / name for name in ("beams.jsonl", "scored.jsonl", "live.jsonl"))
+    bidis = ("--strategy", "bidis", "--lambda", "0.7")
+    models = ("--regular", pair[0], "--reverse", pair[1])
+    expected = called("decode", *models, sources, *QUICK, *bidis, "--n-best", live)
+    vbs = ("--strategy", "vbs", "--n-best", beams)
+    assert called("decode", "--regular", pair[0], sources, *QUICK, *vbs).status == 0
+    assert 'has no "other_log_prob", and bidis needs it' in refused("rerank", beams, *bidis)
+
+    call = called("score", beams, "--model", pair[1], "--out", scored)
+    again = called("rerank", scored, *bidis, "--n-best", tmp_path / "reranked.jsonl")
+
+    assert call.status == 0, call.err
+    count = sum(len(line["regular"]) for line in lines_of(beams))
+    assert f": other_log_prob of {count} regular hypotheses, by " in call.told
+    assert again.replies == expected.replies
+    for line, other in zip(lines_of(tmp_path / "reranked.jsonl"), lines_of(live), strict=True):
+        ours, theirs = (each["ranking"]["replies"] for each in (line, other))
+        assert [one["text"] for one in ours] == [one["text"] for one in theirs]
+        assert [one["score"] for one in ours] == pytest.approx([one["score"] for one in theirs], abs=1e-4)
+
+
+def test_a_run_scores_too_in_both_directions_or_one(
+    toy_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    live, given, out = (tmp_path / name for name in ("live.jsonl", "bare.jsonl", "out.jsonl"))
+    assert called("decode", toy_run, toy_data.path / "test.jsonl", *QUICK, "--n-best", live).status == 0
+    bare(live, given)
+
+    both = called("score", given, "--model", toy_run, "--out", out, "--batch-size", "5")
+    assert both.status == 0, both.err
+    for name in (*SCORES, "length"):
+        close(numbers(out, name), numbers(live, name))
+    one = called("score", given, "--model", toy_run, "--direction", "reverse")
+
+    assert "(reverse)" in one.told
+    assert "(regular)" not in one.told
+    for line in map(json.loads, one.out.splitlines()):
+        assert all(each["log_prob"] is None for each in line["regular"])
+        assert all(each["score"] is not None for each in line["reverse"])
+    bidis = ("--strategy", "bidis")
+    expected = called("rerank", live, *bidis).replies
+    assert called("rerank", out, *bidis).replies == expected
+
+
+def test_a_log_probability_is_that_of_the_model_itself(toy_run: Path, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red cat", "regular": [{"text": "Red cat!"}]})
+    run = load_run(toy_run)
+    ids = [*run.tokenizer.encode("red cat !"), run.tokenizer.end_id]
+    source = pad_sources([run.tokenizer.encode("red cat")])
+    (expected,) = GRUScorer(run.model, Direction.REGULAR).log_probs(source, [[ids]])
+
+    call = called("score", given, "--model", toy_run, "--direction", "regular", "--length-penalty", "1")
+
+    (one,) = json.loads(call.out)["regular"]
+    assert one["log_prob"] == pytest.approx(expected[0], abs=1e-5)
+    assert one["length"] == 4
+    assert one["score"] == pytest.approx(expected[0] * 6 / 9, abs=1e-5)
+    formula = ("--length-penalty", "1", "--length-formula", "power")
+    (one,) = json.loads(called("score", given, "--model", toy_run, *formula).out)["regular"]
+    assert one["score"] == pytest.approx(expected[0] / 4, abs=1e-5)
+
+
+def test_a_reply_that_was_cut_off_has_no_end_for_its_own_model(tmp_path: Path) -> None:
+    folder = write_joint(tmp_path / "joint")
+    texts = [{"text": "red cat dog", "finished": finished} for finished in (True, False)]
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": texts, "reverse": texts})
+
+    line = json.loads(called("score", given, "--model", folder).out)
+
+    for direction in Direction:
+        whole, cut = line[direction]
+        assert (whole["length"], cut["length"]) == (4, 3)
+        assert cut["log_prob"] > whole["log_prob"]
+        assert cut["other_log_prob"] == pytest.approx(whole["other_log_prob"], abs=1e-5)
+
+
+def test_what_is_there_stays_unless_it_is_to_be_overwritten(toy_run: Path, tmp_path: Path) -> None:
+    known = {"text": "red", "log_prob": -1.5, "score": -1.0, "length": 2, "other_log_prob": -7.0}
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [known, {"text": "cat"}]})
+
+    kept = called("score", given, "--model", toy_run)
+    replaced = called("score", given, "--model", toy_run, "--overwrite")
+
+    first, second = json.loads(kept.out)["regular"]
+    assert {name: first[name] for name in known} == known
+    assert all(second[name] is not None for name in SCORES)
+    assert "log_prob and score of 1 regular hypothesis, other_log_prob of 1 regular hypothesis" in kept.told
+    assert all(json.loads(replaced.out)["regular"][0][name] != known[name] for name in SCORES)
+    write_lines(given, {"source": "red", "regular": [known]})
+    assert "Nothing was missing that " in called("score", given, "--model", toy_run).told
+
+
+def test_without_a_model_it_is_the_one_in_the_box(tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", {"source": "how are you?", "reverse": [{"text": "I'm fine."}]})
+
+    call = called("score", given)
+
+    assert "this is the small model that comes with bidibeam" in call.told
+    (one,) = json.loads(call.out)["reverse"]
+    assert all(math.isfinite(one[name]) and one[name] < 0 for name in SCORES)
+
+
+def test_other_formats_are_read(toy_run: Path, tmp_path: Path) -> None:
+    moses, flat, sources = (tmp_path / name for name in ("lists.nbest", "flat.txt", "sources.txt"))
+    moses.write_text(
+        "0 ||| red cat ||| F0= -1 ||| -1\n0 ||| dog ||| F0= -2 ||| -2\n1 ||| blue ||| F0= -3 ||| -3\n"
+    )
+    flat.write_text("red cat\ndog\nblue\nred\n")
+    sources.write_text("red cat\nblue\n")
+    model = ("--model", toy_run, "--sources", sources)
+
+    read = called("score", moses, *model, "--direction", "reverse")
+    turned = called(
+        "score", flat, *model, "--per-source", "2", "--list-direction", "reverse", "--direction", "reverse"
+    )
+    both = called("score", moses, "--reverse", moses, *model, "--log-prob", "F0", "--direction", "regular")
+
+    lines = [[json.loads(line) for line in call.out.splitlines()] for call in (read, turned, both)]
+    assert [len(line["regular"]) for line in lines[0]] == [2, 1]
+    assert all(
+        one["other_log_prob"] < 0 and one["score"] <= -1 for line in lines[0] for one in line["regular"]
+    )
+    assert all(one["score"] < 0 for line in lines[1] for one in line["reverse"])
+    assert [one["log_prob"] for one in lines[2][0]["regular"]] == [-1.0, -2.0]
+    assert all(one["other_log_prob"] < 0 for one in lines[2][0]["reverse"])
+
+
+def test_lists_come_through_a_pipe(toy_run: Path) -> None:
+    call = called("score", "-", "--model", toy_run, typed='{"source": "red", "regular": [{"text": "red"}]}\n')
+
+    assert json.loads(call.out)["regular"][0]["log_prob"] < 0
+
+
+def test_the_size_of_batches_makes_no_difference(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    long = " ".join(["red"] * 70)  # longer than the models have positions
+    texts = [{"text": "red cat"}, {"text": "dog " * 20}]
+    rows = [{"source": source, "regular": texts[: 1 + n % 2]} for n, source in enumerate([*SOURCES, long])]
+    given = write_lines(tmp_path / "in.jsonl", *rows)
+    outs = [tmp_path / "one.jsonl", tmp_path / "all.jsonl"]
+    for out, size in zip(outs, ("1", "9"), strict=True):
+        assert called("score", given, "--model", pair[0], "--out", out, "--batch-size", size).status == 0
+
+    for one, other in zip(*map(lines_of, outs), strict=True):
+        for name in ("log_prob", "score"):
+            values = [[each[name] for each in line["regular"]] for line in (one, other)]
+            assert values[0] == pytest.approx(values[1], abs=1e-4)
+
+
+def test_a_model_whose_config_says_nothing_is_what_it_is_called(tmp_path: Path) -> None:
+    unmarked = write_model(tmp_path / "unmarked", "bart", None)
+    marked = write_model(tmp_path / "marked", "bart", Direction.REVERSE)
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [{"text": "cat dog"}]})
+
+    values = [
+        json.loads(called("score", given, "--model", folder, *more).out)["regular"][0]["other_log_prob"]
+        for folder, more in ((unmarked, ("--direction", "reverse")), (marked, ()))
+    ]
+
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert json.loads(called("score", given, "--model", unmarked).out)["regular"][0]["other_log_prob"] is None
+    said = refused("score", given, "--model", marked, "--direction", "regular")
+    assert said == "marked is a reverse model by its config: leave out --direction regular."
+
+
+def test_what_cannot_be_scored_is_said(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    model, out = ("--model", toy_run), tmp_path / "out.jsonl"
+    good = write_lines(tmp_path / "good.jsonl", {"source": "red", "regular": [{"text": "red"}]})
+    unread = write_lines(tmp_path / "unread.jsonl", {"id": "7", "regular": [{"text": "red"}]})
+    blank = write_lines(
+        tmp_path / "blank.jsonl", {"source": "red", "regular": [{"text": "red"}, {"text": " "}]}
+    )
+    hollow = write_lines(tmp_path / "hollow.jsonl", {"source": "red", "regular": [], "reverse": []})
+    nothing = write_lines(tmp_path / "nothing.jsonl")
+
+    for args, message in (
+        ((unread, *model), f"{unread}: the list with the id '7' has no source, and a model reads that first"),
+        (
+            (blank, *model),
+            "Source '1': the hypothesis regular[1], ' ', has no token under the tokeni",
+        ),
+        ((hollow, *model), f'{hollow}, line 1: the source with the id "1" has no hypotheses.'),
+        ((nothing, *model, "--from", "jsonl"), f"{nothing} holds no lists, so there is nothing to score."),
+        (
+            (good, "--model", "no/such"),
+            "The model 'no/such' is neither a folder nor a model that the Hub gave",
+        ),
+        ((good, *model, "--length-penalty", "nan"), "--length-penalty must be a finite number"),
+        ((good, *model, "--list-direction", "reverse"), "The format jsonl says itself whose its lists are"),
+        ((good, *model, "--device", "abacus"), "There is no device 'abacus' here that can compute."),
+        ((tmp_path / "no.jsonl", *model), f"{tmp_path / 'no.jsonl'} cannot be read"),
+    ):
+        assert refused("score", *args, "--out", out).startswith(message)
+        assert not out.exists()
+    said = refused("score", good, *model, "--out", good)
+    assert said == f"--out would overwrite the input, {good}. Name another file."
+    assert refused("score", blank, *model).startswith("Source '1': ")  # nothing on stdout either
+
+
+def test_a_run_without_the_direction_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [{"text": "red"}]})
+    run = tmp_path / "run"
+    settings = TrainingSettings(max_steps=1, tensorboard=False)
+    train(toy_data, run, model_settings=replace(TINY_MODEL, directions=("regular",)), settings=settings)
+
+    said = refused("score", given, "--model", run, "--direction", "reverse")
+
+    assert said == f"{run} has no reverse decoder, only: regular."
+
+
+def test_a_hypothesis_of_special_tokens_alone_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "bart", "bart")
+    given = write_lines(
+        tmp_path / "in.jsonl", {"id": "a", "source": "red", "regular": [{"text": "red"}, {"text": "</s>"}]}
+    )
+
+    said = refused("score", given, "--model", folder)
+
+    assert said.startswith(
+        "Source 'a': the hypothesis regular[1], '</s>', has no token under the tokenizer of bart@"
+    )
+
+
+def test_a_hypothesis_too_long_for_the_model_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "bart", "bart")
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [{"text": "red " * 64}]})
+
+    said = refused("score", given, "--model", folder)
+
+    assert said.startswith("bart has 64 positions, too few for a reply of 65 tokens: shorten it")
