@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 Field = Literal["log_prob", "score", "other_log_prob"]
 
 REMEDIES: dict[Field, str] = {
-    "log_prob": "the decoder that wrote the list must add it",
-    "score": "the decoder that wrote the list must add it, or choose a strategy without, such as bidia",
-    "other_log_prob": "`bidibeam decode --n-best` writes it for a run that has both directions",
+    "log_prob": "`bidibeam score FILE --model MODEL` adds it",
+    "score": "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as bidia",
+    "other_log_prob": (
+        "`bidibeam decode --n-best` writes it for a model of both directions, and `bidibeam score FILE "
+        "--model REVERSE_MODEL` adds it"
+    ),
 }
 
 

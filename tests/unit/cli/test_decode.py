@@ -306,7 +306,8 @@ def test_a_run_without_a_reverse_decoder_does_what_it_can(regular_run: Path, tmp
     said = refused("rerank", out, "--strategy", "bidis")
     assert said == (
         f"{out}, line 1: source '1', regular[0] has no \"other_log_prob\", and bidis needs it; `bidibeam "
-        "decode --n-best` writes it for a run that has both directions."
+        "decode --n-best` writes it for a model of both directions, and `bidibeam score FILE --model "
+        "REVERSE_MODEL` adds it."
     )
 
 

@@ -84,7 +84,7 @@ def test_a_line_through_a_pipe_is_named_too() -> None:
     assert ", line 2: this is not JSON" in said
 
 
-ADD = "the decoder that wrote the list must add it"
+ADD = "`bidibeam score FILE --model MODEL` adds it"
 SCORES = '"log_prob": -1, "score": -1'
 
 
@@ -106,8 +106,8 @@ SCORES = '"log_prob": -1, "score": -1'
             "--strategy bidis",
             SCORES,
             (
-                '"other_log_prob", and bidis needs it; `bidibeam decode --n-best` writes it for a run that '
-                "has both directions."
+                '"other_log_prob", and bidis needs it; `bidibeam decode --n-best` writes it for a model of '
+                "both directions, and `bidibeam score FILE --model REVERSE_MODEL` adds it."
             ),
         ),
         (

@@ -75,8 +75,8 @@ def test_if_it_was_asked_about_none_the_list_is_refused() -> None:
         BidiS().rank(beams("a", "b"))
 
     assert str(caught.value) == (
-        "The hypothesis 'a' has no \"other_log_prob\"; `bidibeam decode --n-best` writes it for a run that "
-        "has both directions."
+        "The hypothesis 'a' has no \"other_log_prob\"; `bidibeam decode --n-best` writes it for a model of "
+        "both directions, and `bidibeam score FILE --model REVERSE_MODEL` adds it."
     )
 
 
@@ -84,7 +84,7 @@ def test_if_it_was_asked_about_none_the_list_is_refused() -> None:
 def test_a_list_without_the_regular_scores_is_refused(field: str) -> None:
     lacking: dict[str, Any] = {field: None}
 
-    with pytest.raises(InputError, match=f"^The hypothesis 'a' has no \"{field}\"; the decoder that wrote"):
+    with pytest.raises(InputError, match=f"^The hypothesis 'a' has no \"{field}\"; `bidibeam score FILE"):
         BidiS().rank(beams(hypothesis("a", other=-1.0)._replace(**lacking)))
 
 

@@ -70,7 +70,7 @@ def test_a_list_without_scores_is_refused() -> None:
         Vbs().rank(beams("no", unscored))
 
     assert str(caught.value) == (
-        "The hypothesis 'yes' has no \"score\"; the decoder that wrote the list must add it, or choose a "
+        "The hypothesis 'yes' has no \"score\"; `bidibeam score FILE --model MODEL` adds it, or choose a "
         "strategy without, such as bidia."
     )
 
@@ -108,7 +108,7 @@ def test_tuned_settings_need_log_probabilities_and_no_score() -> None:
 
     assert needs.log_prob
     assert not needs.score
-    with pytest.raises(InputError, match=r"^The hypothesis 'yes' has no .log_prob.; the decoder that"):
+    with pytest.raises(InputError, match=r"^The hypothesis 'yes' has no .log_prob.; `bidibeam score"):
         VbsTuned(1.0, 0.0).rank(beams(hypothesis("yes")._replace(log_prob=None)))
 
 

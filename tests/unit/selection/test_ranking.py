@@ -53,12 +53,18 @@ def test_a_missing_beam_is_named(direction: Direction) -> None:
 @pytest.mark.parametrize(
     ("field", "remedy"),
     [
-        ("log_prob", "the decoder that wrote the list must add it."),
+        ("log_prob", "`bidibeam score FILE --model MODEL` adds it."),
         (
             "score",
-            "the decoder that wrote the list must add it, or choose a strategy without, such as bidia.",
+            "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as bidia.",
         ),
-        ("other_log_prob", "`bidibeam decode --n-best` writes it for a run that has both directions."),
+        (
+            "other_log_prob",
+            (
+                "`bidibeam decode --n-best` writes it for a model of both directions, and `bidibeam score "
+                "FILE --model REVERSE_MODEL` adds it."
+            ),
+        ),
     ],
 )
 def test_a_missing_number_is_named_with_its_place(field: str, remedy: str) -> None:
