@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
+
 ROOT = Path(__file__).parents[1]
 TOLD = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 CORPORA = ("cornell", "swda", "chitchat")
@@ -14,6 +16,10 @@ REAL: dict[str, Any] = {
     name: json.loads((ROOT / "results" / name / "results.json").read_text())
     for name in (*CORPORA, "cornell-overtrained")
 }
+CONSTANT: dict[str, Any] = {
+    name: json.loads((ROOT / "results" / name / "constant.json").read_text()) for name in CORPORA
+}
+PENALISED = ("bidia bleu_t", "bidia wmd_t", "bidia bleu_t tuned", "bidia wmd_t tuned")
 
 
 def scores(corpus: str, system: str, measure: str = "bleu", size: int = 50) -> list[float]:
@@ -38,6 +44,20 @@ def matched(corpus: str, system: str) -> tuple[float, list[float]]:
     return mean(one["difference"] for one in found), [one["approximate_randomisation"] for one in found]
 
 
+def different_words(corpus: str, *systems: str) -> str:
+    """The fewest and the most that a system uses at N_B = 50, over its seeds."""
+    words = CONSTANT[corpus]["constant"]["references"]["words"]
+    found = [
+        share * ratio * words
+        for system in systems
+        for share, ratio in zip(
+            scores(corpus, system, "distinct-1"), scores(corpus, system, "length_ratio"), strict=True
+        )
+    ]
+    assert all(abs(count - round(count)) < 1e-6 for count in found)
+    return f"{min(found):.0f} to {max(found):.0f}"
+
+
 def listed(values: list[float]) -> str:
     *first, last = ["< 0.001" if value < 0.001 else f"{value:.2f}" for value in values]
     return f"{', '.join(first)} and {last}"
@@ -55,7 +75,8 @@ def test_what_is_said_of_the_paper_is_what_came_out() -> None:
         changes = [
             mine - base for mine, base in zip(scores(network, "bidis"), scores(network, "vbs"), strict=True)
         ]
-        assert max(map(abs, changes)) < 0.035  # within 0.03
+        assert max(map(abs, changes)) < 0.04
+    assert "BidiS stays within 0.04 BLEU of VBS at N_B = 50 in every run." in TOLD
 
 
 def test_what_is_said_of_tuned_vbs_is_what_came_out() -> None:
@@ -111,16 +132,96 @@ def test_what_is_said_of_equal_length_is_what_came_out() -> None:
     assert max(p for _, ps in found["swda"] for p in ps) < 0.001
     for corpus in ("cornell", "chitchat"):
         assert all(sum(p < 0.05 for p in ps) <= 1 for _, ps in found[corpus])
-    ratios = [
-        mean(scores(network, system, "distinct-2"))
-        / mean(
-            seed["analyses"]["diversity"]["systems"][system]["matched"]["distinct-2"]
-            for seed in REAL[network]["seeds"]
-        )
-        for network in REAL
-        for system in ("bidia bleu_t", "bidia wmd_t", "bidia bleu_t tuned", "bidia wmd_t tuned")
+
+
+def test_what_is_said_of_variety_is_what_came_out() -> None:
+    matched_to, plain = [], []
+    for network in REAL:
+        for system in PENALISED:
+            ours = mean(scores(network, system, "distinct-2"))
+            facts = [seed["analyses"]["diversity"]["systems"][system] for seed in REAL[network]["seeds"]]
+            matched_to.append(ours / mean(one["matched"]["distinct-2"] for one in facts))
+            plain.append(ours / mean(scores(network, "vbs", "distinct-2")))
+
+    told = f"is {min(matched_to):.1f} to {max(matched_to):.1f} times that of a VBS with the same length ratio"
+    assert told in TOLD
+    assert f"it is {min(plain):.1f} to {max(plain):.1f} times as high" in TOLD
+    counts = {
+        corpus: [different_words(corpus, name) for name in ("bidia bleu_t", "vbs", "vbs-tuned")]
+        for corpus in CORPORA
+    }
+    assert "uses {} different words on Cornell (VBS {}, tuned VBS {}),".format(*counts["cornell"]) in TOLD
+    assert "{} on SwDA ({} and {}) and".format(*counts["swda"]) in TOLD
+    assert "{} on chitchat ({} and {}).".format(*counts["chitchat"]) in TOLD
+
+
+def test_a_constant_reply_was_judged_on_the_data_of_the_experiments() -> None:
+    for corpus, found in CONSTANT.items():
+        assert found["data"] == REAL[corpus]["data"]
+        assert found["constant"]["references"]["sources"] == REAL[corpus]["sources"]
+        assert found["constant"]["validation_sources"] == REAL[corpus]["data"]["pairs"]["validation"]
+
+
+def test_what_is_said_of_constant_replies_is_what_came_out() -> None:
+    found = {corpus: one["constant"] for corpus, one in CONSTANT.items()}
+    best = {corpus: one["chosen"] for corpus, one in found.items()}
+    bleu = {
+        corpus: {name: mean(scores(corpus, name)) for name in REAL[corpus]["seeds"][0]["systems"]}
+        for corpus in CORPORA
+    }
+
+    swda = best["swda"]
+    others = [one["bleu"] for one in found["swda"]["runners_up"]]
+    assert (
+        f"{swda['bleu']:.2f} BLEU on SwDA (“{swda['reply']}”; 95 % interval {swda['low']:.2f} to "
+        f"{swda['high']:.2f}; the nine next best on validation have {min(others):.2f} to {max(others):.2f})"
+    ) in TOLD
+    assert len(others) == 9
+    ahead = {
+        corpus: [name for name in bleu[corpus] if bleu[corpus][name] > best[corpus]["bleu"]]
+        for corpus in bleu
+    }
+    assert ahead["swda"] == ["bidia wmd_t tuned", "oracle"]
+    assert f"but `bidia wmd_t tuned`, which has {bleu['swda']['bidia wmd_t tuned']:.2f};" in TOLD
+    assert f"on Cornell {best['cornell']['bleu']:.2f} (“{best['cornell']['reply']}”), more than every" in TOLD
+    assert ahead["cornell"] == ["oracle"]
+    assert f"on chitchat {best['chitchat']['bleu']:.2f}, less than tuned VBS and BidiA." in TOLD
+    assert {"vbs-tuned", *(name for name in bleu["chitchat"] if "bidia" in name)} <= set(ahead["chitchat"])
+
+
+def test_what_is_said_of_stock_phrases_is_what_came_out() -> None:
+    found = CONSTANT["swda"]["constant"]
+    common = found["most_common"]
+
+    share = f"{100 * found['references']['share_short']:.0f} % of its test references have at most 4 words"
+    assert f"{share}, and {100 * common['share_exact']:.0f} % are exactly “{common['reply']}”" in TOLD
+    assert (found["references"]["short"], common["words"]) == (4, 4)
+    assert f"said to everybody it has {common['bleu']:.2f}." in TOLD
+    vbs, tuned = (different_words("swda", name) for name in ("vbs", "vbs-tuned"))
+    agreed = different_words("swda", "bidia bleu_t tuned", "bidia wmd_t tuned")
+    told = f"VBS uses {vbs} different words, tuned VBS {tuned}, BidiA with T tuned {agreed}."
+    assert f"in {REAL['swda']['sources']:,} replies {told}" in TOLD
+
+
+def test_what_is_said_of_tuning_and_tests_is_what_came_out() -> None:
+    pairs = {corpus: REAL[corpus]["data"]["pairs"]["validation"] for corpus in CORPORA}
+    tuned = {corpus: [seed["tuned"]["50"] for seed in REAL[corpus]["seeds"]] for corpus in CORPORA}
+    by_bootstrap = [
+        test["paired_bootstrap"]
+        for seed in REAL["cornell"]["seeds"]
+        for test in seed["tests"]
+        if (test["system"], test["baseline"]) == ("bidia bleu_t tuned", "vbs-tuned")
     ]
-    assert f"its distinct-2 is {min(ratios):.1f} to {max(ratios):.1f} times as high" in TOLD
+    ps = beside("cornell", "bidia bleu_t tuned", "vbs-tuned")[1]
+
+    assert f"p = {listed(by_bootstrap)}, where randomisation has {listed(ps)}." in TOLD
+    assert f"T had {len(PENALTIES)} values, the two settings of VBS {len(EXPONENTS)} x {len(REWARDS)}" in TOLD
+    assert f"on {pairs['swda']} validation sources of SwDA (Cornell {pairs['cornell']:,}, chitchat" in TOLD
+    lengths = [one["bidia wmd_t"]["T"] for one in tuned["chitchat"]]
+    assert lengths.count(PENALTIES[-1]) == 2
+    assert f"the last of its grid, {PENALTIES[-1]}, in two seeds of three" in TOLD
+    weights = [one["bidis"]["lambda_"] for one in tuned["cornell"]]
+    assert f"lambda on Cornell {min(weights):g} to {max(weights):g} of {LAMBDAS[-1]:g} at most" in TOLD
 
 
 def test_what_is_said_of_other_measures_and_sizes_is_what_came_out() -> None:
@@ -130,7 +231,8 @@ def test_what_is_said_of_other_measures_and_sizes_is_what_came_out() -> None:
         mean(scores("swda", name, "sentence_bleu")) for name in ("vbs", "vbs-tuned", *agreeing)
     )
 
-    assert f"a tuned VBS that chooses from 5 has {small:.2f} BLEU" in TOLD
+    assert f"with 5 hypotheses to choose from, tuned VBS has {small:.2f} BLEU and so has `longest`" in TOLD
+    assert f"{mean(scores('swda', 'longest', size=5)):.2f}" == f"{small:.2f}"
     assert f"plain VBS has {base:.1f}, tuned VBS {tuned:.1f} and BidiA at best {max(others):.1f}" in TOLD
 
 
@@ -142,13 +244,22 @@ def test_what_is_said_of_over_training_is_what_came_out() -> None:
         network: [mean(scores(network, "vbs", size=size)) for size in (1, 50)]
         for network in ("cornell-overtrained", "cornell")
     }
-    ahead, (p,) = beside("cornell-overtrained", "bidia bleu_t tuned", "vbs-tuned")
+    falls = {network: f"{100 * (1 - last / first):.0f} %" for network, (first, last) in ends.items()}
+    plain = mean(scores("cornell", "vbs", "distinct-2"))
+    (lengths, one), (distances, other) = (
+        beside("cornell-overtrained", f"bidia {name} tuned", "vbs-tuned") for name in ("bleu_t", "wmd_t")
+    )
 
     assert f"(regular perplexity {best:.1f}, then {kept:.1f})" in TOLD
-    assert f"from {mean(scores('cornell', 'vbs', 'distinct-2')):.3f} to {varied:.3f}" in TOLD
+    assert f"eightfold, from {plain:.3f} to {varied:.3f}" in TOLD
+    assert round(varied / plain) == 8
     told = "from {:.2f} to {:.2f}".format(*ends["cornell-overtrained"])
-    assert f"{told} (well trained: {ends['cornell'][0]:.2f} to {ends['cornell'][1]:.2f})" in TOLD
-    assert f"BidiA is {ahead:.2f} ahead (p = {p:.2f})" in TOLD
+    well = "{:.2f} to {:.2f}".format(*ends["cornell"])
+    assert f"by {falls['cornell-overtrained']}, {told} (well trained: by {falls['cornell']}, {well})" in TOLD
+    assert (
+        f"is {lengths:.2f} (bleu_t, p = {one[0]:.2f}) and {distances:.2f} (wmd_t, p = {other[0]:.2f}) ahead"
+        in TOLD
+    )
 
 
 def test_the_costs_of_the_experiments_are_those_of_the_committed_results() -> None:

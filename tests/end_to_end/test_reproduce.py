@@ -134,6 +134,8 @@ def check_results(results: dict[str, Any]) -> None:
     assert {test["baseline"] for test in seed["tests"]} == {"vbs", "vbs-tuned"}
     assert {"ranks", "headroom", "diversity", "sensitivity", "examples", "cost"} <= set(seed["analyses"])
     assert seed["perplexity"]["regular"]["value"] > 1
+    assert results["constant"]["references"]["sources"] == results["sources"]
+    assert results["constant"]["chosen"]["reply"]
     assert not any(
         str(value).startswith("/") for value in json.dumps(results).split('"')
     )  # no machine's paths

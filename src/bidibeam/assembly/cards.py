@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.assembly.recipes import commands
 from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+from bidibeam.config import preset_names
 from bidibeam.errors import InputError
 from bidibeam.models import checkpoint
 
@@ -49,6 +51,8 @@ USE = (
     "bidibeam uses the model that comes with it. In Python, `bidibeam.load_decoder(DIR)`, or "
     "`bidibeam.load_decoder()` for that model."
 )
+PRESETS = "src/bidibeam/presets"
+CHECKOUT = "From a checkout of bidibeam, where the file that `--config` names is:"
 ROUNDING = "Another machine may round differently and end with somewhat other weights."
 LICENCE = "Under the licence of bidibeam, MIT."
 """Of models trained on corpora that may be passed on under it."""
@@ -127,7 +131,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
     Args:
         facts: What `card_facts` found.
     """
-    made = "\n".join(["```", *commands(facts), "```"])
+    made = "\n".join(["```", *map(_in_a_checkout, commands(facts)), "```"])
     is_free = str(facts.get("data", {}).get("corpus")) in PACKAGES
     sections = {
         "Use": [_wrapped(USE)],
@@ -135,11 +139,21 @@ def model_card(facts: Mapping[str, Any]) -> str:
         "Settings": [_settings(facts)],
         "Metrics": _metrics(facts),
         "Limits": ["\n".join(_wrapped(limit, "- ") for limit in _limits(facts))],
-        "How it was made": [made, _wrapped(f"{ROUNDING} {LICENCE}" if is_free else ROUNDING)],
+        "How it was made": [
+            *([_wrapped(CHECKOUT)] if PRESETS in made else []),
+            made,
+            _wrapped(f"{ROUNDING} {LICENCE}" if is_free else ROUNDING),
+        ],
     }
     parts = [f"# Model card\n{_wrapped(_summary(facts))}"]
     parts += [f"## {name}\n" + "\n\n".join(paragraphs) for name, paragraphs in sections.items()]
     return "\n\n".join(parts) + "\n"
+
+
+def _in_a_checkout(command: str) -> str:
+    """A command whose --config, if it is a preset of ours, is named by where that is in a checkout."""
+    ours = "|".join(map(re.escape, preset_names()))
+    return re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
 
 
 def _summary(facts: Mapping[str, Any]) -> str:

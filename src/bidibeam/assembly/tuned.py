@@ -80,7 +80,7 @@ class TunedSettings:
 def write_tuned(
     path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
 ) -> None:
-    """Write what was found, with all that it depends on, in one step."""
+    """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
     write_json(
         path,
         {
@@ -93,6 +93,10 @@ def write_tuned(
             "metric": str(metric),
             "options": tuned.options,
             "bleu": tuned.bleu,
+            "at_end": [
+                {"name": name, "setting": curve.setting, "value": curve.best[0]}
+                for name, curve in tuned.at_ends
+            ],
             "curves": [asdict(curve) for curve in tuned.curves],
         },
     )

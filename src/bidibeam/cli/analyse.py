@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 
 OUT_FILE = "analyses.json"
 FORMAT_VERSION = 1
+OF_DATA = ("constant", "positions")
+"""Analyses of prepared data, which need no lists."""
 SAMPLES = 3
 """Examples that are printed; the file has all."""
 
 
 @click.command()
-@click.argument("files", metavar="NBEST.jsonl...", nargs=-1, required=True)
+@click.argument("files", metavar="[NBEST.jsonl...]", nargs=-1)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Prepared data to analyse in place of lists, as far as that needs no hypotheses: "
+    f"{', '.join(OF_DATA)}.",
+)
 @click.option(
     "--analysis",
     "names",
@@ -55,10 +64,12 @@ SAMPLES = 3
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help=f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures.",
+    help=f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures; with --data a file for "
+    "each analysis.",
 )
 def analyse(
     files: Sequence[str],
+    data: Path | None,
     names: Sequence[str],
     systems: Sequence[str],
     max_length: int,
@@ -88,21 +99,37 @@ def analyse(
     examples     sources on which the systems disagree most, with both beams
 
     What the lists are not enough for is left out, and why is said.
+
+    With --data there are no lists, and each analysis goes to a file of its name:
+
+    \b
+    bidibeam analyse --data data/mine --analysis constant --out analysis
+    \b
+    constant     what the best single reply to all sources scores, chosen on validation
+    positions    which words stand first, from the left and from the right
     """  # noqa: D301
     from bidibeam.cli.answering import saying_if_slow, settle
     from bidibeam.cli.rerank import note_length
-    from bidibeam.errors import SettingsError
+    from bidibeam.errors import InputError, SettingsError
     from bidibeam.evaluation.analyses import analyse as analyse_all
     from bidibeam.evaluation.analyses.evidence import AGREEING, Evidence
     from bidibeam.evaluation.analyses.lists import systems_of
-    from bidibeam.selection.naming import check_systems, strategy_named
+    from bidibeam.selection.naming import SystemName, check_systems, strategy_named
 
-    for name in names:
-        ANALYSES.get(name)
-    check_systems(systems)
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"--out must name a folder, and {out} is a file.")
-    tuned = _tuned(tuned_file)
+    if data is not None:
+        _analyse_data(data, files, names, out)
+        return
+    if not files:
+        raise click.UsageError("Give lists, NBEST.jsonl..., or prepared data with --data.")
+    for name in names:
+        if name in OF_DATA:
+            raise SettingsError(f"The analysis {name} is one of prepared data: give them with --data.")
+        ANALYSES.get(name)
+    check_systems(systems)
+    systems = [str(SystemName.of(name)) for name in systems]
+    tuned = _tuned(tuned_file, files)
     lists = [_read(name) for name in files]
     _check_sources(files, lists)
     settle()
@@ -116,7 +143,11 @@ def analyse(
     by_size = {size: tuned for sizes in found.values() for size in sizes}
     evidence = Evidence(found, max_length, space, by_size, threads, examples)
     with saying_if_slow("Analysing ..."):
-        contents, left_out = analyse_all(evidence, names or None)
+        try:
+            contents, left_out = analyse_all(evidence, names or None)
+        except InputError as error:
+            raise InputError(_blamed(str(error), systems)) from error
+    left_out = {name: _blamed(reason, systems) for name, reason in left_out.items()}
     _show(found, contents)
     if AGREEING in found:
         note_length(strategy_named(AGREEING).build(max_length=max_length), max(map(len, tokens)))
@@ -126,12 +157,59 @@ def analyse(
         _write(out / OUT_FILE, files, found, settings, contents, {"systems": lacking, "analyses": left_out})
 
 
-def _tuned(path: Path | None) -> dict[str, dict[str, float]]:
+def _analyse_data(path: Path, files: Sequence[str], names: Sequence[str], out: Path | None) -> None:
+    """Analyse prepared data, each analysis to a file that `bidibeam report` reads.
+
+    Raises:
+        SettingsError: If there are lists as well.
+        UnknownNameError: If an analysis is not one of data.
+    """
+    from bidibeam._version import __version__
+    from bidibeam.cli.console import console, track
+    from bidibeam.data.prepared import PreparedData
+    from bidibeam.errors import SettingsError, UnknownNameError
+    from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES
+    from bidibeam.files import write_json
+
+    if files:
+        raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
+    for name in names:
+        if name not in CORPUS_ANALYSES:
+            known = ", ".join(CORPUS_ANALYSES)
+            raise UnknownNameError(f"There is no analysis {name!r} of prepared data. Choose one of: {known}.")
+    data = PreparedData.open(path)
+    about = {name: value for name, value in data.info.items() if name != "path"}
+    for name in dict.fromkeys(names or CORPUS_ANALYSES):
+        content = CORPUS_ANALYSES[name](data, track=track)
+        for table in SHOWN[name](content):
+            console.print(table)
+        if out is not None:
+            head = {"format_version": FORMAT_VERSION, "bidibeam": __version__, "corpus": about["corpus"]}
+            write_json(out / f"{name}.json", {**head, "data": about, name: content})
+            console.print(f"Wrote {out / f'{name}.json'}, which `bidibeam report` reads.", soft_wrap=True)
+
+
+def _tuned(path: Path | None, files: Sequence[str]) -> dict[str, dict[str, float]]:
+    """What was tuned; where that was for another model than the one of these files, a note says so."""
     if path is None:
         return {}
     from bidibeam.assembly.tuned import TunedSettings
+    from bidibeam.cli.lists import note_other_model
+    from bidibeam.interchange.replies import model_of
 
-    return TunedSettings.at(path).options
+    tuned = TunedSettings.at(path)
+    for name in files:
+        if Path(name).is_file():  # a pipe can be read but once
+            note_other_model(tuned, name, model_of(Path(name)))
+    return tuned.options
+
+
+def _blamed(reason: str, systems: Sequence[str]) -> str:
+    """Why something cannot be, put down to --systems where that is what leaves a system out."""
+    needed = re.match(r"It needs the system '([^']+)'", reason)
+    if not systems or needed is None or needed[1] in systems:
+        return reason
+    return f"{needed[0]}, and --systems leaves it out."
 
 
 def _read(name: str) -> list[Beams]:
@@ -179,16 +257,34 @@ def _space(path: Path | None, words: Collection[str]) -> Callable[[], WordVector
 
 
 def _say_what_is_missing(systems: Mapping[str, str], analyses: Mapping[str, str], *, is_tuned: bool) -> None:
-    """One sentence for each."""
+    """One sentence for each reason."""
     from bidibeam.cli.console import console
 
     if not is_tuned:
         console.print(
             "Note: bidis has the lambda 1, which nobody tuned; --tuned has a better one.", style="dim"
         )
-    for kind, left_out in (("system", systems), ("analysis", analyses)):
-        for name, reason in left_out.items():
-            console.print(f"Left out the {kind} {name}: {reason}", style="dim", soft_wrap=True)
+    untuned = systems.get("vbs-tuned")  # says the same of all that must be tuned, where nothing is
+    lacking = {
+        name: untuned if untuned and "must be tuned first" in reason else reason
+        for name, reason in systems.items()
+    }
+    for kind, left_out in (("system", lacking), ("analysis", analyses)):
+        for names, reason in _by_reason(left_out):
+            kinds = kind if len(names) == 1 else {"system": "systems", "analysis": "analyses"}[kind]
+            told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+            reason = re.sub(r"^It needs\b", "They need", reason) if len(names) > 1 else reason
+            console.print(f"Left out the {kinds} {told}: {reason}", style="dim", soft_wrap=True)
+
+
+def _by_reason(left_out: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:
+    """Names that were left out for the same reason, whichever of them it mentions, and the reason."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        shared = re.sub(rf"(?<![\w'-]){re.escape(name)}(?![\w'-])", "each of them", reason)
+        groups.setdefault(shared, []).append(name)
+    for shared, names in groups.items():
+        yield names, shared if len(names) > 1 else left_out[names[0]]
 
 
 def _write(
@@ -295,7 +391,7 @@ def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
         tested = ("difference", "low", "high", "approximate_randomisation")
         yield values_table(
             "BLEU beside that of this VBS",
-            ["difference", "low", "high", "p"],
+            ["difference", "low", "high", "p, approximate\nrandomisation"],
             [(name, [found["matched"][each] for each in tested]) for name, found in systems.items()],
         )
 
@@ -326,11 +422,44 @@ def _examples(content: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield samples_panel("Where the systems disagree most", samples)
 
 
+def _constant(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    names = ("validation_bleu", "bleu", "low", "high", "length_ratio", "exact")
+    yield values_table(
+        f"One reply to all {content['references']['sources']:,} test sources, best on validation first",
+        ["validation", "bleu", "low", "high", "length", "exact"],
+        [
+            (each["reply"], [each[name] for name in names])
+            for each in (content["chosen"], *content["runners_up"])
+        ],
+    )
+
+
+def _positions(content: Mapping[str, Any]) -> Iterator[RenderableType]:
+    from bidibeam.reporting.tables import values_table
+
+    yield values_table(
+        f"Words by position in {content['pairs']:,} replies",
+        ["different", "bits", "above 1,000"],
+        [
+            (
+                f"{place['position']} from the {side}",
+                [place["different"], place["entropy_bits"], place["above_1000"]],
+            )
+            for side, places in content["from"].items()
+            for place in places
+        ],
+    )
+
+
 SHOWN: Mapping[str, Callable[[Mapping[str, Any]], Iterator[RenderableType]]] = {
     "ranks": _ranks,
     "headroom": _headroom,
     "diversity": _diversity,
     "sensitivity": _sensitivity,
     "examples": _examples,
+    "constant": _constant,
+    "positions": _positions,
 }
 """How an analysis is printed."""

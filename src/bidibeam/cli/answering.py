@@ -46,9 +46,11 @@ def write_answers(
         description: What the progress bar says.
     """
     from bidibeam.interchange import resumable
-    from bidibeam.work import counting
+    from bidibeam.work import Work, counting
 
     settle()
+    if nbest_file is not None and not resume:
+        _note_replaced(nbest_file)
     began, count, answered, tied = time.perf_counter(), 0, 0, 0
     try:
         with (
@@ -71,16 +73,29 @@ def write_answers(
             click.echo(f"What is done is in {nbest_file}.partial; --resume goes on from there.", err=True)
         raise
     took_s = time.perf_counter() - began
-    sentences = [f"{count:,} source{'' if count == 1 else 's'} in {took_s:.1f} s."]
+    from bidibeam.cli.console import console, counted
+
+    sentences = [f"{counted(count, 'source')} in {took_s:.1f} s."]
     if output.replies:
-        sentences.append(f"{len(output.replies):,} were done already.")
-    sentences.append(f"Work: {work}.")
+        sentences.append(f"{counted(len(output.replies), 'was', 'were')} done already.")
+    if work != Work():
+        sentences.append(f"Work: {work}.")
     if nbest_file is not None and tied > answered:
         sentences.append(f"For the first place {tied / answered:.2f} hypotheses were tied on average.")
-    from bidibeam.cli.console import console
-
     console.print(" ".join(sentences), style="dim")
     console.print(f"Signature: {signature}", style="dim", soft_wrap=True)
+
+
+def _note_replaced(nbest_file: Path) -> None:
+    """Say so before a file is replaced that --resume would go on with."""
+    from bidibeam.cli.console import console
+
+    written = nbest_file.resolve() if nbest_file.is_symlink() else nbest_file
+    partial = written.with_name(f"{written.name}.partial")
+    for path, fate in ((nbest_file, "replaced once all is done"), (partial, "done again")):
+        if path.is_file():
+            told = f"Note: {path} is there already and is {fate}; with --resume it would be gone on with."
+            console.print(told, style="dim", soft_wrap=True)
 
 
 def one_line(reply: str) -> str:

@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.options import allow_local, search_options, strategy_options, strategy_settings
+from bidibeam.cli.options import (
+    allow_local,
+    choice_options,
+    search_options,
+    strategy_option,
+    strategy_settings,
+)
 from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bidibeam.assembly import Run
     from bidibeam.decoding.decoder import Answer, Decoder
@@ -36,6 +42,9 @@ reverse beam replies written from the last word to the first. Neither knows of t
 arrive at is more than a common beginning: bidia answers with the regular hypothesis that has the closest \
 match in the reverse beam."""
 
+UNUSABLE = "oracle"
+"""Chooses by a reference, and a conversation has none."""
+QUOTES = "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 CHOICES = {
     "bidia": "what both beams agree on (BidiA)",
     "bidis": "the best of the regular beam by both scores (BidiS)",
@@ -50,7 +59,8 @@ CHOICES = {
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@strategy_options
+@strategy_option([name for name in STRATEGIES.names() if name != UNUSABLE])
+@choice_options
 @search_options
 def chat(run: Path | None, device: str | None, **flags: Any) -> None:
     """Talk to a trained run.
@@ -63,6 +73,7 @@ def chat(run: Path | None, device: str | None, **flags: Any) -> None:
     from bidibeam.cli.info import run_or_bundled
     from bidibeam.search.settings import SearchSettings
 
+    _check_known(flags["strategy"])
     strategy, workers = strategy_settings(flags)
     settings = SearchSettings(**flags)
     folder = run_or_bundled(run)
@@ -115,6 +126,7 @@ class Voices:
         """
         from bidibeam.selection.naming import SystemName
 
+        _check_known(name)
         words, given = SystemName.of(name), self.given
         plain = words.settings()
         if plain.name == given.name:
@@ -200,12 +212,23 @@ class Conversation:
         """List the strategies, or choose by another from now on."""
         if not words:
             return self._list()
-        strategy = self._voices.named(" ".join(words))
+        strategy = self._voices.named(" ".join(words).strip(QUOTES))
         self._decoder = self._voices.decoder(strategy)
         self._strategy = strategy
         facts = self._decoder.ranker.selection.signature.facts
         told = ", ".join(f"{name} {value}" for name, value in facts if name != "strategy")
-        return f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
+        said = f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
+        return f"{said} {self._about_lambda(dict(facts))}".rstrip()
+
+    def _about_lambda(self, facts: Mapping[str, str]) -> str:
+        """Why bidis may answer as vbs does, and what would change that."""
+        if facts.get("lambda") != "0":
+            return ""
+        is_tuned = "lambda_" not in self._strategy.options
+        return (
+            f"{'Lambda 0 was tuned, so' if is_tuned else 'So'} it answers as vbs does; above 0 the reverse "
+            "score counts too: start chat, or decode, with --strategy bidis --lambda 0.5."
+        )
 
     def _list(self) -> str:
         """Every strategy with what it does, the one in use marked."""
@@ -257,6 +280,21 @@ def usable() -> list[str]:
                 continue
         names.append(name)
     return names
+
+
+def _check_known(name: str) -> None:
+    """Refuse a strategy that there is not, offering those of use here.
+
+    Raises:
+        UnknownNameError: If nothing is called like the first word of the name.
+    """
+    from bidibeam.errors import UnknownNameError
+
+    first = (name.split() or [""])[0]
+    if first and first not in STRATEGIES.names():
+        close = difflib.get_close_matches(first.lower(), usable(), n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownNameError(f"Unknown strategy {first!r}.{hint} Choose one of: {', '.join(usable())}.")
 
 
 def described(name: str) -> str:

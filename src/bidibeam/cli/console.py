@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import TimeRemainingColumn as Remaining
 from rich.table import Column
@@ -34,13 +34,38 @@ class NoteColumn(ProgressColumn):
         return Text(str(task.fields.get("note", "")), style="dim")
 
 
+class _Progress(Progress):
+    """Shows nothing while it has no task: one that a refusal ends at once leaves no empty line."""
+
+    _is_entered = False
+
+    def start(self) -> None:
+        """Begin, as soon as there is a task."""
+        self._is_entered = True
+        if self.tasks:
+            super().start()
+
+    def stop(self) -> None:
+        """End, if it began."""
+        self._is_entered = False
+        if self.live.is_started:
+            super().stop()
+
+    def add_task(self, *args: Any, **options: Any) -> TaskID:
+        """Add a task, which may be the first."""
+        task = super().add_task(*args, **options)
+        if self._is_entered and not self.live.is_started:
+            super().start()
+        return task
+
+
 def progress(*, transient: bool = False) -> Progress:
     """A progress display: description, bar, counts, time gone, time left, and the task's note.
 
     Args:
         transient: Whether it goes away when it is done.
     """
-    return Progress(
+    return _Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
@@ -95,6 +120,11 @@ def logged(
             of = "" if total is None else f" of {total:,} ({done / total:.0%})"
             console.print(f"{what}: {done:,}{of} after {duration(now - began)}", style="dim", soft_wrap=True)
             last, told = now, done
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number of things as people say it: 1 source, 2 sources, 1,000 replies."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +60,14 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     lists = Lists(reading, others=written, allow_empty=True)
     settings = {key: value for key, value in reading.settings.items() if key in written}
     direction = settings.get("direction", Direction.REGULAR) if "direction" in written else None
-    tally = Tally(direction)
-    _write(build_format(name, settings), tally.counting(lists.read()), out_file)
-    tally.tell(lists.format_name, name)
+    target, tally = build_format(name, settings), Tally(direction)
+    is_there = out_file != "-" and Path(out_file).is_file()
+    _write(target, tally.counting(lists.read()), out_file)
+    tally.tell(lists.format_name, name, target.carries)
+    if is_there:
+        from bidibeam.cli.console import console
+
+        console.print(f"Replaced {out_file}, which was there already.", style="dim", soft_wrap=True)
 
 
 @dataclass
@@ -74,16 +79,21 @@ class Tally:
         sources: How many sources there were.
         hypotheses: How many hypotheses of them.
         left_out: How many sources have hypotheses of the other direction, which are not written.
+        known: What is known about sources besides: "id", "source", "reference".
     """
 
     direction: Direction | None
     sources: int = 0
     hypotheses: int = 0
     left_out: int = 0
+    known: set[str] = field(default_factory=set)
 
     def counting(self, lists: Iterable[Beams]) -> Iterator[Beams]:
         """The same lists, counted."""
         for beams in lists:
+            if beams.id not in (str(self.sources), str(self.sources + 1)):  # more than a number in order
+                self.known.add("id")
+            self.known.update(key for key in ("source", "reference") if getattr(beams, key))
             self.sources += 1
             if self.direction is None:
                 self.hypotheses += len(beams.regular) + len(beams.reverse)
@@ -92,23 +102,23 @@ class Tally:
                 self.left_out += bool(beams.of(self.direction.other))
             yield beams
 
-    def tell(self, from_format: str, to_format: str) -> None:
-        """Say it on stderr."""
-        from bidibeam.cli.console import console
+    def tell(self, from_format: str, to_format: str, carries: Collection[str]) -> None:
+        """Say it on stderr, with what was lost on the way to a format that carries no more than this."""
+        from bidibeam.cli.console import console, counted
 
-        counts = {"source": self.sources, "hypothesis": self.hypotheses}
-        plurals = {"source": "sources", "hypothesis": "hypotheses"}
-        told = ", ".join(
-            f"{count:,} {word if count == 1 else plurals[word]}" for word, count in counts.items()
-        )
+        told = f"{counted(self.sources, 'source')}, {counted(self.hypotheses, 'hypothesis', 'hypotheses')}"
         console.print(f"{told}, from {from_format} to {to_format}.", style="dim")
         if self.direction is not None and self.left_out:
             other = self.direction.other.value
             console.print(
-                f"Note: {self.left_out:,} of the sources have {other} hypotheses too, but {to_format} holds "
-                f"one list a source; --direction {other} writes those.",
+                f"Note: {self.left_out:,} of the sources {'has' if self.left_out == 1 else 'have'} {other} "
+                f"hypotheses too, but {to_format} holds one list a source; --direction {other} writes those.",
                 style="dim",
             )
+        lost = [key for key in ("id", "source", "reference") if key in self.known and key not in carries]
+        if lost:
+            last = f"{', '.join(lost[:-1])} and {lost[-1]}" if len(lost) > 1 else lost[0]
+            console.print(f"Note: {to_format} has no place for {last}; that was dropped.", style="dim")
 
 
 def _check_out(out_file: str, files: Collection[str]) -> None:

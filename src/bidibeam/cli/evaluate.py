@@ -10,6 +10,7 @@ import click
 
 from bidibeam.cli.options import (
     STRATEGY_WORDS,
+    StrategyOption,
     cores,
     max_length_option,
     together,
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 TESTED = "bleu"
 """The measure that systems are tested on."""
+FEW_SOURCES = 100
+"""Below so many, scores and tests say little."""
+WHY_TWO_ANSWERS = (
+    "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
+    "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "
+    "0.05 they can disagree, also with whether low and high leave out 0: take such a difference as undecided."
+)
+"""What stands under the tests."""
 STRATEGY_HELP = (
     f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
     f"{STRATEGY_WORDS}. May be given more than once."
@@ -35,7 +44,14 @@ STRATEGY_HELP = (
 
 choosing_options = together(
     [
-        click.option("--strategy", "strategies", multiple=True, metavar="NAME", help=STRATEGY_HELP),
+        click.option(
+            "--strategy",
+            "strategies",
+            cls=StrategyOption,
+            multiple=True,
+            metavar="NAME",
+            help=STRATEGY_HELP,
+        ),
         max_length_option,
         vectors_option,
         tuned_option,
@@ -75,7 +91,8 @@ testing_options = together(
     "--references",
     "references_file",
     metavar="FILE",
-    help='What people answered: one a line, or JSON lines with "reference".  [default: the lists\' own]',
+    help='What people answered: one a line, column 2 of a .tsv, or JSON lines with "reference".  [default: '
+    "the lists' own]",
 )
 @click.option(
     "--baseline",
@@ -232,7 +249,7 @@ def _results(
 
 def _show(results: dict[str, Any], baselines: Sequence[str]) -> None:
     """Tables of scores and tests, and what is to be noted about them."""
-    from bidibeam.cli.console import console
+    from bidibeam.cli.console import console, counted
     from bidibeam.reporting.tables import NumbersTable
 
     systems: dict[str, Any] = results["systems"]
@@ -247,27 +264,37 @@ def _show(results: dict[str, Any], baselines: Sequence[str]) -> None:
         )
         for system, each in systems.items()
     ]
-    title = f"{sources:,} source{'' if sources == 1 else 's'}"
-    console.print(NumbersTable(title, groups, rows, is_dense=True), crop=False)
+    console.print(NumbersTable(counted(sources, "source"), groups, rows, is_dense=True), crop=False)
     for baseline in baselines:
         tests = [test for test in results["tests"] if test["baseline"] == baseline]
         if tests:
             console.print(_tests_table(baseline, tests), crop=False)
+    if results["tests"]:
+        console.print(WHY_TWO_ANSWERS, style="dim")
     for told in _notes(results):
         console.print(told, style="dim", soft_wrap=True)
 
 
 def _notes(results: dict[str, Any]) -> Iterator[str]:
     """What is to be noted about scores and tests."""
+    from bidibeam.cli.console import counted
+
     sources, systems = results["sources"], results["systems"]
-    if results["empty_references"]:
-        told = f"{results['empty_references']:,} of {sources:,} references"
-        yield f"Note: {told} are empty; they count as they are, and no reply has a word in common with them."
+    if sources < FEW_SOURCES:
+        yield f"Note: {counted(sources, 'source')}: scores and tests on so few say little."
+    empty = results["empty_references"]
+    if empty:
+        fate = (
+            "is empty; it counts as it is, and no reply has a word in common with it"
+            if empty == 1
+            else "are empty; they count as they are, and no reply has a word in common with them"
+        )
+        yield f"Note: {empty:,} of {counted(sources, 'reference')} {fate}."
     for name, each in systems.items():
         if each["empty"]:
-            yield (
-                f"Note: {each['empty']:,} of {sources:,} replies of {name} are empty; they score as they are."
-            )
+            is_one = each["empty"] == 1
+            fate = "is empty; it scores as it is" if is_one else "are empty; they score as they are"
+            yield f"Note: {each['empty']:,} of {counted(sources, 'reply', 'replies')} of {name} {fate}."
     sizes: dict[str, int] = results["beam_sizes"]
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{name} {size}" for name, size in sizes.items())

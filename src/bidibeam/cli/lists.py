@@ -16,6 +16,7 @@ from bidibeam.interchange.formats import FORMATS
 if TYPE_CHECKING:
     import io
 
+    from bidibeam.assembly.tuned import TunedSettings
     from bidibeam.hypotheses import Beams
     from bidibeam.interchange.formats import Format
     from bidibeam.interchange.formats.joining import Numbered
@@ -55,7 +56,10 @@ lists_options = together(
             help="The sources, one a line, in the order of the lists.",
         ),
         click.option(
-            "--references", "references_file", metavar="FILE", help="The references, in the same way."
+            "--references",
+            "references_file",
+            metavar="FILE",
+            help="The references, in the same way; of a .tsv file its second column.",
         ),
         click.option(
             "--words", is_flag=True, help="Split the texts into words, whatever tokens the file gives."
@@ -181,6 +185,13 @@ class Lists:
         """The format of the first file."""
         return self._regular.format_name
 
+    @property
+    def model(self) -> str | None:
+        """Who wrote the lists of the first file, as far as it says."""
+        from bidibeam.interchange.replies import model_of
+
+        return model_of(self._regular.source)
+
     def check(self, needs: Needs, strategy: str) -> None:
         """Read all of it once, so that nothing is written if some of it cannot be used.
 
@@ -271,6 +282,20 @@ def opened(name: str) -> Path | io.StringIO:
         return whole(sys.stdin.buffer)
     path = Path(name)
     return path if path.is_file() else whole(path)
+
+
+def note_other_model(tuned: TunedSettings, file: str, model: str | None) -> None:
+    """Say so if lists were written by another model than settings were tuned for, where both are known."""
+    from bidibeam.cli.console import console
+
+    weights = tuned.content.get("weights")
+    if model is not None and weights is not None and model != weights:
+        console.print(
+            f"Note: {tuned.path} was tuned for another model ({weights}) than the one that wrote {file} "
+            f"({model}).",
+            style="dim",
+            soft_wrap=True,
+        )
 
 
 def settings_of(format_name: str) -> set[str]:

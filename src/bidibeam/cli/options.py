@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,8 +29,8 @@ STRATEGY_WORDS = (
 )
 """What every --strategy says of the names of systems."""
 STRATEGY_HELP = (
-    f"Who answers: {', '.join(STRATEGIES.names())}. bidia takes what both directions agree on, bidis the "
-    "best of the regular beam by both scores, vbs the most likely; the others are there to compare with. "
+    "Who answers: {}. bidia takes what both directions agree on, bidis the best of the regular beam by both "
+    "scores, vbs the most likely; the others are there to compare with. "
     f"{STRATEGY_WORDS}; flags go over such words."
 )
 SIMILARITY_HELP = (
@@ -136,9 +136,48 @@ search_options = together(
 )
 """The options of a search."""
 
-strategy_options = together(
+
+class StrategyOption(click.Option):
+    """One that takes a system's name, and tells whoever leaves out its quotes so."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Read it, once no other word of such a name stands beside it.
+
+        Raises:
+            UsageError: If one does.
+        """
+        given = opts.get(self.name or "")
+        names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        words = _stray_words(ctx.command, opts, args) if names else []
+        if words and not ctx.resilient_parsing:
+            name = " ".join([names[-1], *words])
+            told = f'After --strategy stands more than one word; put the name in quotes: --strategy "{name}".'
+            raise click.UsageError(told, ctx)
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def _stray_words(command: click.Command, opts: Mapping[str, Any], args: Sequence[str]) -> list[str]:
+    """Words of a system's name that stand where files do, and are none."""
+    from bidibeam.selection.settings import OPTION_WORDS, TUNED
+
+    stray: list[str] = []
+    for parameter in command.params:
+        value = opts.get(parameter.name or "") if isinstance(parameter, click.Argument) else None
+        stray += [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+    known = {*SIMILARITIES.names(), *OPTION_WORDS, TUNED}
+    return [word for word in (*stray, *args) if word in known and not Path(word).exists()]
+
+
+def strategy_option(names: Sequence[str]) -> Callable[[Any], Any]:
+    """--strategy, offering these."""
+    help_ = STRATEGY_HELP.format(", ".join(names))
+    return click.option("--strategy", cls=StrategyOption, default="bidia", show_default=True, help=help_)
+
+
+choice_options = together(
     [
-        click.option("--strategy", default="bidia", show_default=True, help=STRATEGY_HELP),
         click.option("--similarity", default=None, help=SIMILARITY_HELP),
         click.option(
             "--similarity-option",
@@ -182,6 +221,8 @@ strategy_options = together(
         workers_option,
     ]
 )
+"""The options of a choice, but for the strategy."""
+strategy_options = together([strategy_option(STRATEGIES.names()), choice_options])
 """The options of a choice."""
 
 output_options = together(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.lists import Lists, Reading, lists_options
+from bidibeam.cli.lists import Lists, Reading, lists_options, note_other_model
 from bidibeam.cli.options import (
     check_output,
     max_length_option,
@@ -19,7 +19,9 @@ from bidibeam.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from bidibeam.assembly.tuned import TunedSettings
     from bidibeam.protocols import Selection
+    from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
 
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
@@ -69,16 +71,13 @@ def rerank(
     strategy, workers = strategy_settings(flags)
     for name in reading.files:
         check_output(nbest_file, name, resume=resume)
-    facts: dict[str, str] = {}
-    if tuned_file is not None:
-        from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
-
-        tuned = TunedSettings.at(tuned_file)
-        before, strategy = strategy, strategy.with_tuned(tuned.options)
-        facts = {"tuned": tuned.name} if strategy != before else {}
+    strategy, tuned = _tuned(strategy, tuned_file)
+    facts = {} if tuned is None else {"tuned": tuned.name}
     strategy.check_tuned()
     lists = Lists(reading)
     lists.check(strategy.needs, strategy.name)
+    if tuned is not None:
+        note_other_model(tuned, input_file, lists.model)
     selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))
     note_length(selection, lists.longest)
     warm_up(selection)
@@ -93,6 +92,19 @@ def rerank(
         total=lists.count,
         description="reranking",
     )
+
+
+def _tuned(
+    strategy: StrategySettings, tuned_file: Path | None
+) -> tuple[StrategySettings, TunedSettings | None]:
+    """The strategy with what was tuned for it, and where that comes from if it is of any use."""
+    if tuned_file is None:
+        return strategy, None
+    from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+
+    tuned = TunedSettings.at(tuned_file)
+    with_tuned = strategy.with_tuned(tuned.options)
+    return with_tuned, tuned if with_tuned != strategy else None
 
 
 def note_length(selection: Selection, longest: int) -> None:

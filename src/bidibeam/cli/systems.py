@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.cli.lists import note_other_model
+
 if TYPE_CHECKING:
     import io
 
+    from bidibeam.assembly.tuned import TunedSettings
     from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Selection
@@ -30,6 +33,7 @@ class Input:
         has_lists: Whether it is an n-best file.
         beam_size: N_B, as far as the file says.
         signature: How its replies came about, as far as the file says.
+        model: Who wrote its lists, as far as the file says.
     """
 
     file: str
@@ -38,6 +42,7 @@ class Input:
     has_lists: bool
     beam_size: int
     signature: Signature
+    model: str | None = None
 
     def place(self, index: int) -> str:
         """What a message calls a source."""
@@ -52,11 +57,13 @@ class Strategy:
         name: That name, "bidia wmd_t".
         settings: What it stands for.
         facts: What else its signature says.
+        tuned: Where its settings may come from.
     """
 
     name: str
     settings: StrategySettings
     facts: dict[str, str]
+    tuned: TunedSettings | None = None
 
 
 def named_file(argument: str) -> tuple[str | None, str]:
@@ -111,7 +118,8 @@ def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[Stra
     from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds
 
     tuned = TunedSettings.at(tuned_file)
-    return [_strategy(name, tuned.options, {"tuned": tuned.name}) for name in names]
+    facts = {"tuned": tuned.name}
+    return [replace(_strategy(name, tuned.options, facts), tuned=tuned) for name in names]
 
 
 def read_input(file: str, *, whole_lists: bool) -> Input:
@@ -141,6 +149,8 @@ def read_input(file: str, *, whole_lists: bool) -> Input:
         lines = list(replies.read_replies(stream))
     if not lines:
         raise InputError(f"{file} is empty; it must hold one reply a line, or n-best lists.")
+    if not has_lists:
+        _note_tab(file, stream)
     return Input(
         file,
         [line.number for line in lines],
@@ -148,6 +158,7 @@ def read_input(file: str, *, whole_lists: bool) -> Input:
         has_lists,
         beam_size=max(line.found for line in lines),
         signature=_signature(file, stream, lines[0].signature),
+        model=replies.model_of(stream) if has_lists else None,
     )
 
 
@@ -219,6 +230,9 @@ def chosen(
     for each in inputs:
         for strategy in strategies:
             _check_lists(each, strategy)
+        used = next((strategy.tuned for strategy in strategies if strategy.tuned and strategy.facts), None)
+        if used is not None:
+            note_other_model(used, each.file, each.model)
     selections = _selections(inputs, strategies, max_length=max_length, vectors=vectors)
     choices = [
         (each, strategy, selection)
@@ -255,6 +269,17 @@ def _signature(file: str, stream: io.StringIO, ranked_by: str | None) -> Signatu
     content = stream.getvalue().encode("utf-8", "surrogatepass")
     name = f"{Path(file).name}@{hashlib.blake2b(content).hexdigest()[:8]}"
     return Signature(tuple((key, value) for key, _, value in facts)).extended(file=name)
+
+
+def _note_tab(file: str, stream: io.StringIO) -> None:
+    """Say so if replies hold a tab: they may be a table."""
+    from bidibeam.cli.console import console
+    from bidibeam.interchange.replies import first_tab
+
+    number = first_tab(stream)
+    if number is not None:
+        told = f"Note: {file}, line {number} holds a tab; the whole line counts as the reply."
+        console.print(told, style="dim", soft_wrap=True)
 
 
 def _read_references(file: str) -> list[str]:
@@ -300,12 +325,14 @@ def _check_words(file: str, references: Sequence[str]) -> None:
 
 
 def _check_counts(one: tuple[str, int], other: tuple[str, int], what: str = "replies") -> None:
+    from bidibeam.cli.console import counted
     from bidibeam.errors import InputError
 
     if one[1] != other[1]:
+        theirs = counted(other[1], "reply" if what == "replies" else what.removesuffix("s"), what)
         raise InputError(
-            f"{one[0]} has {one[1]:,} replies, but {other[0]} has {other[1]:,} {what}; line n of each must "
-            "belong to the same source."
+            f"{one[0]} has {counted(one[1], 'reply', 'replies')}, but {other[0]} has {theirs}; line n of "
+            "each must belong to the same source."
         )
 
 

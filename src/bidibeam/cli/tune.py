@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli.options import batch_size_option, search_options, vectors_option
+from bidibeam.evaluation.names import TUNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 PLOT_FILE = "tuned.svg"
 SPLIT = "validation"
-LENGTHS = ("bidis", "vbs-tuned")
+LENGTHS = ("bidis", TUNED)
 """Strategies that are tuned on the regular beam."""
 CLOSEST = {"answer": "regular", "agreement": "closest"}
 """All that bidia has; what is not said would be looked for in the tuned.json that is to be made."""
@@ -132,7 +133,7 @@ class Wanted:
     def all_of(cls, run: Run, settings: SearchSettings) -> Wanted:
         """All that a run has the directions for, and a search the hypotheses."""
         if len(run.model.directions) < 2:
-            return cls.named(["vbs-tuned"])
+            return cls.named([TUNED])
         return cls.named([*LENGTHS, *(PENALISED if settings.beam_size > 1 else ())])
 
     def check_vectors(self, vectors: Path | None) -> None:
@@ -266,6 +267,8 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
         facts[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
     if not any(any(curve.bleu) for curve in tuned.curves):
         console.print("Note: every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
+    if tuned.end_note:
+        console.print(f"Note: {tuned.end_note}", soft_wrap=True)
     console.print(facts_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", facts))
     console.print(
         f"Wrote {run / TUNED_FILE}, which `bidibeam decode {run}` uses from now on.", soft_wrap=True

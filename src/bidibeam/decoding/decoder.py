@@ -95,10 +95,19 @@ class Decoder:
         """Every source's hypotheses, the reply first.
 
         Raises:
-            InputError: If `sources` is one string, which would be answered letter by letter.
+            InputError: If `sources` is one string, which would be answered letter by letter, or one of them
+                is no string; or if the strategy chooses by a reference, which sources alone do not have.
         """
         if isinstance(sources, str):
             raise InputError(f"Give a list of sources, not one string: [{sources!r}].")
+        for number, source in enumerate(sources, start=1):
+            if not isinstance(source, str):
+                raise InputError(f"Source {number} must be a string, not {source!r}.")
+        if self.ranker.selection.needs.reference:
+            raise InputError(
+                "The strategy chooses by a reference, and sources alone have none. Give `answers` Beams that "
+                "have one each, or choose another strategy."
+            )
         beams = [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
         return [answer.ranking.nbest for answer in self.answers(beams)]
 

@@ -27,6 +27,12 @@ def name_of(source: LineSource) -> str:
     return str(name) if isinstance(name, str | Path) else "<stream>"
 
 
+def has_ending(name: str, ending: str) -> bool:
+    """Whether a file's name ends so, packed or not."""
+    path = Path(name)
+    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(ending)
+
+
 def numbered_lines(source: LineSource) -> Iterator[tuple[int, str]]:
     r"""Each line with its number, counted from 1, without its end; only \n ends a line, \r\n too.
 

@@ -12,7 +12,15 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.interchange.fields import nullable
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
+from bidibeam.interchange.lines import (
+    LineSource,
+    describe,
+    has_ending,
+    name_of,
+    numbered_lines,
+    parse_object,
+)
+from bidibeam.interchange.sources import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,10 +86,22 @@ def read_replies(stream: io.StringIO) -> Iterator[Reply]:
 def read_references(stream: io.StringIO) -> list[str]:
     """What people answered: a line of text each, or the "reference" (or "response") of an object a line.
 
+    Of a file whose name ends in .tsv (or .tsv.gz, .tsv.xz) it is the second column, as where sources are
+    read.
+
     Raises:
-        InputError: With file and line, if an object has none.
+        InputError: With file and line, if one is missing, or a line of text holds a tab.
     """
+    if has_ending(stream.name, ".tsv"):
+        return [_second_column(line, f"{stream.name}, line {number}") for number, line in _lines(stream)]
     if not _has_objects(stream, "reference", "response"):
+        number = first_tab(stream)
+        if number is not None:
+            raise InputError(
+                f"{stream.name}, line {number} holds a tab, so it may be more than a reference. Of a file "
+                "whose name ends in .tsv the second column is read; otherwise give the references alone: "
+                "cut -f2 takes them out of a table."
+            )
         return [line for _, line in _lines(stream)]
     references = []
     for number, line in _lines(stream):
@@ -94,6 +114,37 @@ def read_references(stream: io.StringIO) -> list[str]:
                 raise InputError(f'{place}: there is no "reference".')
             references.append(found)
     return references
+
+
+def first_tab(stream: io.StringIO) -> int | None:
+    """The number of the first line that holds a tab, if one does."""
+    return next((number for number, line in _lines(stream) if "\t" in line), None)
+
+
+def model_of(source: LineSource) -> str | None:
+    """The model that wrote an n-best file, as the ranking on its first line says; None where it does not.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
+    if isinstance(source, io.StringIO):
+        source.seek(0)
+    first = next((line for _, line in numbered_lines(source) if line.strip()), "")
+    try:
+        facts = json.loads(first)["ranking"]["signature"].split("|")
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+    return next((value for key, _, value in (fact.partition(":") for fact in facts) if key == "model"), None)
+
+
+def _second_column(line: str, place: str) -> str:
+    reference = columns(line)[1]
+    if reference is None:
+        raise InputError(
+            f"{place}: there is no tab, and of a .tsv file the reference is the second column. Add it, or "
+            "name the file .txt if it holds references alone."
+        )
+    return reference
 
 
 def _lines(stream: io.StringIO) -> Iterator[tuple[int, str]]:

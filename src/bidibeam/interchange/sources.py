@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.fields import field, identifier, nullable
-from bidibeam.interchange.lines import LineSource, name_of, numbered_lines, parse_object
+from bidibeam.interchange.lines import LineSource, has_ending, name_of, numbered_lines, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,18 +28,24 @@ def read_sources(source: LineSource) -> Iterator[Beams]:
     Raises:
         InputError: With file and line, if it is not UTF-8, or not such an object.
     """
-    is_json, is_tsv = (_has_ending(name_of(source), ending) for ending in (".jsonl", ".tsv"))
+    is_json, is_tsv = (has_ending(name_of(source), ending) for ending in (".jsonl", ".tsv"))
     for number, line in numbered_lines(source):
         if number == 1 and not isinstance(source, Path):
             is_json = is_json or _is_source(line)
         if is_tsv:
-            text, _, reference = line.partition("\t")
-            yield Beams(id=str(number), source=text, reference=reference.split("\t")[0] or None)
+            text, reference = columns(line)
+            yield Beams(id=str(number), source=text, reference=reference or None)
         elif not is_json:
             yield Beams(id=str(number), source=line)
         elif line.strip():
             place = f"{name_of(source)}, line {number}"
             yield _from_object(parse_object(line, place), number, place)
+
+
+def columns(line: str) -> tuple[str, str | None]:
+    """The source and the reference on a line of a table: its first two columns; None if it has but one."""
+    source, *more = line.split("\t")
+    return source, more[0] if more else None
 
 
 def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
@@ -66,12 +72,6 @@ def _is_source(line: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and isinstance(value.get("source"), str)
-
-
-def _has_ending(name: str, ending: str) -> bool:
-    """Whether a file's name ends so, packed or not."""
-    path = Path(name)
-    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(ending)
 
 
 def _from_object(value: dict[str, Any], number: int, place: str) -> Beams:

@@ -21,8 +21,9 @@ if sys.platform != "win32":
     import fcntl
 
 STAMPS = "stages"
-LONGEST_CHANGE = 100
 """The folder of the stamps, one for each stage."""
+LONGEST_CHANGE = 100
+"""Characters of a change that are shown; of a longer one only what has changed."""
 DIGITS = 16
 SHOWN = 3
 

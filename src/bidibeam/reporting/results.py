@@ -192,6 +192,12 @@ class Results:
         found = self.content.get("positions")
         return found or next(iter(self.analyses("positions")), None)
 
+    @property
+    def constant(self) -> Mapping[str, Any] | None:
+        """What one reply to every source scores: the corpus has it, no seed."""
+        found: Mapping[str, Any] | None = self.content.get("constant")
+        return found or None
+
 
 def _single(content: Mapping[str, Any]) -> dict[str, Any]:
     """An evaluation or analyses as those of one seed; an evaluation does not know N_B."""

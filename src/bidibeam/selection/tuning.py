@@ -42,6 +42,8 @@ EXPONENTS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths."""
 REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths, in natural logarithms a token."""
+OUTER = 0.1
+"""A value this near the upper end of its grid, as a share of the grid, lies at it."""
 PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
 
@@ -68,6 +70,19 @@ class Curve:
         index = int(np.argmax(self.bleu))
         return self.values[index], self.bleu[index]
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether a better value may lie beyond those tried.
+
+        So it is if the best is the first, unless that is 0, which stands for nothing at all; or if it lies in
+        the last tenth of the grid. Where all values are as good, nothing was decided.
+        """
+        first, last = self.values[0], self.values[-1]
+        if len(set(self.bleu)) == 1:
+            return False
+        value, _ = self.best
+        return (value == first and first != 0) or value >= last - OUTER * (last - first)
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
@@ -91,6 +106,21 @@ class Tuned:
         """Each curve with the name in `options` that it belongs to."""
         names = [name for name, options in self.options.items() for _ in options]
         return list(zip(names, self.curves, strict=True))
+
+    @property
+    def at_ends(self) -> list[tuple[str, Curve]]:
+        """The curves, by name, whose best value lies at the end of what was tried."""
+        return [(name, curve) for name, curve in self.named_curves if curve.is_at_end]
+
+    @property
+    def end_note(self) -> str:
+        """Which values lie at the end of their grids, in a sentence; empty if none does."""
+        told = [
+            f"{curve.setting.replace('_', ' ')} of {name} ({curve.best[0]:g} of {curve.values[0]:g} to "
+            f"{curve.values[-1]:g})"
+            for name, curve in self.at_ends
+        ]
+        return f"At the end of what was tried, so better may lie beyond: {', '.join(told)}." if told else ""
 
     def without(self, names: Collection[str]) -> Tuned:
         """The same but for some of the names in `options`."""

@@ -69,7 +69,7 @@ def test_its_card_is_what_its_files_say() -> None:
         "## Metrics",
         "## Limits",
         "bidibeam prepare chitchat",
-        "--config compact.yaml",
+        "--config src/bidibeam/presets/compact.yaml",
         "--half",
     ):
         assert told in card

@@ -28,7 +28,12 @@ FOUND = Tuned(
         "bidia bleu_t": {"T": 8.0},
     },
     bleu={"vbs": 1.0, "vbs-tuned": 2.5, "bidis": 1.25},
-    curves=(Curve("lambda", {}, (0.0, 0.3), (1.0, 1.25)),),
+    curves=(
+        Curve("lambda", {}, (0.0, 0.3), (1.0, 1.25)),
+        Curve("length_exponent", {"word_reward": 0.4}, (1.0, 1.5, 4.0), (1.0, 2.5, 1.0)),
+        Curve("word_reward", {"length_exponent": 1.5}, (0.4, 4.0), (2.5, 1.0)),
+        Curve("T", {}, (5, 8, 20), (1.0, 1.5, 1.0)),
+    ),
     sources=17,
 )
 
@@ -81,7 +86,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "metric": "metric:bleu|order:4",
         "options": FOUND.options,
         "bleu": FOUND.bleu,
-        "curves": [{"setting": "lambda", "held": {}, "values": [0.0, 0.3], "bleu": [1.0, 1.25]}],
+        "at_end": [
+            {"name": "bidis", "setting": "lambda", "value": 0.3},
+            {"name": "vbs-tuned", "setting": "word_reward", "value": 0.4},
+        ],
+        "curves": json.loads(json.dumps([asdict(curve) for curve in FOUND.curves])),
     }
     tuned.check_weights("abc")
 

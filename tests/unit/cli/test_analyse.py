@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from bidibeam import __version__
+from bidibeam.cli.analyse import OF_DATA
+from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.analyses import ANALYSES, analyse
+from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES, constant_of, positions_of
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.analyses.lists import systems_of
 from bidibeam.evaluation.systems import SYSTEMS
@@ -144,11 +147,11 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said(lists: Pat
     assert list(read(tmp_path / "out")["analyses"]) == ["ranks", "examples"]
     for sentence in (
         "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
-        "Left out the system vbs-tuned: It needs tuned settings: give --tuned FILE,",
+        "bidia wmd_t tuned: They need tuned settings: give --tuned FILE,",
         "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
         "Left out the system oracle: source '1' has no \"reference\", and oracle chooses by it.",
         "Left out the analysis headroom: It needs the system 'vbs-tuned', which is not there.",
-        "Left out the analysis sensitivity: Source '1' has no reference, so its reply cannot be scored.",
+        "Left out the analyses diversity and sensitivity: Source '1' has no reference, so its reply",
     ):
         assert sentence in call.told
     assert "N_B, the hypotheses that each could choose from: bidia bleu_t 5;" in call.told
@@ -297,3 +300,43 @@ def test_no_model_is_loaded(both: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.stderr.splitlines()[-1] == "0 False"
+
+
+def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_path: Path) -> None:
+    call = called("analyse", "--data", toy_data.path, "--out", tmp_path / "out")
+
+    assert (call.status, call.out) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["constant.json", "positions.json"]
+    for name, content in (("constant", constant_of(toy_data)), ("positions", positions_of(toy_data))):
+        written = json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
+        assert written[name] == content
+        assert written["data"]["fingerprint"] == toy_data.fingerprint
+        assert str(tmp_path) not in json.dumps(written)
+        report = tmp_path / f"{name}-report"
+        assert called("report", tmp_path / "out" / f"{name}.json", "--out", report).status == 0
+    assert "One reply to every source" in (tmp_path / "constant-report" / "report.md").read_text()
+    assert "One reply to all" in call.told
+    assert "Words by position" in call.told
+
+
+def test_one_analysis_of_data_may_be_named(toy_data: PreparedData, tmp_path: Path) -> None:
+    call = called("analyse", "--data", toy_data.path, "--analysis", "constant", "--out", tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["constant.json"]
+    assert "Words by position" not in call.told
+    assert tuple(CORPUS_ANALYSES) == OF_DATA
+
+
+def test_refusals_of_data_are_one_sentence(toy_data: PreparedData, both: Path, tmp_path: Path) -> None:
+    data = ("--data", toy_data.path)
+
+    assert refused("analyse", both, *data) == (
+        "Give either lists or --data: what --data is enough for needs no lists."
+    )
+    assert refused("analyse", *data, "--analysis", "ranks") == (
+        "There is no analysis 'ranks' of prepared data. Choose one of: constant, positions."
+    )
+    assert refused("analyse", both, "--analysis", "constant") == (
+        "The analysis constant is one of prepared data: give them with --data."
+    )
+    assert "There is no directory" in refused("analyse", "--data", tmp_path / "none")

@@ -159,7 +159,7 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
     [
         (
             "bidi",
-            f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {', '.join(STRATEGIES.names())}.",
+            f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {USABLE}.",
         ),
         (
             "bidia blue",

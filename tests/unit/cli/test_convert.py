@@ -118,7 +118,8 @@ def test_one_of_the_directions_is_written(ours: Path) -> None:
     assert regular.replies == ["Hello.", "Bye."] * 2
     assert regular.told == (
         "2 sources, 4 hypotheses, from jsonl to mbrs. Note: 2 of the sources have reverse hypotheses too, "
-        "but mbrs holds one list a source; --direction reverse writes those."
+        "but mbrs holds one list a source; --direction reverse writes those. Note: mbrs has no place for id, "
+        "source and reference; that was dropped."
     )
     assert reverse.replies == ["Bye."] * 2
 

@@ -78,7 +78,7 @@ def test_the_tables_show_what_the_file_has(texts: dict[str, Path], tmp_path: Pat
         *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
         *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
     ]
-    assert "Note: 1 of 4 replies of poor are empty; they score as they are." in call.told
+    assert "Note: 1 of 4 replies of poor is empty; it scores as it is." in call.told
     assert "replies of good" not in call.told
 
 

@@ -108,7 +108,8 @@ def test_every_command_explains_itself(name: str) -> None:
 def test_help_names_every_strategy_and_similarity(name: str) -> None:
     words = re.split(r"[\s,.:]+", CliRunner().invoke(front.bidibeam, [name, "--help"]).output)
 
-    assert {*STRATEGIES.names(), *SIMILARITIES.names()} <= set(words)
+    strategies = set(STRATEGIES.names()) - ({"oracle"} if name == "chat" else set())  # it has no references
+    assert {*strategies, *SIMILARITIES.names()} <= set(words)
 
 
 @pytest.mark.parametrize("name", ["decode", "tune", "chat"])

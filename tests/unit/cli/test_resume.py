@@ -72,7 +72,7 @@ def test_what_is_done_is_not_done_again(arguments: Arguments, tmp_path: Path) ->
     assert pairs[1] < pairs[0]
     assert finished.out == whole.out
     assert re.search(
-        rf"\b0 sources in [\d.]+ s\. {len(whole.replies)} were done already\. Work: nothing counted\.",
+        rf"\b0 sources in [\d.]+ s\. {len(whole.replies)} were done already\. Signature: ",
         finished.told,
     )
 

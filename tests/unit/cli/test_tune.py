@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.reporting import plots
+from bidibeam.selection import tuning
 from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 from tests.conftest import write_toy_corpus
 from tests.unit.cli.calls import called, lines_of, refused
@@ -68,6 +70,23 @@ def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_dat
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
+
+
+def test_a_value_at_the_end_of_its_grid_is_noted_once_and_kept(
+    unsure_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(unsure_run, run)
+    monkeypatch.setattr(tuning, "tune", partial(tuning.tune, lambdas=(0.01, 50.0)))
+
+    call = called("tune", run, *SEARCH, "--strategy", "bidis")
+
+    content = json.loads((run / "tuned.json").read_text())
+    best = content["options"]["bidis"]["lambda_"]
+    assert len(set(content["curves"][0]["bleu"])) == 2  # either value is an end
+    assert content["at_end"] == [{"name": "bidis", "setting": "lambda", "value": best}]
+    told = f"lambda of bidis ({best:g} of 0.01 to 50)."
+    assert call.told.count(f"Note: At the end of what was tried, so better may lie beyond: {told}") == 1
 
 
 def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, toy_data: PreparedData) -> None:

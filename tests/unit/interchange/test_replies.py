@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.interchange.replies import is_nbest, read_references, read_replies, whole
+from bidibeam.interchange.replies import is_nbest, model_of, read_references, read_replies, whole
+from bidibeam.interchange.sources import read_sources
 
 RANKED = {
     "id": "x",
@@ -120,3 +121,40 @@ def test_references_are_lines_of_text_or_fields_of_objects(tmp_path: Path) -> No
 def test_an_object_without_a_reference_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'r\.jsonl, line 2: there is no "reference"\.$'):
         read_references(stream(tmp_path / "r.jsonl", {"reference": "a"}, {"source": "b"}))
+
+
+@pytest.mark.parametrize("name", ["r.tsv", "r.tsv.gz"])
+def test_of_a_table_the_second_column_is_the_reference_as_when_sources_are_read(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    content = "Tea?\tPlease.\nWhere?\tAt home.\tby hand\nSo?\t\n"
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+
+    assert read_references(whole(path)) == ["Please.", "At home.", ""]
+    sources = [beams.reference or "" for beams in read_sources(path)]
+    assert read_references(whole(path)) == sources
+
+
+def test_a_line_of_a_table_without_a_second_column_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"r\.tsv, line 2: there is no tab, .* second column"):
+        read_references(stream(tmp_path / "r.tsv", "Tea?\tPlease.", "Please."))
+
+
+def test_a_tab_in_references_that_are_plain_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"r\.txt, line 2 holds a tab.*\.tsv") as error:
+        read_references(stream(tmp_path / "r.txt", "Please.", "Tea?\tPlease."))
+
+    assert "cut -f2" in str(error.value)
+
+
+def test_the_first_line_that_names_its_model_tells_which_it_is(tmp_path: Path) -> None:
+    ranking = {"signature": "strategy:vbs|model:ab12|bidibeam:1", "replies": []}
+    named = {**PLAIN, "ranking": ranking}
+
+    assert model_of(stream(tmp_path / "a.jsonl", "", named)) == "ab12"
+    assert model_of(stream(tmp_path / "b.jsonl", RANKED)) is None
+    assert model_of(stream(tmp_path / "c.jsonl", PLAIN)) is None
+    assert model_of(stream(tmp_path / "d.txt", "no JSON")) is None
+    assert model_of(stream(tmp_path / "e.jsonl", {**PLAIN, "ranking": {"signature": 3}})) is None
+    assert model_of(stream(tmp_path / "f.jsonl")) is None

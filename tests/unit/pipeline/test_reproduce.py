@@ -50,20 +50,23 @@ def ran(made: Experiment) -> list[str]:
 
 
 def test_everything_runs_once_in_order(tmp_path: Path) -> None:
-    assert ran(experiment(tmp_path)) == ["prepare", "positions", *FROM_TRAINING]
+    assert ran(experiment(tmp_path)) == ["prepare", "positions", "constant", *FROM_TRAINING]
     assert ran(experiment(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("prepare.limit=1000", ["prepare", "positions", *FROM_TRAINING]),
+        ("prepare.limit=1000", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("training.epochs=9", FROM_TRAINING),
         ("model.decoder_size=64", FROM_TRAINING),
         ("training.log_every=3", []),
         ("search.max_length=12", [*SEARCHES, *WITHOUT_PERPLEXITY]),
-        ("sources=6", [*SEARCHES[4:], "perplexity seed 0", "evaluate seed 0", "gather seed 0", "report"]),
-        ("validation_sources=2", [*SEARCHES[:4], *WITHOUT_PERPLEXITY]),
+        (
+            "sources=6",
+            ["constant", *SEARCHES[4:], "perplexity seed 0", "evaluate seed 0", "gather seed 0", "report"],
+        ),
+        ("validation_sources=2", ["constant", *SEARCHES[:4], *WITHOUT_PERPLEXITY]),
         ("examples=1", ["evaluate seed 0", "gather seed 0", "report"]),
         ("cost_turns=9", ["cost seed 0", "gather seed 0", "report"]),
         (
@@ -150,7 +153,8 @@ def test_other_vectors_train_and_measure_again(tmp_path: Path) -> None:
 
 
 def test_another_corpus_does_not_replace_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
+    for folder in ("data", "stages"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "data" / "data.json").write_text('{"corpus": "cornell"}')
 
     with pytest.raises(SettingsError, match="holds an experiment on cornell, which one on chitchat would"):

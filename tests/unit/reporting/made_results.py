@@ -58,6 +58,7 @@ def made_results(
         },
         "sources": 3140,
         "positions": made_positions(rng),
+        "constant": made_constant(),
         "seeds": [_seed(seed, systems, rng) for seed in range(seeds)],
     }
 
@@ -302,6 +303,22 @@ def made_cost(rng: random.Random) -> dict[str, Any]:
             {"strategy": name, "formula": "T * B V log(B V)", "value": 2.8e8 * ratio, "ratio": ratio}
             for name, ratio in strategies.items()
         ],
+    }
+
+
+def made_constant() -> dict[str, Any]:
+    def reply(text: str, validation: float, bleu: float, exact: int) -> dict[str, Any]:
+        scores = {"validation_bleu": validation, "bleu": bleu, "low": bleu - 0.2, "high": bleu + 0.2}
+        return {"reply": text, "words": 6, "training_count": 7, "length_ratio": 0.8, "exact": exact, **scores}
+
+    return {
+        "candidates": {"tried": 500, "commonest": 100, "parts": 20},
+        "validation_sources": 1570,
+        "chosen": reply("no. <i> don't know.", 1.5, 1.25, 0),
+        "runners_up": [reply("i don't | know.", 1.4, 1.3, 12)],
+        "most_common": reply("what?", 0.0, 0.0, 26),
+        "references": {"sources": 3140, "words": 26743, "short": 4, "share_short": 0.24},
+        "signature": "metric:bleu|tok:none",
     }
 
 

@@ -15,6 +15,7 @@ TITLES = (
     "Summary",
     "BLEU-4 against N_B",
     "VBS, Best Hypothesis and the headroom between",
+    "One reply to every source",
     "Rank of the reply in the beam",
     "Diversity of the replies",
     "Words by position",

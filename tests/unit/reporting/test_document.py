@@ -97,6 +97,7 @@ def test_several_files_are_one_report_whose_sections_say_which_they_are_of(tmp_p
         "Summary (evaluation.json)",
         "BLEU-4 against N_B (results.json)",
         "VBS, Best Hypothesis and the headroom between (results.json)",
+        "One reply to every source (results.json)",
         "Rank of the reply in the beam (results.json)",
         "Rank of the reply in the beam (analyses.json)",
         "How the numbers were made (results.json)",

@@ -44,7 +44,7 @@ def test_analyses_alone_are_reported(tmp_path: Path) -> None:
 
     report = Report(results, tmp_path)
 
-    assert report.sections == [*TITLES[3:8], *TITLES[8:]]
+    assert report.sections == [*TITLES[4:]]
     assert report.tables["What could not be made"] == [
         ["system", "bidis", "It needs log-probabilities."],
         ["analysis", "headroom", "It needs the system 'oracle'."],
@@ -57,12 +57,13 @@ def test_analyses_alone_are_reported(tmp_path: Path) -> None:
     ("name", "title"),
     [
         ("headroom", None),
-        ("ranks", TITLES[3]),
-        ("diversity", TITLES[4]),
-        ("positions", TITLES[5]),
-        ("cost", TITLES[6]),
-        ("sensitivity", TITLES[7]),
-        ("examples", TITLES[9]),
+        ("constant", TITLES[3]),
+        ("ranks", TITLES[4]),
+        ("diversity", TITLES[5]),
+        ("positions", TITLES[6]),
+        ("cost", TITLES[7]),
+        ("sensitivity", TITLES[8]),
+        ("examples", TITLES[10]),
     ],
 )
 @pytest.mark.usefixtures("undrawn")
@@ -178,7 +179,7 @@ def test_analyses_that_lack_half_of_their_facts_are_reported_all_the_same(tmp_pa
         tmp_path,
     )
 
-    assert report.sections == [TITLES[3], TITLES[4], TITLES[6], TITLES[7], TITLES[9]]
+    assert report.sections == [TITLES[4], TITLES[5], TITLES[7], TITLES[8], TITLES[10]]
     assert report.row("Places chosen", "oracle") == ["oracle", "75.0 %", "-", "-", "-"]
     assert report.row("Diversity", "vbs") == ["vbs", "-", "0.2000", "-", "-"]
     assert "The highest distinct-2 is that of longest, 0.3000." in report.words

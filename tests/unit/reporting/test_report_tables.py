@@ -230,3 +230,21 @@ def test_all_that_made_the_numbers_is_there(single: Report) -> None:
         *(test["signature"] for test in seed["tests"]),
     }
     assert dict(single.tables["All settings"])["search.length_exponent"] == "0.6"
+
+
+def test_a_constant_reply_stands_beside_the_systems(single: Report) -> None:
+    constant = single.results["constant"]
+    scores = {
+        name: by_size["50"]["scores"] for name, by_size in single.results["seeds"][0]["systems"].items()
+    }
+
+    behind = [name for name, each in scores.items() if each["bleu"]["value"] <= constant["chosen"]["bleu"]]
+    assert 1 < len(behind) < len(scores)
+    told = f"{', '.join(behind[:-1])} and {behind[-1]} are no better than that."
+    assert f"By BLEU at N_B = 50 {told}" in single.words
+    assert "has 1.25 BLEU and 0.80 of the references' length; 0 references are exactly this" in single.words
+    assert single.tables["The best constant replies"] == [
+        ["no. <i> don't know.", "chosen", "1.50", "1.25", "1.05 to 1.45", "0.80", "0"],
+        ["i don't | know.", "", "1.40", "1.30", "1.10 to 1.50", "0.80", "12"],
+        ["what?", "commonest in training", "0.00", "0.00", "-0.20 to 0.20", "0.80", "26"],
+    ]

@@ -28,6 +28,7 @@ from bidibeam.selection.tuning import (
     REWARDS,
     Candidates,
     Curve,
+    Tuned,
     tune,
     tune_penalty,
 )
@@ -289,6 +290,50 @@ def test_what_was_found_apart_is_joined() -> None:
     assert list(joined.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
     assert joined.curves == (*lengths.curves, *penalty.curves)
     assert joined.sources == len(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "is_at_end"),
+    [
+        (LAMBDAS, 0.0, False),  # 0 is no opinion at all: nothing lies beyond
+        (LAMBDAS, 8.5, False),
+        (LAMBDAS, 9.0, True),
+        (LAMBDAS, 10.0, True),
+        (PENALTIES, 2, True),
+        (PENALTIES, 3, False),
+        (PENALTIES, 40, False),
+        (PENALTIES, 60, True),
+        (EXPONENTS, 3.5, False),
+        (EXPONENTS, 3.6, True),
+    ],
+)
+def test_the_end_of_a_grid_is_its_first_value_but_0_and_its_last_tenth(
+    values: tuple[float, ...], best: float, is_at_end: bool
+) -> None:
+    curve = Curve("x", {}, values, tuple(float(value == best) for value in values))
+
+    assert curve.best == (best, 1.0)
+    assert curve.is_at_end == is_at_end
+
+
+def test_a_grid_that_decides_nothing_has_no_end() -> None:
+    assert not Curve("T", {}, PENALTIES, (0.0,) * len(PENALTIES)).is_at_end
+    assert not Curve("T", {}, (60,), (1.0,)).is_at_end
+
+
+def test_values_at_the_end_are_told_in_one_sentence() -> None:
+    tuned = Tuned({}, {}, (), 9).extended(
+        "bidis", {"lambda_": 10.0}, 2.0, Curve("lambda", {}, (0, 10), (1, 2))
+    )
+    inner = Curve("length_exponent", {"word_reward": 0.0}, (0.0, 1.0, 4.0), (1.0, 3.0, 2.0))
+    reward = Curve("word_reward", {"length_exponent": 1.0}, (0.0, 4.0), (1.0, 3.0))
+    tuned = tuned.extended("vbs-tuned", {"length_exponent": 1.0, "word_reward": 4.0}, 3.0, inner, reward)
+
+    assert tuned.end_note == (
+        "At the end of what was tried, so better may lie beyond: lambda of bidis (10 of 0 to 10), word "
+        "reward of vbs-tuned (4 of 0 to 4)."
+    )
+    assert tuned.without(["bidis", "vbs-tuned"]).end_note == ""
 
 
 def message_of(found: Iterable[Beams]) -> str:

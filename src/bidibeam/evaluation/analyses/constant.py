@@ -1,4 +1,4 @@
-"""Constant: what one and the same reply to every source scores, which a system must beat to be worth having."""
+"""Constant: what one and the same reply to every source scores, the least that a system should beat."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def constant(
     """Give every source the same reply: that with the highest corpus BLEU on validation, scored on test.
 
     It is chosen among the commonest replies of training, and the commonest of them followed by each other or
-    by themselves. Of equal ones the first is chosen, single replies before joined ones, commoner before rarer.
+    by themselves. Of equal ones the first is chosen: single ones before joined ones, commoner before rarer.
 
     Args:
         replies: How often each reply was given in training, as words.

@@ -21,10 +21,12 @@ class Format(Protocol):
         endings: How names of such files end.
         has_tokens: Whether a file gives tokens beside its texts; None if some do. Without them, the tokens of
             a hypothesis are the words of its text.
+        carries: What a file has a place for, of what is known about a source.
     """
 
     endings: ClassVar[tuple[str, ...]]
     has_tokens: ClassVar[bool | None]
+    carries: ClassVar[tuple[str, ...]] = ("id", "source", "reference")
 
     @staticmethod
     @abstractmethod

@@ -68,6 +68,7 @@ class Fairseq(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".fairseq", ".out")
     has_tokens: ClassVar[bool | None] = True
+    carries: ClassVar[tuple[str, ...]] = ("source", "reference")
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:

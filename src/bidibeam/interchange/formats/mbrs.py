@@ -29,6 +29,7 @@ class Mbrs(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".txt",)
     has_tokens: ClassVar[bool | None] = False
+    carries: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.per_source is not None and self.per_source < 1:

@@ -50,6 +50,7 @@ class Moses(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".moses", ".nbest")
     has_tokens: ClassVar[bool | None] = False
+    carries: ClassVar[tuple[str, ...]] = ()
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:

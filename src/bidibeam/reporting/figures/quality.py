@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.evaluation.names import AGREEMENT, BASE, ORACLE, TUNED
 from bidibeam.reporting.figures.systems import Line, Look, draw_lines
 from bidibeam.reporting.plots import new_figure, size_axis
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORACLE, AGREEMENT, TUNED = "oracle", "bidia", "vbs-tuned"
-BESIDE = (ORACLE, TUNED, "vbs")
+BESIDE = (ORACLE, TUNED, BASE)
 """What the panel of the oracle shows."""
 CROWD = 8
 """So many lines a panel can show."""

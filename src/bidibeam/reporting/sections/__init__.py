@@ -10,6 +10,7 @@ from pathlib import Path
 from bidibeam.errors import InputError
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.results import Results
+from bidibeam.reporting.sections.constant import constant
 from bidibeam.reporting.sections.cost import cost
 from bidibeam.reporting.sections.diversity import diversity
 from bidibeam.reporting.sections.examples import examples
@@ -24,6 +25,7 @@ SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
     summary,
     quality,
     headroom,
+    constant,
     ranks,
     diversity,
     positions,

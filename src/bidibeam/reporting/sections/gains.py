@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bidibeam.evaluation.names import BASE, TUNED
 from bidibeam.reporting.blocks import Cell, Column, Table, text_column
 from bidibeam.reporting.numbers import averaged, fixed, mean, number, percent, signed
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.sections.intervals import Compared, compared, interval_label, reach_text
 
-BASE, TUNED = "vbs", "vbs-tuned"
 LEAST = 0.1
 """BLEU: of a smaller gain there are no shares."""
 ROUNDING = 0.005

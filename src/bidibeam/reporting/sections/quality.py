@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
+from bidibeam.evaluation.names import BASE, ORACLE, TUNED
 from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, text_column
 from bidibeam.reporting.figures.headroom import LOWEST, draw_headroom
 from bidibeam.reporting.figures.quality import draw_quality, panels
@@ -14,8 +15,6 @@ from bidibeam.reporting.numbers import TWO, averaged, fixed, number, over_seeds,
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.sections.intervals import headroom_reach, interval_text, reach_text
-
-ORACLE, BASE, TUNED = "oracle", "vbs", "vbs-tuned"
 
 Shares = Mapping[str, Mapping[str, float | None]]
 """By N_B and by system, headroom captured."""

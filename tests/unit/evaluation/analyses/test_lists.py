@@ -68,8 +68,8 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
     assert left_out == {
         "vbs": "source '0', regular[0] has no \"score\", and vbs needs it.",
         "vbs-tuned": "It needs tuned settings: give --tuned FILE, which `bidibeam tune RUN` writes.",
-        "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; the decoder that wrote the "
-        "list must add it.",
+        "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score FILE "
+        "--model MODEL` adds it.",
         "bidia wmd_t": "The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
         **{
             f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
@@ -77,7 +77,7 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
             for name in ("bidia bleu_t", "bidia wmd_t")
         },
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected "
-        "needs it; the decoder that wrote the list must add it.",
+        "needs it; `bidibeam score FILE --model MODEL` adds it.",
         "reverse-vbs": "source '0', reverse[0] has no \"score\", and reverse-vbs needs it.",
         "oracle": "source '0' has no \"reference\", and oracle chooses by it.",
     }
