@@ -17,7 +17,10 @@ from bidibeam.similarities import SIMILARITIES
 
 ROOT = Path(__file__).parents[1]
 SIDES = ("source", "response")
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("nbest", "strategies", "reproduce", "hf"))]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("nbest", "strategies", "reproduce", "hf")),
+]
 CALLS = sorted(
     {
         call.split("#")[0].strip()

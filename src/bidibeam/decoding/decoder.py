@@ -100,13 +100,15 @@ class Decoder:
         """
         if isinstance(sources, str):
             raise InputError(f"Give a list of sources, not one string: [{sources!r}].")
+        sources = list(sources)
         for number, source in enumerate(sources, start=1):
             if not isinstance(source, str):
                 raise InputError(f"Source {number} must be a string, not {source!r}.")
-        if self.ranker.selection.needs.reference:
+        if sources and self.ranker.selection.needs.reference:
+            name = dict(self.ranker.selection.signature.facts).get("strategy", "strategy")
             raise InputError(
-                "The strategy chooses by a reference, and sources alone have none. Give `answers` Beams that "
-                "have one each, or choose another strategy."
+                f"Source '1' has no reference, and the {name} chooses by it. Give `answers` Beams that have "
+                "one each, or choose another strategy."
             )
         beams = [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
         return [answer.ranking.nbest for answer in self.answers(beams)]

@@ -301,12 +301,13 @@ def test_what_is_no_text_is_refused_in_a_sentence(toy_run: Path) -> None:
 
     with pytest.raises(InputError, match=r"^Source 2 must be a string, not 3\.$"):
         decoder.decode(["red cat", 3])  # type: ignore[list-item]
+    assert len(decoder.decode(each for each in ("red cat", "white"))) == 2  # type: ignore[arg-type]
 
 
 def test_a_choice_by_references_is_refused_in_words_that_fit_python(toy_run: Path) -> None:
     decoder = load_decoder(toy_run, "oracle", settings=SearchSettings(beam_size=2))
 
-    with pytest.raises(InputError, match=r"chooses by a reference.*choose another strategy\.$") as error:
+    with pytest.raises(InputError, match=r"the oracle chooses by it.*choose another strategy\.$") as error:
         decoder.decode(["red cat"])
     assert "--" not in str(error.value)
     assert [answer.text for answer in decoder.answers([Beams("1", "red cat", "red cat!")])] == ["red cat!"]
