@@ -41,15 +41,32 @@ class _Lowered:
             self._write(min((self._before, *self._wanted)))
 
 
+MANY = 10_000
+"""Objects, made while none was collected, that it would take long to walk."""
+
+
 def _collect(is_wanted: float) -> None:
-    """Turn the collector on or off. What was made while it was off is then old, so that none walks it."""
+    """Turn the collector on or off; of what was made meanwhile, if it is much, none is walked."""
     if not is_wanted:
         gc.disable()
     elif not gc.isenabled():
-        if not gc.get_freeze_count():  # somebody else's frozen objects stay so
+        if gc.get_count()[0] > MANY and not _is_something_frozen():
             gc.freeze()
             gc.unfreeze()
         gc.enable()
+
+
+def _is_something_frozen() -> bool:
+    """Whether somebody else keeps objects from the collector, which then stay so.
+
+    To count them takes as long as there are many: where there were some once, there are for good.
+    """
+    global _FROZEN
+    _FROZEN = _FROZEN or gc.get_freeze_count() > 0
+    return _FROZEN
+
+
+_FROZEN = False
 
 
 _COLLECTING = _Lowered(gc.isenabled, _collect)

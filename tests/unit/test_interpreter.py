@@ -6,10 +6,40 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import Mock
 
 import pytest
 
 from bidibeam.interpreter import taking_turns, uncollected
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests froze is forgotten."""
+    monkeypatch.setattr("bidibeam.interpreter._FROZEN", False)
+
+
+def test_that_something_is_frozen_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Mock(return_value=7)
+    monkeypatch.setattr("bidibeam.interpreter.MANY", -1)
+    monkeypatch.setattr("gc.get_freeze_count", counting)
+
+    for _ in range(5):
+        with uncollected():
+            pass
+
+    counting.assert_called_once()
+
+
+def test_little_work_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Mock(return_value=0)
+    monkeypatch.setattr("gc.get_freeze_count", counting)
+    gc.collect()
+
+    with uncollected():
+        pass
+
+    counting.assert_not_called()
 
 
 def test_garbage_is_left_alone_for_a_while() -> None:
