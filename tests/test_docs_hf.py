@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -109,3 +110,18 @@ def test_what_python_left_can_be_decoded_with(folder: Path) -> None:
     )
 
     assert len(result.replies) == 3
+
+
+def test_the_table_of_speeds_is_that_of_the_committed_benchmark() -> None:
+    cells = json.loads(
+        (Path(__file__).parents[1] / "results" / "hf" / "cpu.json").read_text(encoding="utf-8")
+    )["cells"]
+    page = (Path(__file__).parents[1] / "docs" / "hf.md").read_text(encoding="utf-8")
+
+    for label, name in (
+        ("`generate`", "generate"),
+        ("CTranslate2, float32", "ctranslate2"),
+        ("matrix products alone", "products"),
+    ):
+        row = " | ".join(f"{cell['times_ours'][name]:.2f}" for cell in cells)
+        assert f"| {label} | {row} |" in page
