@@ -67,7 +67,7 @@ def load_run(path: Path | str | None = None, *, device: str | None = None) -> Ru
         SettingsError: If there is no such device.
     """
     folder = bundled_path() if path is None else Path(path)
-    chosen = _device(device)
+    chosen = chosen_device(device)
     config = checkpoint.read_config(folder)
     tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)
     model = BidirectionalModel.from_pretrained(folder, device=chosen)
@@ -75,7 +75,12 @@ def load_run(path: Path | str | None = None, *, device: str | None = None) -> Ru
     return Run(folder, model, tokenizer, config, chosen)
 
 
-def _device(name: str | None) -> torch.device:
+def chosen_device(name: str | None) -> torch.device:
+    """A device by its name, seen to compute; the first GPU, if there is one, by default.
+
+    Raises:
+        SettingsError: If there is none of that name.
+    """
     if name is None:
         return checkpoint.default_device()
     try:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
+FACTS_FILE = "bidibeam.json"
+"""What `bidibeam train --base` leaves beside a model."""
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
 TRAINED_ONLY = "Name a tokenizer that goes with the weights, or leave --tokenizer out."
 
@@ -103,7 +105,7 @@ def _config(name: str) -> tuple[Any, bool]:
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"The base {name!r} is neither a folder, nor a config file, nor a model that the Hugging Face "
-            f"Hub gave ({_first_sentence(error)})."
+            f"Hub gave ({first_sentence(error)})."
         ) from error
 
 
@@ -155,7 +157,7 @@ def _load(name: str, config: Any) -> Any:
     try:
         return loader.from_pretrained(name, dtype=torch.float32)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"The weights of {name} cannot be loaded ({_first_sentence(error)}).") from error
+        raise InputError(f"The weights of {name} cannot be loaded ({first_sentence(error)}).") from error
 
 
 def _tokenizer(name: str, tokenizer: str | None, config: Any, *, is_fresh: bool, data: PreparedData) -> Any:
@@ -176,7 +178,7 @@ def _tokenizer(name: str, tokenizer: str | None, config: Any, *, is_fresh: bool,
         return AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
-            f"There is no tokenizer in {where} ({_first_sentence(error)}): name one with --tokenizer, a "
+            f"There is no tokenizer in {where} ({first_sentence(error)}): name one with --tokenizer, a "
             "folder or a model of the Hub."
         ) from error
 
@@ -233,6 +235,7 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
         )
 
 
-def _first_sentence(error: Exception) -> str:
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, in one sentence."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text.split(". ")[0].rstrip(".")[:200]

@@ -21,18 +21,16 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from bidibeam.assembly.runs import chosen_device
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
-from bidibeam.hf.bases import TOKENIZERS, WEIGHTS
+from bidibeam.hf.bases import FACTS_FILE, TOKENIZERS, WEIGHTS, first_sentence
 from bidibeam.hf.directions import JOINT, check_pair, direction_of
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.scoring import HFScorer
 from bidibeam.hf.sides import Task, prepared
 from bidibeam.hf.texts import is_run
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import default_device
 
-FACTS_FILE = "bidibeam.json"
-"""What `bidibeam train --base` leaves beside a model."""
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
 FINGERPRINT_DIGITS = 12
@@ -83,7 +81,7 @@ def load_models(
         SettingsError: If there is no such device or precision.
         ScorerError: If it cannot be searched.
     """
-    where, place = str(name), _device(device)
+    where, place = str(name), chosen_device(device)
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"--dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
     config = _config(where)
@@ -194,12 +192,6 @@ def prepared_quietly(
         return prepared(model, ids, mask, max_new_tokens=max_new_tokens, num_return_sequences=1, **options)
 
 
-def first_sentence(error: Exception) -> str:
-    """What an error of somebody else's says first."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text.split(". ")[0].rstrip(".")[:200]
-
-
 def _config(where: str) -> Any:
     path = Path(where)
     if path.is_dir():
@@ -298,19 +290,6 @@ def _longest_source(folder: Path) -> int | None:
 def _is_same(one: str | Path, other: str | Path) -> bool:
     paths = Path(one), Path(other)
     return str(one) == str(other) or (all(path.is_dir() for path in paths) and paths[0].samefile(paths[1]))
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        return default_device()
-    try:
-        device = torch.device(name)
-        torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise SettingsError(
-            f"There is no device {name!r} here that can compute. Leave --device out, or use cpu."
-        ) from error
-    return device
 
 
 @contextmanager

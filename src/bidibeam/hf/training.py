@@ -16,7 +16,7 @@ from transformers.utils import logging
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import write_json, write_text
-from bidibeam.hf.bases import Base, open_base
+from bidibeam.hf.bases import FACTS_FILE, Base, open_base
 from bidibeam.hf.cards import model_card
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.labels import PairCollator
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 WORK = "training"
 """The folder of checkpoints while training goes on."""
 STARTED = "started.json"
-FACTS_FILE = "bidibeam.json"
-"""What a finished folder knows about its training."""
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "log_every"}
 
 

@@ -78,6 +78,12 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
     return found[:size]
 
 
+def worst_kept(finished: list[FoundSequence], settings: SearchSettings) -> float | None:
+    """The lowest of the B best finished scores; None if there are fewer."""
+    scores = sorted((found.score for found in finished), reverse=True)
+    return scores[settings.beam_size - 1] if len(scores) >= settings.beam_size else None
+
+
 def scores_better_as_it_is(
     live: list[tuple[tuple[int, ...], np.float32]],
     finished: list[FoundSequence],
@@ -85,9 +91,9 @@ def scores_better_as_it_is(
     settings: SearchSettings,
 ) -> bool:
     """Whether the best live hypothesis, with the length it has, is above one of the B best finished."""
-    if len(finished) < settings.beam_size:
+    worst = worst_kept(finished, settings)
+    if worst is None:
         return bool(live)
-    worst = sorted((found.score for found in finished), reverse=True)[settings.beam_size - 1]
     ends = min(step + 1, settings.max_length)
     length = max((ends if settings.count_end else ends - 1) - 1, 1)
     return any(normalised(log_prob, length, settings) > worst for _, log_prob in live[:1])
@@ -100,9 +106,9 @@ def can_still_win(
     settings: SearchSettings,
 ) -> bool:
     """Whether the best case of a live hypothesis, no further loss at any length, is among the best."""
-    if len(finished) < settings.beam_size:
+    worst = worst_kept(finished, settings)
+    if worst is None:
         return bool(live)
-    worst = sorted((found.score for found in finished), reverse=True)[settings.beam_size - 1]
     ends = range(min(step + 1, settings.max_length), settings.max_length + 1)
     lengths = [end if settings.count_end else end - 1 for end in ends]
     return any(normalised(log_prob, length, settings) > worst for _, log_prob in live for length in lengths)
