@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -56,6 +56,27 @@ class StepScorer(Protocol[State]):
             kept: Which of the state's sources the lines are of, where some have left the batch; None if all
                 are there. The same is to be read off `rows`, but on a GPU that means waiting for it.
         """
+        ...
+
+
+@runtime_checkable
+class RecordableScorer(StepScorer[State], Protocol[State]):
+    """A step scorer whose steps a GPU may record, to play them on other states of the same kind.
+
+    Where it wants that it has an attribute `recorder`, a `bidibeam.search.recording.Recorder`. Its `step` and
+    `select` then never wait for the GPU.
+    """
+
+    def kind(self, state: State) -> Hashable:
+        """Equal for states from which the same steps run, on the same weights in the same memory."""
+        ...
+
+    def tensors(self, state: State) -> list[Tensor]:
+        """All that later steps read of a state, in the same order and shape for every state of a kind."""
+        ...
+
+    def cloned(self, state: State, steps: int) -> State:
+        """The same state in memory of its own, with room for so many more steps."""
         ...
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from bidibeam.errors import ScorerError, SettingsError
-from bidibeam.protocols import SearchProgress, StepScorer
-from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
-from bidibeam.search.keys import PLACES
-from bidibeam.search.length import LENGTH_PENALTIES
-from bidibeam.search.reports import BROKEN, Reports, sent
-from bidibeam.search.stopping import stopping_rule
+from bidibeam.search.playing import found_by_playing
+from bidibeam.search.reports import Reports, sent
+from bidibeam.search.steps import Rules, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
+    from bidibeam.protocols import StepScorer
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
@@ -61,7 +55,7 @@ def find(
     count = sources.shape[0]
     if not count:
         return Found(None, settings)
-    rules = _Rules(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
+    rules = Rules(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
     reports = Reports(sources.device)
     steps: list[Step] = []
     live = rules.first(count, sources.device)
@@ -69,11 +63,9 @@ def find(
     width = settings.beam_size  # of the widest beam that will go on
     for number in range(1, settings.max_length + 1):
         beams = live.log_probs.shape[1]
-        logits, state = scorer.step(live.tokens.flatten(), state)  # (rows, vocabulary)
-        candidates = rules.candidates(logits, live, number, width)
-        live, step = rules.advance(live, candidates, number, width)
+        live, step, widths_now, state = taken(scorer, rules, live, state, number, width)
         steps.append(step)
-        widths = reports.exchange(number, live.sources, live.widths.masked_fill(candidates.is_broken, BROKEN))
+        widths = reports.exchange(number, live.sources, widths_now)
         if number == settings.max_length:
             break
         lines = torch.arange(len(live.sources), device=sources.device)  # (sources,), those that go on
@@ -88,171 +80,10 @@ def find(
                 kept, lines = left, sent(left, sources.device)  # (sources left,)
                 live = live.without_others(left, lines)
         state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1), kept)
+        if number == 1:
+            found = found_by_playing(scorer, rules, live, state, step, reports)
+            if found is not None:
+                return found
     return read_back(
         steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty, reports=reports
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """The hypotheses that go on. An empty slot has log-probability -inf, and no slot after it is in use.
-
-    Attributes:
-        sources: The sources still searched, by their place in the whole batch.
-        log_probs: (sources, beams).
-        parents: (sources, beams), the slots they came from.
-        tokens: (sources, beams), what they wrote last.
-        widths: (sources,), how many slots each source has, empty ones included; 0 where it is done.
-        finished: (sources,), how many hypotheses have ended.
-        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
-    """
-
-    sources: Sequence[int]
-    log_probs: Tensor
-    parents: Tensor
-    tokens: Tensor
-    widths: Tensor
-    finished: Tensor
-    kept_scores: Tensor
-
-    def narrowed(self, width: int) -> _Live:
-        """The same for the first slots only."""
-        return replace(
-            self,
-            log_probs=self.log_probs[:, :width],
-            parents=self.parents[:, :width],
-            tokens=self.tokens[:, :width],
-        )
-
-    def without_others(self, left: Sequence[int], lines: Tensor) -> _Live:
-        """The same for some of the sources, named by their lines here: as a list, and as a tensor."""
-        return _Live(
-            sources=[self.sources[line] for line in left],
-            log_probs=self.log_probs[lines],
-            parents=self.parents[lines],
-            tokens=self.tokens[lines],
-            widths=self.widths[lines],
-            finished=self.finished[lines],
-            kept_scores=self.kept_scores[lines],
-        )
-
-
-class _Rules:
-    """One step of the search, apart from the model."""
-
-    def __init__(self, settings: SearchSettings, roles: VocabularyRoles, *, is_normalised: bool) -> None:
-        self._is_normalised = is_normalised
-        self.penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
-        self.vocabulary = 0  # known with the first logits
-        self._settings = settings
-        self._roles = roles
-        self._stopping = stopping_rule(settings.stopping)
-
-    def first(self, count: int, device: torch.device) -> _Live:
-        """One empty hypothesis a source, so that the first step does not write every sequence B times."""
-        zeros = torch.zeros(count, 1, dtype=torch.long, device=device)  # (sources, 1)
-        return _Live(
-            sources=range(count),
-            log_probs=zeros.float(),
-            parents=zeros,
-            tokens=zeros + self._roles.start,
-            widths=zeros[:, 0] + 1,
-            finished=zeros[:, 0],
-            kept_scores=torch.full((count, self._settings.beam_size), -torch.inf, device=device),
-        )
-
-    def candidates(self, logits: Tensor, live: _Live, number: int, width: int) -> Candidates:
-        """The best continuations: enough that `width` remain if every live hypothesis could also end."""
-        sources, beams = live.log_probs.shape
-        if number == 1:
-            self._meet(logits, rows=sources * beams)
-        forbidden = self._late if number > self._settings.min_length else self._early
-        by_beam = logits.float().contiguous().view(sources, beams, -1)  # (sources, beams, vocabulary)
-        return best_candidates(
-            by_beam,
-            live.log_probs,
-            width + beams * len(self._roles.ends),
-            self._first if number == 1 else forbidden,
-            is_normalised=self._is_normalised,
-        )
-
-    def advance(self, live: _Live, candidates: Candidates, number: int, width: int) -> tuple[_Live, Step]:
-        """End some hypotheses, go on with others.
-
-        An end token counts only if its candidate ranks within the live beam: with a constant beam there are
-        more candidates than that, and those after it are there only to take the place of ended ones.
-        """
-        settings, beam_size = self._settings, self._settings.beam_size
-        log_probs, flat = candidates.log_probs, candidates.flat  # (sources, candidates)
-        all_parents = flat // self.vocabulary  # (sources, candidates)
-        all_tokens = flat - all_parents * self.vocabulary  # (sources, candidates)
-        is_end = all_tokens == self._roles.end  # (sources, candidates)
-        for token in self._roles.other_ends:
-            is_end = is_end | (all_tokens == token)
-        ranks = torch.arange(flat.shape[1], device=flat.device)  # (candidates,)
-        within = ranks < self._stopping.live_beams(beam_size, live.finished).unsqueeze(1)
-        ended = log_probs.where(is_end & within, -torch.inf)  # (sources, candidates)
-        finished = live.finished + (ended > -torch.inf).sum(1)  # (sources,)
-        scores = self.penalty.score(ended, settings.counted(number))  # (sources, candidates)
-        kept_scores = torch.cat((live.kept_scores, scores), dim=1).topk(beam_size).values  # (sources, B)
-
-        order = is_end.sort(dim=1, stable=True).indices[:, :width]  # (sources, beams), those that did not end
-        widths = self._stopping.live_beams(beam_size, finished)  # (sources,)
-        is_past = ranks[: order.shape[1]] >= widths.unsqueeze(1)  # (sources, beams)
-        is_empty = is_past | is_end.gather(1, order)  # (sources, beams)
-        going_on = log_probs.gather(1, order).masked_fill(is_empty, -torch.inf)  # (sources, beams)
-        is_done = self._is_done(number, finished, kept_scores, going_on)  # (sources,)
-        if number == settings.max_length and settings.unfinished == "rank":
-            is_done = torch.zeros_like(is_done)  # what is cut off here still competes
-        step = Step(live.sources, flat.gather(1, order), flat, ended)
-        return _Live(
-            sources=live.sources,
-            log_probs=going_on.masked_fill(is_done.unsqueeze(1), -torch.inf),
-            parents=all_parents.gather(1, order),
-            tokens=all_tokens.gather(1, order),
-            widths=widths.masked_fill(is_done, 0),
-            finished=finished,
-            kept_scores=kept_scores,
-        ), step
-
-    def _is_done(self, number: int, finished: Tensor, kept_scores: Tensor, log_probs: Tensor) -> Tensor:
-        """Where the rule says so, or nothing is left to go on with: (sources,)."""
-        settings = self._settings
-        longest = settings.counted(settings.max_length)
-        progress = SearchProgress(
-            beam_size=settings.beam_size,
-            shortest=min(settings.counted(number + 1), longest),
-            longest=longest,
-            finished=finished,
-            kept_scores=kept_scores,
-            live_log_probs=log_probs,
-            penalty=self.penalty,
-        )
-        return self._stopping.is_done(progress) | (log_probs[:, 0] == -torch.inf)
-
-    def _meet(self, logits: Tensor, *, rows: int) -> None:
-        """Check the first logits, and learn the vocabulary from them."""
-        if logits.dim() != 2 or logits.shape[0] != rows:
-            raise ScorerError(
-                f"The model's logits have shape {tuple(logits.shape)}, not ({rows}, vocabulary)."
-            )
-        roles, beam_size = self._roles, self._settings.beam_size
-        self.vocabulary = logits.shape[1]
-        highest = max(roles.start, *roles.ends, *roles.forbidden, *roles.forbidden_first)
-        if highest >= self.vocabulary:
-            raise SettingsError(
-                f"Token {highest} is not in the model's vocabulary of {self.vocabulary} tokens."
-            )
-        if beam_size * self.vocabulary > PLACES:
-            raise SettingsError(
-                f"--beam-size {beam_size} is too large for a vocabulary of {self.vocabulary} tokens; "
-                f"use at most {PLACES // self.vocabulary}."
-            )
-        self._late = self._forbidden(logits)
-        self._early = self._forbidden(logits, *roles.ends)
-        ends = roles.ends if self._settings.min_length else ()
-        self._first = self._forbidden(logits, *ends, *roles.forbidden_first)
-
-    def _forbidden(self, logits: Tensor, *more: int) -> Forbidden:
-        tokens = {*self._roles.forbidden, *more}
-        return Forbidden(tokens, vocabulary=self.vocabulary, device=logits.device)

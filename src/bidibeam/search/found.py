@@ -230,6 +230,19 @@ def read_back(
         penalty: That of the search.
         reports: Those of the search; what is found reads them to the end.
     """
+    entries = best_entries(steps, live_log_probs, vocabulary, settings=settings, penalty=penalty)
+    return Found(fetched(*entries), settings, reports)
+
+
+def best_entries(
+    steps: Sequence[Step],
+    live_log_probs: Tensor,
+    vocabulary: int,
+    *,
+    settings: SearchSettings,
+    penalty: LengthPenalty,
+) -> tuple[Tensor, ...]:
+    """What `Found` has on its way, still on the device; the arguments are those of `read_back`."""
     entries = _finished(steps, vocabulary, settings, penalty)
     ended = entries.slots.shape[1]
     if settings.unfinished == "drop":
@@ -240,8 +253,7 @@ def read_back(
         places = _best(entries.scores, settings)  # (sources, B)
         entries, is_finished = entries.gathered(places), places < ended
     tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
-    arriving = fetched(tokens, entries.log_probs, entries.scores, entries.steps, is_finished)
-    return Found(arriving, settings, reports)
+    return tokens, entries.log_probs, entries.scores, entries.steps, is_finished
 
 
 def _best(scores: Tensor, settings: SearchSettings) -> Tensor:

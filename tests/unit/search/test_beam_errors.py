@@ -79,7 +79,7 @@ def test_tokens_beyond_the_vocabulary_are_refused(roles: VocabularyRoles) -> Non
 
 
 def test_a_beam_too_large_for_the_keys_is_refused() -> None:
-    with patch("bidibeam.search.beam.PLACES", 29), pytest.raises(SettingsError) as caught:
+    with patch("bidibeam.search.steps.PLACES", 29), pytest.raises(SettingsError) as caught:
         search(lambda *_: [0.0] * 6, SearchSettings(beam_size=5))
     assert str(caught.value) == "--beam-size 5 is too large for a vocabulary of 6 tokens; use at most 4."
 
