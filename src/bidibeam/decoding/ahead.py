@@ -1,7 +1,8 @@
 """Two batches on their way at once: while a device searches one, the interpreter is busy with the other.
 
-A batch stays in one thread from its search to its results. Searches take turns, and so do the steps after
-them: only so does one batch's search meet the other's rest, and a strategy is asked by one thread at a time.
+A batch stays in one thread from its search to its results. Two searches may meet: the last steps of one have
+too few hypotheses to keep a device busy. The steps after them take turns, so that a strategy is asked by one
+thread at a time.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Event
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -23,19 +22,6 @@ from bidibeam.protocols import BeamGenerator
 Result = TypeVar("Result")
 
 IN_FLIGHT = 2
-
-
-@dataclass
-class _Batch(Generic[Result]):
-    """A batch on its way.
-
-    Attributes:
-        results: What will have been made of it.
-        is_searched: Set when its search is over.
-    """
-
-    results: Future[list[Result]] = field(default_factory=Future)
-    is_searched: Event = field(default_factory=Event)
 
 
 def searched_ahead(
@@ -49,18 +35,18 @@ def searched_ahead(
     are in memory.
 
     Args:
-        generator: Where hypotheses come from. Its `begin` is called by two threads in turn, on a GPU each in
-            its own stream, and what that returns beside the next `begin`.
+        generator: Where hypotheses come from. Its `begin`, and what that returns, is called by two threads at
+            once, on a GPU each in its own stream.
         batches: The batches.
         then: Takes a batch with its hypotheses; one result a source. It is called for one batch at a time, in
             order.
     """
     with taking_turns(), _workers(torch.device(getattr(generator, "device", "cpu"))) as pool:
-        before: _Batch[Result] | None = None
+        before: Future[list[Result]] | None = None
         while True:
             now = _begun(generator, batches, then, before, pool)
             if before is not None:
-                yield from before.results.result()
+                yield from before.result()
             if now is None:
                 return
             before = now
@@ -70,33 +56,26 @@ def _begun(
     generator: BeamGenerator,
     batches: Iterator[Sequence[Beams]],
     then: Callable[[Sequence[Beams]], Iterable[Result]],
-    before: _Batch[Result] | None,
+    before: Future[list[Result]] | None,
     pool: ThreadPoolExecutor,
-) -> _Batch[Result] | None:
+) -> Future[list[Result]] | None:
     """Read the next batch and have it worked on; None if there is none."""
-    now = _Batch[Result]()
     try:
         sources = next(batches, None)
     except Exception as error:  # what comes before it comes first
-        now.results.set_exception(error)
-        return now
+        failed: Future[list[Result]] = Future()
+        failed.set_exception(error)
+        return failed
     if sources is None:
         return None
 
     def work() -> list[Result]:
-        try:
-            if before is not None:
-                before.is_searched.wait()
-            finish = generator.begin(sources)
-        finally:
-            now.is_searched.set()
-        found = finish()
-        if before is not None and before.results.exception() is not None:
+        found = generator.begin(sources)()
+        if before is not None and before.exception() is not None:
             return []  # nobody will ask
         return list(then(found))
 
-    now.results = pool.submit(work)
-    return now
+    return pool.submit(work)
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def test_two_batches_are_in_flight_and_never_three() -> None:
 
     assert found == [str(number) for number in range(12)]
     assert slow.most == 2
-    assert slow.most_searching == 1
+    assert slow.most_searching <= 2
     assert all(len(threads) == 1 for threads in slow.threads.values())  # a batch stays where it began
     assert len(set.union(*slow.threads.values())) == 2
     assert threading.get_ident() not in set.union(*slow.threads.values())
@@ -205,7 +205,7 @@ def test_a_reader_who_stops_leaves_no_thread_behind() -> None:
 
 @pytest.fixture(scope="module")
 def run(toy_run: Path) -> Run:
-    return load_run(toy_run)
+    return load_run(toy_run, device="cpu")  # to the bit; a GPU's streams may round differently
 
 
 @pytest.fixture(scope="module")
