@@ -1,138 +1,235 @@
-"""From pairs of texts to scores by Hugging Face models: prepare, train, decode, score, rerank, evaluate."""
+"""From a slice of chitchat to scores by Hugging Face models, by every command on the way."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import BartConfig
 
-from tests.conftest import write_toy_corpus
-from tests.unit.cli.calls import called, lines_of
+from bidibeam.data.words import split
+from bidibeam.interchange import nbest
+from bidibeam.metrics import METRICS
+from bidibeam.selection import STRATEGIES
+from bidibeam.selection.settings import StrategySettings
+from bidibeam.similarities import SIMILARITIES
+from tests.unit.cli.calls import Call, called, lines_of, write_lines, write_vectors
 
-STRATEGIES = {
-    "vbs": ("vbs",),
-    "vbs-tuned": ("vbs-tuned", "--length-exponent", "0.8", "--word-reward", "0.1"),
-    "bidis": ("bidis", "--lambda", "0.5"),
-    "bidia": ("bidia", "--similarity", "bleu_t"),
-    "bidia wmd_t": ("bidia wmd_t",),  # by the model's own embeddings, as its tokens are words
-    "reverse-vbs": ("reverse-vbs",),
-    "longest": ("longest",),
-    "random": ("random",),
+SLICE = ("--limit", "260", "--vocabulary-size", "800", "--validation-share", "0.05", "--test-share", "0.05")
+SHAPE: dict[str, Any] = {
+    "d_model": 64,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+    "max_position_embeddings": 48,
+    "dropout": 0.0,
+    "init_std": 0.1,  # so that it learns fast
 }
-SEARCH = ("--beam-size", "8", "--max-length", "8")
-TRAINING = ("--epochs", "10", "--batch-size", "32", "--learning-rate", "0.004", "--set", "warmup=0.1")
-SHORT = ("--set", "max_source_length=10", "--set", "max_response_length=10")
-LEARNT = 60.0
-"""BLEU of models that have learnt to repeat; before training it is about 0."""
+RATE = ("--batch-size", "32", "--learning-rate", "0.004", "--set", "warmup=0.1")
+TRAINING = (*RATE, "--set", "max_source_length=40", "--set", "max_response_length=24")
+SEARCH = ("--beam-size", "8", "--max-length", "12")
+SOURCES = 32
+ENDS = (".", "?", "!")
+
+
+def all_systems() -> list[str]:
+    """Every strategy there is, with every similarity where it compares; and what may be said beside."""
+    names: list[str] = []
+    for name in STRATEGIES.names():
+        compared = SIMILARITIES.names() if StrategySettings(name).compares else []
+        names += [f"{name} {similarity}" for similarity in compared] or [name]
+    return [*names, "bidia bleu_t either", "bidia bleu_t expected", "bidia bleu_t tuned"]
+
+
+SYSTEMS = all_systems()
+
+
+def needs_vectors(system: str) -> bool:
+    similarity = system.split()[1] if " " in system else None
+    known = (
+        getattr(SIMILARITIES.get(similarity), "__dataclass_fields__", {}) if similarity is not None else {}
+    )
+    return "space" in known
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What the tests decode with."""
+    """What the tests decode with, and what they have decoded."""
 
-    data: Path
-    regular: Path
-    reverse: Path
-    joint: Path
+    folder: Path
+    answered: dict[str, Call] = field(default_factory=dict)
 
     @property
-    def pair(self) -> tuple[str, ...]:
-        return "--regular", str(self.regular), "--reverse", str(self.reverse)
+    def data(self) -> Path:
+        return self.folder / "data"
 
     @property
     def sources(self) -> Path:
-        return self.data / "test.jsonl"
+        return self.folder / "sources.jsonl"
+
+    @property
+    def pair(self) -> tuple[str, ...]:
+        return "--regular", str(self.folder / "regular"), "--reverse", str(self.folder / "reverse")
+
+    def choice(self, system: str) -> tuple[str, ...]:
+        vectors = ("--vectors", str(self.folder / "toy.vec")) if needs_vectors(system) else ()
+        return "--strategy", system, *vectors
+
+    def lists(self, system: str) -> Path:
+        return self.folder / f"{system}.jsonl"
+
+    def answers(self, system: str) -> Call:
+        """What a system says, live; its n-best file is written beside."""
+        if system not in self.answered:
+            choice = (*self.choice(system), "--n-best", str(self.lists(system)))
+            self.answered[system] = called("decode", *self.pair, self.sources, *SEARCH, *choice)
+        return self.answered[system]
+
+    def facts(self, model: str) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads((self.folder / model / "bidibeam.json").read_text())
+        return facts
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    folder = tmp_path_factory.mktemp("hf")
-    write_toy_corpus(folder / "pairs.tsv", 900)
-    shares = ("--validation-share", "0.03", "--test-share", "0.04")
-    data = folder / "data"
-    call = called("prepare", "tsv", "--source", folder / "pairs.tsv", "--keep-text", *shares, "--out", data)
+    """A small BART and its reverse, trained for a moment and tuned."""
+    found = Trained(tmp_path_factory.mktemp("hf"))
+    call = called("prepare", "chitchat", "--keep-text", *SLICE, "--out", found.data)
     assert call.status == 0, call.err
-    BartConfig(
-        d_model=64,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=128,
-        decoder_ffn_dim=128,
-        max_position_embeddings=32,
-        dropout=0.0,
-    ).save_pretrained(folder / "bart")
-    for direction in ("regular", "reverse", "both"):
-        flags = ("--direction", direction, *TRAINING, *SHORT)
-        call = called("train", data, "--base", folder / "bart", "--out", folder / direction, *flags)
-        assert call.status == 0, call.err
-    return Trained(data, folder / "regular", folder / "reverse", folder / "both")
-
-
-def bleu(path: Path, tmp_path: Path) -> float:
-    out = tmp_path / "scores.json"
-    call = called("evaluate", path, "--metric", "bleu", "--samples", "20", "--out", out)
-    assert call.status == 0, call.err
-    (system,) = json.loads(out.read_text())["systems"].values()
-    return float(system["scores"]["bleu"]["value"])
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_answers_and_is_evaluated(trained: Trained, tmp_path: Path, strategy: str) -> None:
-    out = tmp_path / "out.jsonl"
-
-    call = called(
-        "decode",
-        *trained.pair,
-        trained.sources,
-        *SEARCH,
-        "--strategy",
-        *STRATEGIES[strategy],
-        "--n-best",
-        out,
+    sources = lines_of(found.data / "test.jsonl")[:SOURCES]
+    write_lines(found.sources, *sources)
+    write_vectors(
+        found.folder / "toy.vec", sorted({word for line in sources for word in split(line["source"])})
     )
+    BartConfig(**SHAPE).save_pretrained(found.folder / "bart")
+    for direction, epochs in {"regular": 4, "reverse": 4, "both": 2}.items():
+        flags = ("--direction", direction, "--epochs", epochs, *TRAINING)
+        call = called(
+            "train", found.data, "--base", found.folder / "bart", *flags, "--out", found.folder / direction
+        )
+        assert call.status == 0, call.err
+    call = called("tune", *found.pair, *SEARCH, "--sources", "24")
+    assert call.status == 0, call.err
+    return found
 
-    assert len(call.replies) == len(lines_of(trained.sources))
-    value = bleu(out, tmp_path)
-    if strategy not in ("longest", "random"):  # whose choice is a poor one on purpose
-        assert value > LEARNT
+
+@pytest.mark.parametrize("model", ["regular", "reverse", "both"])
+def test_training_brings_the_validation_loss_down(trained: Trained, model: str) -> None:
+    facts = trained.facts(model)
+
+    losses = [each["loss"] for each in facts["evaluations"]]
+
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.8 * math.log(800)  # what a model knows that knows nothing
+    assert facts["trained_on"] == facts["data"]["pairs"]["train"]
 
 
-def test_no_strategy_but_that_of_references_is_left_out() -> None:
-    from bidibeam.selection import STRATEGIES as KNOWN
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_answers_live_as_from_its_lists(trained: Trained, system: str) -> None:
+    call = trained.answers(system)
 
-    assert {name.split()[0] for name in STRATEGIES} | {"oracle"} == set(KNOWN.names())
+    assert len(call.replies) == SOURCES
+    assert len(set(call.replies)) > 1  # it has read the sources
+    assert call.signature.startswith(f"strategy:{system.split()[0]}|")
+    lines = list(nbest.read(trained.lists(system)))
+    assert [line.source for line in lines] == [line["source"] for line in lines_of(trained.sources)]
+    for line, reply in zip(lines, call.replies, strict=True):
+        assert reply in {hypothesis.text for hypothesis in (*line.regular, *line.reverse)}
+    tuned = ("--tuned", trained.folder / "regular", "--max-length", "12")
+    again = called("rerank", trained.lists(system), *trained.choice(system), *tuned)
+    assert again.replies == call.replies
 
 
-def test_a_shared_encoder_answers_from_one_folder(trained: Trained, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
+def test_all_of_them_are_evaluated_together(trained: Trained, tmp_path: Path) -> None:
+    out = tmp_path / "scores.json"
+    for system in SYSTEMS:
+        trained.answers(system)
+    files = [f"{system}={trained.lists(system)}" for system in SYSTEMS]
 
-    call = called("decode", "--regular", trained.joint, trained.sources, *SEARCH, "--n-best", out)
+    call = called("evaluate", *files, "--samples", "20", "--trials", "20", "--out", out)
 
     assert call.status == 0, call.err
-    assert bleu(out, tmp_path) > LEARNT
-    assert all(line["regular"] and line["reverse"] for line in lines_of(out))
+    results = json.loads(out.read_text())
+    assert (results["sources"], list(results["systems"])) == (SOURCES, SYSTEMS)
+    by_system = {name: each["scores"] for name, each in results["systems"].items()}
+    for name, scores in by_system.items():
+        assert set(scores) == set(METRICS.names())
+        assert all(math.isfinite(score["value"]) for score in scores.values())
+        assert results["systems"][name]["signature"].startswith(f"strategy:{name.split()[0]}|")
+    reached = {name: scores["sentence_bleu"]["value"] for name, scores in by_system.items()}
+    same_beam = ("vbs", "vbs-tuned", "bidis", "longest", "random")
+    assert reached["oracle"] > max(reached[name] for name in same_beam)
+    ratios = {name: scores["length_ratio"]["value"] for name, scores in by_system.items()}
+    assert ratios["longest"] > max(ratios[name] for name in ("vbs", "random"))
+
+
+@pytest.mark.parametrize("direction", ["regular", "reverse"])
+def test_a_search_scores_its_hypotheses_as_score_does(
+    trained: Trained, tmp_path: Path, direction: str
+) -> None:
+    trained.answers("bidia bleu_t")
+    out = tmp_path / "scored.jsonl"
+
+    model = ("--model", trained.folder / direction, "--overwrite")
+    call = called("score", trained.lists("bidia bleu_t"), *model, "--out", out)
+
+    assert call.status == 0, call.err
+    before, after = (list(nbest.read(path)) for path in (trained.lists("bidia bleu_t"), out))
+    compared = 0
+    for one, other in zip(before, after, strict=True):
+        for searched, scored in zip(getattr(one, direction), getattr(other, direction), strict=True):
+            assert scored.log_prob == pytest.approx(searched.log_prob, abs=1e-3)
+            compared += 1
+    assert compared == 4 * SOURCES
 
 
 def test_scored_lists_are_reranked_as_live_ones_are(trained: Trained, tmp_path: Path) -> None:
-    beams, scored = tmp_path / "beams.jsonl", tmp_path / "scored.jsonl"
-    bidis = ("--strategy", "bidis", "--lambda", "0.5")
-    live = called("decode", *trained.pair, trained.sources, *SEARCH, *bidis)
-    vbs = ("--strategy", "vbs", "--n-best", beams)
-    assert called("decode", "--regular", trained.regular, trained.sources, *SEARCH, *vbs).status == 0
+    lists, scored = tmp_path / "lists.jsonl", tmp_path / "scored.jsonl"
+    vbs = ("--strategy", "vbs", "--n-best", lists)
+    assert called("decode", *trained.pair[:2], trained.sources, *SEARCH, *vbs).status == 0
 
-    assert called("score", beams, "--model", trained.reverse, "--out", scored).status == 0
+    assert called("score", lists, "--model", trained.folder / "reverse", "--out", scored).status == 0
 
-    assert called("rerank", scored, *bidis).replies == live.replies
+    flags = ("--strategy", "bidis", "--tuned", trained.folder / "regular")
+    assert called("rerank", scored, *flags).replies == trained.answers("bidis").replies
 
 
-def test_the_reverse_model_writes_in_reading_order(trained: Trained) -> None:
-    """Its replies end as replies end; nobody has turned them around twice, or never."""
-    call = called("decode", *trained.pair, trained.sources, *SEARCH, "--strategy", "reverse-vbs")
+def test_what_was_tuned_is_used_and_named(trained: Trained) -> None:
+    content = json.loads((trained.folder / "regular" / "tuned.json").read_text())
 
-    ended = [reply.endswith("!") for reply in call.replies]
-    assert sum(ended) > 0.9 * len(ended)
+    assert set(content["options"]) == {"bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"}
+    for system in ("bidis", "vbs-tuned", "bidia bleu_t tuned"):
+        assert "|tuned:tuned.json@" in trained.answers(system).signature
+    weight = content["options"]["bidis"]["lambda_"]
+    assert f"|lambda:{weight:g}|" in trained.answers("bidis").signature
+    assert "tuned.json" not in trained.answers("vbs").signature
+
+
+@pytest.mark.parametrize("direction", ["regular", "reverse"])
+def test_both_directions_write_in_reading_order(trained: Trained, direction: str) -> None:
+    """Replies end as replies end; nobody has turned the reverse model's around twice, or never."""
+    trained.answers("bidia bleu_t")
+    lines = nbest.read(trained.lists("bidia bleu_t"))
+    texts = [found.text for line in lines for found in getattr(line, direction) if found.finished]
+
+    ended, begun = ([getattr(text, f"{edge}swith")(ENDS) for text in texts] for edge in ("end", "start"))
+    assert sum(ended) > 5
+    assert sum(ended) > 2 * sum(begun)
+
+
+def test_a_shared_encoder_answers_from_one_folder(trained: Trained, tmp_path: Path) -> None:
+    out, joint = tmp_path / "out.jsonl", trained.folder / "both"
+
+    once = called("decode", "--regular", joint, trained.sources, *SEARCH, "--n-best", out)
+    twice = called("decode", "--regular", joint, "--reverse", joint, trained.sources, *SEARCH)
+
+    assert len(once.replies) == SOURCES
+    assert once.replies == twice.replies
+    assert all(line["regular"] and line["reverse"] for line in lines_of(out))

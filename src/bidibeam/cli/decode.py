@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -90,9 +90,7 @@ def decode(
     is_hugging_face = regular is not None or reverse is not None
     named, input_file = _input_alone(run, input_file) if is_hugging_face else _named(run, input_file)
     check_output(nbest_file, input_file, resume=resume)
-    if input_file == "-" and sys.stdin.isatty():
-        click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
-    source = Path(input_file) if input_file != "-" else sys.stdin.buffer
+    source = _opened(input_file)
     options = {
         "batch_size": batch_size,
         "workers": workers,
@@ -104,20 +102,29 @@ def decode(
     else:
         _refuse_without_models(dtype)
         decoder = _of_run(named, strategy, settings, device=device, **options)
-    warm_up(decoder.ranker.selection)
+    selection, has_ids = decoder.ranker.selection, nbest_file is not None
+    warm_up(selection)
     total = None
     if isinstance(source, Path) and source.is_file():
-        needs = decoder.ranker.selection.needs
-        total = _counted(source, needs_reference=needs.reference, has_ids=nbest_file is not None)
+        total = _counted(source, needs_reference=selection.needs.reference, has_ids=has_ids)
     sources = read_sources(source)
     write_answers(
-        sources if nbest_file is None else with_distinct_ids(sources),
+        with_distinct_ids(sources) if has_ids else sources,
         decoder.answers,
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
         total=total,
     )
+
+
+def _opened(input_file: str) -> Path | BinaryIO:
+    """The file, or stdin; a person at a keyboard is told that it is read."""
+    if input_file != "-":
+        return Path(input_file)
+    if sys.stdin.isatty():
+        click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
+    return sys.stdin.buffer
 
 
 def _of_run(
@@ -151,8 +158,12 @@ def _of_models(
 
     with saying_if_slow("Loading the models ..."):
         with needing_transformers("A Hugging Face model"):
-            from bidibeam.hf.decoding import load_hf_decoder
-        return load_hf_decoder(regular, reverse, strategy, settings, **options)
+            from bidibeam.hf.decoding import load_hf_decoder, tuned_folder
+        decoder = load_hf_decoder(regular, reverse, strategy, settings, **options)
+    folder = tuned_folder(regular)
+    if folder is not None:
+        _note_tuning(folder, decoder.signature, settings)
+    return decoder
 
 
 def _refuse_without_models(dtype: str | None) -> None:

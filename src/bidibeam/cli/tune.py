@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bidibeam.cli.decode import model_options
 from bidibeam.cli.options import batch_size_option, search_options, vectors_option
 from bidibeam.evaluation.names import TUNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from bidibeam.assembly import Run
+    from bidibeam.cli.tunable import Tunable
     from bidibeam.data.prepared import PreparedData
     from bidibeam.hypotheses import Beams
     from bidibeam.search.settings import SearchSettings
@@ -33,12 +34,13 @@ PENALISED = ("bidia bleu_t", "bidia wmd_t")
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@model_options
 @click.option(
     "--data",
     "data_folder",
     type=click.Path(path_type=Path),
-    help="The prepared data that the run was trained on.  [default: where they were then]",
+    help="The prepared data that the run or the models were trained on.  [default: where they were then]",
 )
 @click.option(
     "--strategy",
@@ -56,13 +58,17 @@ PENALISED = ("bidia bleu_t", "bidia wmd_t")
 )
 @batch_size_option
 def tune(
-    run: Path,
+    run: Path | None,
     data_folder: Path | None,
     strategies: tuple[str, ...],
     vectors: Path | None,
     sources: int | None,
     batch_size: int | None,
     device: str | None,
+    *,
+    regular: str | None,
+    reverse: str | None,
+    dtype: str | None,
     **search: Any,
 ) -> None:
     """Find lambda, the length settings and T on the validation split.
@@ -71,24 +77,37 @@ def tune(
     exponent and word reward (vbs-tuned) and of T (bidia), by corpus BLEU; a run that writes in one direction
     only has neither lambda nor T. RUN gets a tuned.json, which `bidibeam decode` uses from then on, and a
     plot of the curves. Of bidia, names with 'tuned' use it. Tune with the beam size and the lengths that you
-    will use.
+    will use. Hugging Face models are named by --regular and --reverse, as in `bidibeam decode`; tuned.json
+    then goes into the folder of the regular one.
 
     \b
     bidibeam tune runs/first --beam-size 50
     bidibeam tune runs/first --beam-size 50 --strategy "bidia bleu_t"
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
+    bidibeam tune --regular bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.assembly import load_run
+    from bidibeam.cli.tunable import of_models, of_run
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(**search)
     wanted = Wanted.named(strategies) if strategies else None
-    loaded = load_run(run, device=device)
-    data = _data(loaded, data_folder)
-    wanted = wanted or Wanted.all_of(loaded, settings)
+    if regular is not None or reverse is not None:
+        if run is not None:
+            raise click.UsageError(f"--regular and --reverse stand instead of a run, not beside {run}.")
+        loaded = of_models(regular, reverse, device=device, dtype=dtype)
+    elif run is None:
+        raise click.UsageError("Missing argument 'RUN', or --regular and --reverse.")
+    else:
+        if dtype is not None:
+            raise click.UsageError("--dtype goes with --regular and --reverse.")
+        loaded = of_run(run, device=device)
+    data = loaded.data(data_folder)
+    wanted = wanted or Wanted.all_of(loaded, settings, vectors)
     wanted.check_vectors(vectors)
-    tuned = tune_run(loaded, data, settings, wanted, vectors=vectors, sources=sources, batch_size=batch_size)
-    show_tuned(run, tuned)
+    tuned = tune_found(
+        loaded, data, settings, wanted, vectors=vectors, sources=sources, batch_size=batch_size
+    )
+    show_tuned(loaded, tuned)
 
 
 @dataclass(frozen=True)
@@ -130,11 +149,12 @@ class Wanted:
         return cls(tuple(dict.fromkeys(lengths)), penalised)
 
     @classmethod
-    def all_of(cls, run: Run, settings: SearchSettings) -> Wanted:
-        """All that a run has the directions for, and a search the hypotheses."""
-        if len(run.model.directions) < 2:
+    def all_of(cls, tunable: Tunable, settings: SearchSettings, vectors: Path | None) -> Wanted:
+        """All that there are the directions and the vectors for, and a search the hypotheses."""
+        if not tunable.has_both:
             return cls.named([TUNED])
-        return cls.named([*LENGTHS, *(PENALISED if settings.beam_size > 1 else ())])
+        penalised = PENALISED if tunable.has_vectors or vectors is not None else PENALISED[:1]
+        return cls.named([*LENGTHS, *(penalised if settings.beam_size > 1 else ())])
 
     def check_vectors(self, vectors: Path | None) -> None:
         """Make sure that vectors which are given are used.
@@ -153,8 +173,8 @@ class Wanted:
             raise SettingsError("Nothing that is tuned uses word vectors: leave --vectors out.")
 
 
-def tune_run(
-    run: Run,
+def tune_found(
+    tunable: Tunable,
     data: PreparedData,
     settings: SearchSettings,
     wanted: Wanted,
@@ -163,7 +183,7 @@ def tune_run(
     sources: int | None = None,
     batch_size: int | None = None,
 ) -> Tuned:
-    """Tune on a run's validation split, and write tuned.json and the plot into the run."""
+    """Tune on the validation split, and write tuned.json and the plot."""
     from itertools import islice
 
     from bidibeam.assembly.tuned import TUNED_FILE, joined_with_earlier, write_tuned
@@ -180,32 +200,33 @@ def tune_run(
         raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")
 
     def found(strategy: StrategySettings, **options: Any) -> list[Beams]:
-        return _searched(run, strategy, examples, settings=settings, batch_size=batch_size, **options)
+        return _searched(tunable, strategy, examples, settings=settings, batch_size=batch_size, **options)
 
     tuned = Tuned({}, {}, (), len(examples))
     if wanted.lengths:
         tuned = tuned.joined(_tuned_lengths(wanted.lengths, found))
     if wanted.penalised:
-        tuned = tuned.joined(_tuned_penalties(run, wanted.penalised, vectors, found))
+        tuned = tuned.joined(_tuned_penalties(tunable, wanted.penalised, vectors, found))
     conditions: dict[str, Any] = {
         "search": settings,
-        "weights": run.fingerprint,
+        "weights": tunable.weights,
         "split": SPLIT,
         "metric": METRICS.create("bleu").score([["a"]], [["a"]]).signature,
     }
-    whole, lost = joined_with_earlier(run.path / TUNED_FILE, tuned, **conditions)
+    whole, lost = joined_with_earlier(tunable.folder / TUNED_FILE, tuned, **conditions)
     _note_lost(lost)
-    write_tuned(run.path / TUNED_FILE, whole, **conditions)
-    _plot(run.path / PLOT_FILE, whole)
+    write_tuned(tunable.folder / TUNED_FILE, whole, **conditions)
+    _plot(tunable.folder / PLOT_FILE, whole)
     return tuned
 
 
-def _searched(run: Run, strategy: StrategySettings, examples: Sequence[Beams], **options: Any) -> list[Beams]:
+def _searched(
+    tunable: Tunable, strategy: StrategySettings, examples: Sequence[Beams], **options: Any
+) -> list[Beams]:
     """The hypotheses that a strategy would choose from."""
-    from bidibeam.assembly import load_decoder
     from bidibeam.cli.answering import watched
 
-    answers = load_decoder(run, strategy, **options).answers(examples)
+    answers = tunable.decoder(strategy, **options).answers(examples)
     what = f"searching for {strategy.name}"
     return [answer.beams for answer in watched(answers, len(examples), what)]
 
@@ -225,13 +246,12 @@ def _tuned_lengths(names: Sequence[str], found: Callable[..., list[Beams]]) -> T
 
 
 def _tuned_penalties(
-    run: Run,
+    tunable: Tunable,
     strategies: dict[str, StrategySettings],
     vectors: Path | None,
     found: Callable[..., list[Beams]],
 ) -> Tuned:
     """T of every system that is wanted, on the sources for which both directions found something."""
-    from bidibeam.assembly.decoders import space_of
     from bidibeam.cli.answering import saying_if_slow
     from bidibeam.selection.settings import StrategySettings
     from bidibeam.selection.tuning import tune_penalty
@@ -239,7 +259,7 @@ def _tuned_penalties(
     beams = found(StrategySettings("bidia", options=CLOSEST), replies_only=True)
     both = [line for line in beams if len(line.regular) and len(line.reverse)]
     with saying_if_slow("Trying every T ..."):
-        return tune_penalty(both, strategies, space=lambda: space_of(run, vectors))
+        return tune_penalty(both, strategies, space=lambda: tunable.space(vectors))
 
 
 def _note_lost(names: Sequence[str]) -> None:
@@ -250,7 +270,7 @@ def _note_lost(names: Sequence[str]) -> None:
         console.print(told, style="dim", soft_wrap=True)
 
 
-def show_tuned(run: Path, tuned: Tuned) -> None:
+def show_tuned(tunable: Tunable, tuned: Tuned) -> None:
     """What was found, and where it is."""
     from bidibeam.assembly.tuned import TUNED_FILE
     from bidibeam.cli.console import console
@@ -271,33 +291,14 @@ def show_tuned(run: Path, tuned: Tuned) -> None:
         console.print(f"Note: {tuned.end_note}", soft_wrap=True)
     console.print(facts_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", facts))
     console.print(
-        f"Wrote {run / TUNED_FILE}, which `bidibeam decode {run}` uses from now on.", soft_wrap=True
+        f"Wrote {tunable.folder / TUNED_FILE}, which `bidibeam decode {tunable.named}` uses from now on.",
+        soft_wrap=True,
     )
     named = next((name for name, options in tuned.options.items() if "T" in options), None)
     if named is not None:
         console.print(f"T is for names with 'tuned', such as --strategy '{named} tuned'.", soft_wrap=True)
-    if (run / PLOT_FILE).is_file():
-        console.print(f"The curves are drawn in {run / PLOT_FILE}.", soft_wrap=True)
-
-
-def _data(run: Run, given: Path | None) -> PreparedData:
-    """The prepared data of a run."""
-    from bidibeam.data.prepared import PreparedData
-    from bidibeam.errors import SettingsError
-
-    facts = run.config.facts.get("data", {})
-    path = given or (Path(facts["path"]) if "path" in facts else None)
-    if path is None:
-        raise SettingsError(f"{run.path} does not say where its data are: give --data DIR.")
-    if given is None and not path.is_dir():
-        raise SettingsError(f"The data of {run.path} are not at {path} any more: give --data DIR.")
-    data = PreparedData.open(path)
-    if data.fingerprint != facts.get("fingerprint"):
-        raise SettingsError(
-            f"{path} holds other data than {run.path} was trained on (fingerprint {data.fingerprint}, not "
-            f"{facts.get('fingerprint')}). Give the data it was trained on with --data."
-        )
-    return data
+    if (tunable.folder / PLOT_FILE).is_file():
+        console.print(f"The curves are drawn in {tunable.folder / PLOT_FILE}.", soft_wrap=True)
 
 
 def _label(name: str, curve: Curve) -> str:

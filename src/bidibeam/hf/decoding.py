@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -15,12 +16,13 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam._version import __version__
+from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.directions import check_same_tokens
 from bidibeam.hf.generate import shared_out
 from bidibeam.hf.labels import special_ids
-from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly
+from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly, weights_of
 from bidibeam.hf.pairs import source_ids
 from bidibeam.hf.sides import Side, Spelling, Task, both_searched, words_by
 from bidibeam.hypotheses import Beams, Direction
@@ -62,6 +64,7 @@ class HFGenerator:
     max_source_length: int | None = None
     _sides: dict[Direction, Side] = field(default_factory=dict, init=False, repr=False, compare=False)
     _longest: dict[Direction, int | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _turn: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         steps = max(settings.max_length for settings in self.sizes.values())
@@ -87,9 +90,17 @@ class HFGenerator:
         return self.begin(beams)()
 
     def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
-        """Search, and have the other direction judge; what is returned has nothing more to do."""
+        """Search, and have the other direction judge; what is returned has nothing more to do.
+
+        Threads take turns: a model attends as the search that asked it last does.
+        """
         if not beams:
             return list
+        with self._turn:
+            filled = self._filled(beams)
+        return lambda: filled
+
+    def _filled(self, beams: Sequence[Beams]) -> list[Beams]:
         tasks = self._tasks([line.source for line in beams])
         sizes = {
             direction: replace(
@@ -97,8 +108,7 @@ class HFGenerator:
             )
             for direction, settings in self.sizes.items()
         }
-        filled, _ = both_searched(self._sides, tasks, sizes, beams, judged=self.judged)
-        return lambda: filled
+        return both_searched(self._sides, tasks, sizes, beams, judged=self.judged)[0]
 
     @property
     def _wanted(self) -> list[Direction]:
@@ -142,6 +152,9 @@ def load_hf_decoder(
 ) -> Decoder:
     """A decoder for a pair of Hugging Face models.
 
+    What `bidibeam tune` found for them, and left in the regular model's folder, is used where the strategy's
+    own options do not say otherwise.
+
     Args:
         regular: The regular model: a folder or a name on the Hub. One with a shared encoder is both.
         reverse: The reverse model, for strategies that need one.
@@ -161,12 +174,15 @@ def load_hf_decoder(
         BidibeamError: If a model cannot be used or is missing, the two do not fit together, or a setting is
             unknown or out of range.
     """
-    chosen = strategy if isinstance(strategy, StrategySettings) else SystemName.of(strategy).settings()
+    named = strategy if isinstance(strategy, StrategySettings) else SystemName.of(strategy).settings()
+    chosen, tuned = _tuned(named, tuned_folder(regular, models))
     chosen.check_tuned()
     search, needs = settings or SearchSettings(), chosen.needs
     sizes = shared_out(needs, search, "--beam-size", chosen.name)
     pair = models or load_pair(regular, reverse, device=device, dtype=dtype)
     _check_there(pair, needs, chosen.name)
+    if tuned is not None:
+        _check_tuned_for(tuned, pair)
     generator = HFGenerator(
         pair,
         sizes,
@@ -174,7 +190,8 @@ def load_hf_decoder(
         max_source_length=max_source_length,
     )
     selection = chosen.build(max_length=search.max_length, space=lambda: space_of(pair, chosen.vectors))
-    facts: dict[str, object] = {direction.value: loaded.label for direction, loaded in pair.items()}
+    facts: dict[str, object] = {} if tuned is None else {"tuned": tuned.name}
+    facts |= {direction.value: loaded.label for direction, loaded in pair.items()}
     if max_source_length is not None:
         facts["max_source_length"] = max_source_length
     if dtype is not None:
@@ -188,6 +205,36 @@ def load_hf_decoder(
         batch_size or (DEVICE_BATCH if is_on_device else HOST_BATCH),
         ahead=is_on_device,
     )
+
+
+def tuned_folder(
+    regular: str | Path | None, models: Mapping[Direction, LoadedModel] | None = None
+) -> Path | None:
+    """Where what was tuned for a pair lies: beside the regular model, if that is in a folder."""
+    if models is not None:
+        return models[Direction.REGULAR].folder if Direction.REGULAR in models else None
+    return Path(regular) if regular is not None and Path(regular).is_dir() else None
+
+
+def _tuned(strategy: StrategySettings, folder: Path | None) -> tuple[StrategySettings, TunedSettings | None]:
+    """The strategy with tuned options under its own, and where those came from, if any was used."""
+    is_open = strategy.wants_tuned or strategy.unset
+    if folder is None or not is_open or not (folder / TUNED_FILE).is_file():
+        return strategy, None
+    tuned = TunedSettings(folder / TUNED_FILE)
+    chosen = strategy.with_tuned(tuned.options)
+    return (strategy, None) if chosen == strategy else (chosen, tuned)
+
+
+def _check_tuned_for(tuned: TunedSettings, models: Mapping[Direction, LoadedModel]) -> None:
+    """Make sure that it was tuned for these weights; of a pair, one model may be left out.
+
+    Raises:
+        SettingsError: If not.
+    """
+    known = str(tuned.content.get("weights")).split("+")
+    if not {loaded.fingerprint for loaded in models.values()}.issubset(known):
+        tuned.check_weights(weights_of(models))
 
 
 def can_judge(models: Mapping[Direction, LoadedModel]) -> bool:
@@ -273,11 +320,9 @@ def space_of(models: Mapping[Direction, LoadedModel], vectors: Path | None) -> W
         SettingsError: If its tokens are no words, and no file is given.
     """
     loaded = next(models[direction] for direction in Direction if direction in models)
-    tokenizer = loaded.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", None)
+    tokenizer, is_of_words = loaded.tokenizer, writes_words(loaded)
     ids = sorted(set(tokenizer.get_vocab().values()) - {*tokenizer.all_special_ids})
     words = tokenizer.convert_ids_to_tokens(ids)
-    is_of_words = type(getattr(backend, "model", None)).__name__ == "WordLevel"
     if vectors is not None:
         return WordVectors.from_file(vectors, wanted=words if is_of_words else None)
     if not is_of_words:
@@ -287,6 +332,12 @@ def space_of(models: Mapping[Direction, LoadedModel], vectors: Path | None) -> W
         )
     matrix = loaded.model.get_input_embeddings().weight.detach()[ids].float().cpu().numpy()
     return WordVectors(words, matrix, "model")
+
+
+def writes_words(loaded: LoadedModel) -> bool:
+    """Whether a model's tokens are words, so that its embeddings are vectors of words."""
+    backend = getattr(loaded.tokenizer, "backend_tokenizer", None)
+    return type(getattr(backend, "model", None)).__name__ == "WordLevel"
 
 
 def _check_there(models: Mapping[Direction, LoadedModel], needs: Needs, strategy: str) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bidibeam.errors import SettingsError
+from bidibeam.hf.rows import Rows, TokenPairs
 from bidibeam.hypotheses import Direction
 
 if TYPE_CHECKING:
@@ -100,25 +101,25 @@ class PairCollator:
 
     def __call__(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """A batch of tensors, as the model's forward takes them."""
-        sources = [list(pair["input_ids"]) for pair in pairs]
-        responses = [self._arranged(list(pair["labels"])) for pair in pairs]
+        arrays = TokenPairs.of(pairs)
         if self.model.config.is_encoder_decoder:
-            return _with_decoder_inputs(self._batch(sources, responses), self.model)
-        rows = [source + response for source, response in zip(sources, responses, strict=True)]
-        masked = zip(sources, responses, strict=True)
-        return self._batch(rows, [[IGNORED] * len(source) + response for source, response in masked])
+            labels = self._arranged(arrays.responses.padded(IGNORED))
+            return _with_decoder_inputs(self._batch(arrays.sources, labels), self.model)
+        rows = arrays.sources.followed_by(arrays.responses)
+        inputs, places = rows.padded(IGNORED), torch.arange(int(rows.lengths.max(initial=0)))
+        is_prompt = places < torch.from_numpy(arrays.sources.lengths)[:, None]  # (batch, length)
+        labels = self._arranged(inputs.masked_fill(is_prompt, IGNORED))
+        batch = self._batch(rows, labels)
+        batch["input_ids"] = torch.where(labels == IGNORED, batch["input_ids"], labels)
+        return batch
 
-    def _arranged(self, response: list[int]) -> list[int]:
+    def _arranged(self, labels: Tensor) -> Tensor:
         if self.direction is Direction.REGULAR:
-            return response
-        return reverse_labels(response, self.special_ids)
+            return labels
+        return reverse_labels(labels, self.special_ids)
 
-    def _batch(self, inputs: list[list[int]], labels: list[list[int]]) -> dict[str, Tensor]:
-        return {
-            "input_ids": _padded(inputs, self.pad_id),
-            "attention_mask": _padded([[1] * len(row) for row in inputs], 0),
-            "labels": _padded(labels, IGNORED),
-        }
+    def _batch(self, inputs: Rows, labels: Tensor) -> dict[str, Tensor]:
+        return {"input_ids": inputs.padded(self.pad_id), "attention_mask": inputs.mask(), "labels": labels}
 
 
 class ReverseCollator:
@@ -170,9 +171,3 @@ def _with_decoder_inputs(batch: dict[str, Tensor], model: Any) -> dict[str, Tens
     if hasattr(model, "prepare_decoder_input_ids_from_labels"):
         batch["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels=batch["labels"])
     return batch
-
-
-def _padded(rows: list[list[int]], value: int) -> Tensor:
-    """(rows, longest)."""
-    longest = max(map(len, rows))
-    return torch.tensor([row + [value] * (longest - len(row)) for row in rows])

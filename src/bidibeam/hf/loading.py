@@ -50,6 +50,7 @@ class LoadedModel:
         name: What messages and signatures call it.
         fingerprint: Tells it from any other of that name.
         max_source_length: The longest source that training saw, where that is known.
+        folder: Where it lies; None if it came from the Hub.
     """
 
     model: PreTrainedModel
@@ -58,6 +59,7 @@ class LoadedModel:
     name: str = "model"
     fingerprint: str = ""
     max_source_length: int | None = None
+    folder: Path | None = None
 
     @property
     def label(self) -> str:
@@ -91,10 +93,11 @@ def load_models(
     model = model.to(place).eval()
     shown, fingerprint = _identity(where, model)
     halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
-    longest = _longest_source(Path(where))
+    folder = Path(where) if Path(where).is_dir() else None
+    longest = _longest_source(folder) if folder else None
     loaded = {
-        direction_of(half): LoadedModel(half, tokenizer, direction_of(half), shown, fingerprint, longest)
-        for half in halves
+        direction: LoadedModel(half, tokenizer, direction, shown, fingerprint, longest, folder)
+        for direction, half in ((direction_of(half), half) for half in halves)
     }
     for each in loaded.values():
         check_usable(each)
@@ -135,6 +138,20 @@ def load_pair(
         check_pair(found[Direction.REGULAR].model, found[Direction.REVERSE].model)
         return found
     return _alone(found, first or second)
+
+
+def weights_of(models: Mapping[Direction, LoadedModel]) -> str:
+    """What tells a pair from any other: the fingerprints of its models, those of a shared folder once."""
+    return "+".join(dict.fromkeys(models[each].fingerprint for each in Direction if each in models))
+
+
+def training_facts(folder: Path) -> dict[str, Any]:
+    """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
+    try:
+        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _alone(
@@ -280,9 +297,8 @@ def _identity(where: str, model: Any) -> tuple[str, str]:
 def _longest_source(folder: Path) -> int | None:
     """The longest source that training saw, if that was ours and said so."""
     try:
-        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-        value = facts["settings"]["max_source_length"]
-    except (OSError, ValueError, KeyError, TypeError):
+        value = training_facts(folder)["settings"]["max_source_length"]
+    except (KeyError, TypeError):
         return None
     return value if isinstance(value, int) and value > 0 else None
 

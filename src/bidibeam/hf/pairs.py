@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.labels import special_ids
+from bidibeam.hf.rows import TokenPairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ def source_ids(
         config: The model's.
         max_length: Of a longer source the last tokens are kept, and special ones at its begin.
     """
-    rows = [list(ids) for ids in tokenizer(list(texts), verbose=False).input_ids]
+    rows = _tokenised(tokenizer, texts)
     if not config.is_encoder_decoder:
         end = list(getattr(config, PROMPT_END, None) or [])
         stripped = [ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]
@@ -52,9 +53,9 @@ def source_ids(
 def response_ids(texts: Sequence[str], tokenizer: Any, config: Any) -> list[list[int]]:
     """Responses as labels: special tokens as the tokenizer sets them for a target, and an end."""
     if config.is_encoder_decoder:
-        rows = tokenizer(text_target=list(texts), verbose=False).input_ids
+        rows = _tokenised(tokenizer, text_target=list(texts))
     else:
-        rows = tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
+        rows = _tokenised(tokenizer, texts, add_special_tokens=False)
     end, kept = tokenizer.eos_token_id, special_ids(tokenizer)
     return [[*ids] if _has_end(ids, end, kept) else [*ids, end] for ids in rows]
 
@@ -66,7 +67,7 @@ def encode_pairs(
     *,
     max_source_length: int,
     max_response_length: int,
-) -> list[dict[str, list[int]]]:
+) -> TokenPairs:
     """Pairs of texts, as `PreparedData.examples` gives them, to what `PairCollator` takes.
 
     Pairs whose response is longer than the limit, or whose source or response has no token, are left out.
@@ -80,7 +81,7 @@ def encode_pairs(
             "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
         )
     examples = list(examples)
-    pairs: list[dict[str, list[int]]] = []
+    parts: list[TokenPairs] = []
     kept = special_ids(tokenizer)
     for begin in range(0, len(examples), CHUNK):
         chunk = examples[begin : begin + CHUNK]
@@ -88,15 +89,27 @@ def encode_pairs(
             [example["source"] for example in chunk], tokenizer, config, max_length=max_source_length
         )
         responses = response_ids([example["reference"] for example in chunk], tokenizer, config)
-        for source, response in zip(sources, responses, strict=True):
-            if source and len(response) <= max_response_length and not kept.issuperset(response):
-                pairs.append({"input_ids": source, "labels": response})
-    if not pairs:
+        pairs = [
+            {"input_ids": source, "labels": response}
+            for source, response in zip(sources, responses, strict=True)
+            if source and len(response) <= max_response_length and not kept.issuperset(response)
+        ]
+        parts.append(TokenPairs.of(pairs))
+    if not any(map(len, parts)):
         raise InputError(
             f"None of {len(examples):,} pairs has a response of 1 to {max_response_length} tokens: raise "
             "max_response_length, or look at the tokenizer."
         )
-    return pairs
+    return TokenPairs.joined(parts)
+
+
+def _tokenised(tokenizer: Any, texts: Sequence[str] | None = None, **options: Any) -> list[list[int]]:
+    """Nothing but the ids, which takes half the time of all that a tokenizer can tell."""
+    texts = None if texts is None else list(texts)
+    told = tokenizer(
+        texts, verbose=False, return_attention_mask=False, return_token_type_ids=False, **options
+    )
+    return [list(ids) for ids in told.input_ids]
 
 
 def _has_end(ids: Sequence[int], end: int, kept: frozenset[int]) -> bool:

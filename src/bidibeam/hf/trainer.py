@@ -50,6 +50,7 @@ def arguments(folder: Path, settings: FineTuneSettings, *, steps: int) -> Any:
         metric_for_best_model="loss",
         greater_is_better=False,
         logging_steps=settings.log_every,
+        logging_nan_inf_filter=False,  # which would wait for the loss at every step
         report_to="none",
         disable_tqdm=True,
         remove_unused_columns=False,
@@ -130,6 +131,11 @@ class DirectionalTrainer(Trainer):  # type: ignore[misc]
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         self.window.restart()
         return metrics
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """None are counted, since nothing reads them and counting walks the whole model at every step."""
+        del inputs
+        return 0
 
     def _targets(self, outputs: Any, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
         """For each direction: logits (batch, length, vocab) and their targets (batch, length)."""

@@ -36,14 +36,14 @@ def searched(pair: Pair, *, judged: bool = False, **changes: Any) -> list[Beams]
 
 def logits(loaded: LoadedModel, source: str, written: list[int]) -> torch.Tensor:
     """A model's own opinion of what comes next, from its plain forward pass: (positions, vocabulary)."""
-    ids = loaded.tokenizer(source).input_ids
+    ids, device = loaded.tokenizer(source).input_ids, loaded.model.device
     if loaded.model.config.is_encoder_decoder:
-        decoded = torch.tensor([[2, *written]])
+        decoded = torch.tensor([[2, *written]], device=device)
         with torch.no_grad():
-            found = loaded.model(input_ids=torch.tensor([ids]), decoder_input_ids=decoded).logits
+            found = loaded.model(input_ids=torch.tensor([ids], device=device), decoder_input_ids=decoded).logits
         return torch.as_tensor(found[0])
     with torch.no_grad():
-        found = loaded.model(input_ids=torch.tensor([[*ids, *written]])).logits
+        found = loaded.model(input_ids=torch.tensor([[*ids, *written]], device=device)).logits
     return torch.as_tensor(found[0, len(ids) - 1 :])
 
 

@@ -65,7 +65,7 @@ def test_pairs_that_are_empty_or_too_long_are_left_out() -> None:
     limits = {"max_source_length": 5, "max_response_length": 3}
     tokenizer = reader(is_encoder_decoder=True)
 
-    assert encode_pairs(examples, tokenizer, SEQ2SEQ, **limits) == [
+    assert list(encode_pairs(examples, tokenizer, SEQ2SEQ, **limits)) == [
         {"input_ids": [4, 3], "labels": [5, 6, 3]}
     ]
     with pytest.raises(
