@@ -41,6 +41,11 @@ class KeyValues(NamedTuple):
         return KeyValues(self.keys[lines], self.values[lines])
 
 
+def known_mask(mask: Tensor | None) -> Tensor | None:
+    """A mask of 1 and 0, (sources, positions), as one of booleans; None if there is something everywhere."""
+    return None if mask is None or bool(mask.all()) else mask.bool()
+
+
 @dataclass(frozen=True)
 class Shared:
     """What all rows of a source read.
@@ -57,14 +62,32 @@ class Shared:
     def of_cache(cache: Any, mask: Tensor | None) -> Shared:
         """What a model cached, under a mask of 1 and 0 (sources, positions)."""
         layers = [KeyValues(layer.keys, layer.values) for layer in cache.layers]
-        if mask is not None and bool(mask.all()):
-            mask = None
-        return Shared(layers, None if mask is None else mask.bool())
+        return Shared(layers, known_mask(mask))
 
     def of_sources(self, lines: Tensor) -> Shared:
         """The same for some of the sources, (lines,)."""
         mask = None if self.mask is None else self.mask[lines]
         return Shared([layer.of_sources(lines) for layer in self.layers], mask)
+
+    def padded(self, multiple: int) -> Shared:
+        """The same with padding after it, up to a multiple of positions: searches then have fewer shapes."""
+        sources, _, positions, _ = self.layers[0].keys.shape
+        more = -positions % multiple
+        mask = self.mask
+        if mask is None:
+            mask = torch.ones(sources, positions, dtype=torch.bool, device=self.layers[0].keys.device)
+        layers = [KeyValues(*(F.pad(tensor, (0, 0, 0, more)) for tensor in layer)) for layer in self.layers]
+        return Shared(layers, F.pad(mask, (0, more)))
+
+    def tensors(self) -> list[Tensor]:
+        """All of it."""
+        found = [tensor for layer in self.layers for tensor in layer]
+        return found if self.mask is None else [*found, self.mask]
+
+    def cloned(self) -> Shared:
+        """The same in memory of its own."""
+        layers = [KeyValues(keys.clone(), values.clone()) for keys, values in self.layers]
+        return Shared(layers, None if self.mask is None else self.mask.clone())
 
 
 class Reading(Protocol):
@@ -230,7 +253,7 @@ def attend(
     now.attended.append(layer)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if now.cross is not None and key is now.cross.layers[layer].keys:
-        attended = _attend_shared(query, now.cross.layers[layer], now.cross.mask, scaling)
+        attended = attend_shared(query, now.cross.layers[layer], now.cross.mask, scaling)
     else:
         attended = now.own.attend(layer, query, scaling, position_bias)
     return attended.transpose(1, 2), None  # (rows, positions, heads, head size)
@@ -239,7 +262,7 @@ def attend(
 AttentionInterface.register(IMPLEMENTATION, attend)
 
 
-def _attend_shared(query: Tensor, memory: KeyValues, mask: Tensor | None, scaling: float) -> Tensor:
+def attend_shared(query: Tensor, memory: KeyValues, mask: Tensor | None, scaling: float) -> Tensor:
     """Attend from (rows, heads, positions, head size) to what rows of a source share; the same shape."""
     rows, heads, positions, size = query.shape
     sources = len(memory.keys)

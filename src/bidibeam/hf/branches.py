@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.gpu import if_it_works
 from bidibeam.similarities.kernels import fast
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 FIRST_STEPS = 16
 """Steps there is room for at first; then twice as many, and so on."""
+UNTOUCHED = 4
+"""How many times as many on a CPU: there, room that is not written to takes no memory."""
 ROWS_A_THREAD = 1 << 11
 """Ancestors that a thread must have to read to be worth its start."""
 
@@ -32,29 +35,55 @@ class Branches:
 
     def write(self, layer: int, step: int, keys: Tensor, values: Tensor) -> None:
         """Keep what rows wrote from a step on: both (rows, heads, steps, head size)."""
-        rows, _, count, _ = keys.shape
-        stored = self._layers[layer] = (
-            _with_room(self._layers[layer][0] if layer in self._layers else None, keys, step + count),
-            _with_room(self._layers[layer][1] if layer in self._layers else None, values, step + count),
-        )
+        rows, heads, count, size = keys.shape
+        stored = self.with_room(layer, step + count, (rows, heads, size), keys)
         for place, new in zip(stored, (keys, values), strict=True):
             place[step : step + count, :rows] = new.permute(2, 0, 1, 3)
+
+    def with_room(
+        self, layer: int, steps: int, shape: tuple[int, int, int], like: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values with room for so many steps of (rows, heads, head size)."""
+        known = self._layers.get(layer)
+        if known is None:
+            first = FIRST_STEPS * (UNTOUCHED if like.device.type == "cpu" else 1)
+            known = self._layers[layer] = (
+                like.new_empty(max(steps, first), *shape),
+                like.new_empty(max(steps, first), *shape),
+            )
+        elif len(known[0]) < steps or known[0].shape[1] < shape[0]:
+            known = self._layers[layer] = (
+                _grown(known[0], steps, shape[0]),
+                _grown(known[1], steps, shape[0]),
+            )
+        return known
+
+    def tensors(self, steps: int, rows: int) -> list[Tensor]:
+        """What so many rows wrote in so many steps, layer by layer."""
+        layers = (self._layers[layer] for layer in sorted(self._layers))
+        return [tensor[:steps, :rows] for layer in layers for tensor in layer]
+
+    def cloned(self, rows: int, steps: int) -> Branches:
+        """The same in memory of its own, with room for so many rows and steps."""
+        other = Branches()
+        for layer, stored in self._layers.items():
+            keys, values = (tensor.new_empty(steps, rows, *tensor.shape[2:]) for tensor in stored)
+            for new, old in zip((keys, values), stored, strict=True):
+                here = new[: len(old), : old.shape[1]]
+                here.copy_(old[: len(here), : here.shape[1]])
+            other._layers[layer] = (keys, values)
+        return other
 
     def stored(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values: both (steps, rows, heads, head size)."""
         return self._layers[layer]
 
 
-def _with_room(stored: Tensor | None, new: Tensor, steps: int) -> Tensor:
-    """The same memory, or more where it does not hold so many steps and as many rows as the new has."""
-    rows, heads, _, size = new.shape
-    if stored is None:
-        return new.new_empty(max(steps, FIRST_STEPS), rows, heads, size)
-    old_steps, old_rows = stored.shape[:2]
-    if steps <= old_steps and rows <= old_rows:
-        return stored
-    room = 2 * old_steps if steps > old_steps else old_steps
-    grown = new.new_empty(max(room, steps), max(rows, old_rows), heads, size)
+def _grown(stored: Tensor, steps: int, rows: int) -> Tensor:
+    """The same with room for so many steps and rows; twice as many steps, where there were too few."""
+    old_steps, old_rows, heads, size = stored.shape
+    room = max(2 * old_steps, steps) if steps > old_steps else old_steps
+    grown = stored.new_empty(room, max(rows, old_rows), heads, size)
     grown[:old_steps, :old_rows] = stored
     return grown
 
@@ -87,10 +116,70 @@ def branch_attention(
     attend = ancestors_in_place if is_kernel else ancestors_gathered
     attended, log_sums = attend(branches.stored(layer), places, query.squeeze(2) * scaling, own_bias)
     if prompt is not None:
-        before, before_sums = _attend_prompt(query.squeeze(2) * scaling, prompt, mask)
-        share = torch.sigmoid(log_sums - before_sums).unsqueeze(-1)  # (rows, heads, 1)
-        attended = before + share * (attended - before)
+        attended = _with_prompt(attended, log_sums, query.squeeze(2) * scaling, prompt, mask)
     return attended.unsqueeze(2)
+
+
+def extended_attention(
+    branches: Branches,
+    layer: int,
+    places: Tensor,
+    mixed: Tensor,
+    heads: int,
+    scaling: float,
+    bias: Tensor | None,
+    prompt: KeyValues | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """Write what rows say now, and attend as `branch_attention` does.
+
+    Args:
+        branches: What was written before.
+        layer: Which layer's.
+        places: (rows, steps), the row in which each ancestor wrote; every row itself last.
+        mixed: (rows, heads + 2 * key heads, head size), contiguous: queries, then keys, then values.
+        heads: How many heads queries have.
+        scaling: What products are multiplied by.
+        bias: (heads, steps), added to products.
+        prompt: (sources, key heads, positions, head size) each; rows of a source are together.
+        mask: (sources, prompt positions), where there is something.
+
+    Returns:
+        (rows, heads * head size).
+    """
+    rows, all_heads, size = mixed.shape
+    groups = (all_heads - heads) // 2
+    steps = places.shape[1]
+    stored = branches.with_room(layer, steps, (rows, groups, size), mixed)
+    kernel = _kernel(mixed.device) if mixed.is_cuda else None
+    if mixed.device.type == "cpu" and mixed.dtype == torch.float32:
+        attended, log_sums = extended_in_place(stored, places, mixed, heads, scaling, bias)
+    elif kernel is not None:
+        attended, log_sums = kernel(stored, places, mixed, heads, scaling, bias)
+    else:
+        stored[0][steps - 1, :rows] = mixed[:, heads : heads + groups]
+        stored[1][steps - 1, :rows] = mixed[:, heads + groups :]
+        attended, log_sums = ancestors_gathered(stored, places, mixed[:, :heads] * scaling, bias)
+    if prompt is not None:
+        attended = _with_prompt(attended, log_sums, mixed[:, :heads] * scaling, prompt, mask)
+    return attended.reshape(rows, -1)
+
+
+@lru_cache
+def _kernel(device: torch.device) -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """What `extended_in_place` does on a CPU, where a GPU has it."""
+
+    def load() -> Callable[..., tuple[Tensor, Tensor]]:
+        from bidibeam.hf.ancestors import extended_on_gpu
+
+        return extended_on_gpu
+
+    def trial(kernel: Callable[..., tuple[Tensor, Tensor]]) -> None:
+        zeros = torch.zeros(1, 3, 1, device=device)
+        stored = (zeros.new_zeros(1, 1, 1, 1), zeros.new_zeros(1, 1, 1, 1))
+        kernel(stored, torch.zeros(1, 1, dtype=torch.long, device=device), zeros, 1, 1.0, None)
+
+    return if_it_works(load, trial)
 
 
 def ancestors_gathered(
@@ -125,19 +214,44 @@ def ancestors_in_place(
     stored: tuple[Tensor, Tensor], places: Tensor, query: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The same on a CPU in float32, with keys and values read where they are."""
-    rows = len(query)
     attended, log_sums = torch.empty_like(query), query.new_empty(query.shape[:2])
     shifts = query.new_zeros(query.shape[1], places.shape[1]) if bias is None else bias
     tensors = (*stored, places, query, shifts, attended, log_sums)
-    read: Callable[[int, int], None] = partial(read_ancestors, *(_array(tensor) for tensor in tensors))
-    threads = min(torch.get_num_threads(), max(1, rows * places.shape[1] // ROWS_A_THREAD))
+    arrays = [_array(tensor) for tensor in tensors]
+    read: Callable[..., None] = read_ancestors
+    _shared_out(partial(read, *arrays, np.float32(1.0)), places)
+    return attended, log_sums
+
+
+def extended_in_place(
+    stored: tuple[Tensor, Tensor],
+    places: Tensor,
+    mixed: Tensor,
+    heads: int,
+    scaling: float,
+    bias: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The same, after keys and values were written as the last step: see `extended_attention`."""
+    rows, _, size = mixed.shape
+    attended, log_sums = mixed.new_empty(rows, heads, size), mixed.new_empty(rows, heads)
+    shifts = mixed.new_zeros(heads, places.shape[1]) if bias is None else bias  # (heads, steps)
+    tensors = (*stored, places, mixed, shifts, attended, log_sums)
+    arrays = [_array(tensor) for tensor in tensors]
+    read: Callable[..., None] = extend_and_read
+    _shared_out(partial(read, *arrays, np.float32(scaling)), places)
+    return attended, log_sums
+
+
+def _shared_out(read: Callable[[int, int], None], places: Tensor) -> None:
+    """Have all rows read, (rows, steps), by as many threads as are worth it."""
+    rows, steps = places.shape
+    threads = min(torch.get_num_threads(), max(1, rows * steps // ROWS_A_THREAD))
     if threads == 1:
         read(0, rows)
-    else:
-        edges = [rows * number // threads for number in range(threads + 1)]
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(read, edges[:-1], edges[1:]))
-    return attended, log_sums
+        return
+    edges = [rows * number // threads for number in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(read, edges[:-1], edges[1:]))
 
 
 def _array(tensor: Tensor) -> Any:
@@ -153,12 +267,13 @@ def read_ancestors(
     bias: Array,
     attended: Array,
     log_sums: Array,
+    scaling: float,
     first: int,
     last: int,
 ) -> None:
     """Write what rows from `first` up to `last` read, and the log-sums of their products."""
     steps = places.shape[1]
-    heads, size = query.shape[1], query.shape[2]
+    heads, size = attended.shape[1], attended.shape[2]
     each = heads // keys.shape[2]
     weights = np.empty(steps, dtype=np.float32)
     for row in range(first, last):
@@ -170,7 +285,7 @@ def read_ancestors(
                 product = np.float32(0.0)
                 for index in range(size):
                     product += asked[index] * key[index]
-                product += bias[head, step]
+                product = product * scaling + bias[head, step]
                 weights[step] = product
                 highest = max(highest, product)
             total = np.float32(0.0)
@@ -185,6 +300,39 @@ def read_ancestors(
                 for index in range(size):
                     read[index] += weight * value[index]
             log_sums[row, head] = highest + np.log(total)
+
+
+@fast
+def extend_and_read(
+    keys: Array,
+    values: Array,
+    places: Array,
+    mixed: Array,
+    bias: Array,
+    attended: Array,
+    log_sums: Array,
+    scaling: float,
+    first: int,
+    last: int,
+) -> None:
+    """Write the keys and values of rows from `first` up to `last`, then what they read with their queries."""
+    now = places.shape[1] - 1
+    heads, groups = attended.shape[1], keys.shape[2]
+    for row in range(first, last):
+        for group in range(groups):
+            for index in range(keys.shape[3]):
+                keys[now, row, group, index] = mixed[row, heads + group, index]
+                values[now, row, group, index] = mixed[row, heads + groups + group, index]
+    read_ancestors(keys, values, places, mixed, bias, attended, log_sums, scaling, first, last)
+
+
+def _with_prompt(
+    attended: Tensor, log_sums: Tensor, query: Tensor, prompt: KeyValues, mask: Tensor | None
+) -> Tensor:
+    """What rows read of their ancestors and of their prompt, (rows, heads, head size), by their weights."""
+    before, before_sums = _attend_prompt(query, prompt, mask)
+    share = torch.sigmoid(log_sums - before_sums).unsqueeze(-1)  # (rows, heads, 1)
+    return before + share * (attended - before)
 
 
 def _attend_prompt(query: Tensor, prompt: KeyValues, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from bidibeam.errors import ScorerError
+from bidibeam.hf.steps.layout import multiply
 
 TOLERANCE = 1e-3
 """How far our logits may be from the model's own, relative to the largest of them."""
@@ -32,32 +34,57 @@ class Head:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        layer = model.get_output_embeddings()
-        if layer is None or getattr(layer, "weight", None) is None:
-            raise ScorerError(f"{type(model).__name__} has no output embeddings, so it cannot write.")
-        self._weight: Tensor = layer.weight.detach()
-        self._bias = _bias(model, layer)
+        self._model = model
+        self.renew()
         if model not in _SCALES:
-            _SCALES[model] = _scale(model, self._weight, self._bias)
+            _SCALES[model] = _scale(model, self.weight, self._bias)
         self._scale = _SCALES[model]
-        self._logits = self._weight.new_empty(0)
+        self._logits = self.weight.new_empty(0)
+
+    def renew(self) -> None:
+        """Look at the model's parameters again: they may be others now."""
+        layer = self._model.get_output_embeddings()
+        if layer is None or getattr(layer, "weight", None) is None:
+            raise ScorerError(f"{type(self._model).__name__} has no output embeddings, so it cannot write.")
+        self.weight: Tensor = layer.weight.detach()
+        """(vocabulary, size)."""
+        self._bias = _bias(self._model, layer)
 
     @property
     def vocabulary_size(self) -> int:
         """How many logits a row has."""
-        return self._weight.shape[0]
+        return self.weight.shape[0]
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The logits of (rows, size): (rows, vocabulary), float32, in memory that the next call writes to."""
+    def logits(self, hidden: Tensor, panels: Sequence[Tensor] = ()) -> Tensor:
+        """The logits of (rows, size): (rows, vocabulary), float32, in memory that the next call writes to.
+
+        Args:
+            hidden: What the decoder says.
+            panels: The weight as (size, some of the vocabulary) each, as products read it.
+        """
         if hidden.dtype != torch.float32:
             return self._fresh(hidden).float()
         needed = len(hidden) * self.vocabulary_size
         if self._logits.numel() < needed or self._logits.device != hidden.device:
             self._logits = hidden.new_empty(needed)
         out = self._logits[:needed].view(len(hidden), -1)
-        if self._bias is None:
-            return torch.mm(self._scaled(hidden), self._weight.t(), out=out)
-        return torch.addmm(self._bias, self._scaled(hidden), self._weight.t(), out=out)
+        hidden = self._scaled(hidden)
+        if len(panels) < 2:
+            return multiply(hidden, panels[0] if panels else self.weight.t(), self._bias, out)
+        widths = [panel.shape[1] for panel in panels]
+        biases = [None] * len(panels) if self._bias is None else torch.split(self._bias, widths)
+        for panel, bias, part in zip(panels, biases, torch.split(out, widths, dim=1), strict=True):
+            multiply(hidden, panel, bias, part)
+        return out
+
+    def apart(self) -> Callable[[Tensor], Tensor]:
+        """What `logits` does, in fresh memory each time, with the parameters as they are found now."""
+        weight, bias, scale = self.weight, self._bias, self._scale
+
+        def logits(hidden: Tensor) -> Tensor:
+            return F.linear(hidden if scale == 1.0 else hidden * scale, weight, bias).float()
+
+        return logits
 
     def log_probs(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """Log-probabilities of one token, (rows,), for each row of (rows, size): (rows,), float32."""
@@ -70,7 +97,7 @@ class Head:
         return torch.cat(parts)
 
     def _fresh(self, hidden: Tensor) -> Tensor:
-        return F.linear(self._scaled(hidden), self._weight, self._bias)
+        return F.linear(self._scaled(hidden), self.weight, self._bias)
 
     def _scaled(self, hidden: Tensor) -> Tensor:
         return hidden if self._scale == 1.0 else hidden * self._scale

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import StepScorer
+    from bidibeam.protocols import RecordableScorer, StepScorer
 
 State = TypeVar("State")
 
@@ -170,6 +170,7 @@ class ForcedScorer(Generic[State]):
         self._inner, self._certain = inner, {length: last}
         if first is not None:
             self._certain[1] = first
+        self.recorder = getattr(inner, "recorder", None)
 
     def start(self, sources: Tensor) -> _Numbered[State]:
         """Read the sources."""
@@ -190,18 +191,45 @@ class ForcedScorer(Generic[State]):
         """Repeat, reorder and drop rows."""
         return _Numbered(self._inner.select(state.inner, rows, kept), state.steps)
 
+    def kind(self, state: _Numbered[State]) -> Hashable:
+        """The scorer's, and what is certain."""
+        return self._recorded.kind(state.inner), state.steps, tuple(self._certain.items())
+
+    def tensors(self, state: _Numbered[State]) -> list[Tensor]:
+        """The scorer's."""
+        return self._recorded.tensors(state.inner)
+
+    def cloned(self, state: _Numbered[State], steps: int) -> _Numbered[State]:
+        """The same state in memory of its own."""
+        return _Numbered(self._recorded.cloned(state.inner, steps), state.steps)
+
+    @property
+    def _recorded(self) -> RecordableScorer[State]:
+        return cast("RecordableScorer[State]", self._inner)
+
 
 @dataclass(frozen=True)
 class _Written(Generic[State]):
-    """A state, and what every row has read and written: (rows, length)."""
+    """A state, and what its rows have read and written.
+
+    Attributes:
+        inner: The scorer's state.
+        ids: (rows, length)
+        is_fresh: Whether the first token is still to come.
+        sources: The sources that are left, by their place in the whole batch.
+    """
 
     inner: State
     ids: Tensor
     is_fresh: bool
+    sources: tuple[int, ...]
 
 
 class ProcessedScorer(Generic[State]):
     """A scorer whose log-probabilities pass through Hugging Face's processors, as in its own beam search.
+
+    Processors may know sources by their place in the batch (Blenderbot's do), so they are always shown all of
+    it: a source that has left has rows in which nothing is written.
 
     Args:
         inner: The scorer.
@@ -216,19 +244,30 @@ class ProcessedScorer(Generic[State]):
 
     def start(self, sources: Tensor) -> _Written[State]:
         """Read the sources."""
-        return _Written(self._inner.start(sources), self._prompt, is_fresh=True)
+        everyone = tuple(range(len(self._prompt)))
+        return _Written(self._inner.start(sources), self._prompt, is_fresh=True, sources=everyone)
 
     def step(self, last_tokens: Tensor, state: _Written[State]) -> tuple[Tensor, _Written[State]]:
         """Processed log-probabilities."""
         logits, inner = self._inner.step(last_tokens, state.inner)
         ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
-        log_probs = self._processors(ids, logits.float().log_softmax(-1))
-        return log_probs, _Written(inner, ids, is_fresh=False)
+        log_probs = logits.float().log_softmax(-1)
+        written = replace(state, inner=inner, ids=ids, is_fresh=False)
+        if len(state.sources) == len(self._prompt):
+            return self._processors(ids, log_probs), written
+        beams = len(ids) // len(state.sources)
+        lines = torch.tensor(state.sources, device=ids.device)[:, None] * beams  # (sources, 1)
+        places = (lines + torch.arange(beams, device=ids.device)).flatten()  # (rows,)
+        all_ids = ids.new_zeros(len(self._prompt) * beams, ids.shape[1])
+        all_log_probs = log_probs.new_zeros(len(all_ids), log_probs.shape[1])
+        all_ids[places], all_log_probs[places] = ids, log_probs
+        return self._processors(all_ids, all_log_probs)[places], written
 
     def select(
         self, state: _Written[State], rows: Tensor, kept: Sequence[int] | None = None
     ) -> _Written[State]:
         """Repeat, reorder and drop rows."""
+        left = state.sources if kept is None else tuple(state.sources[line] for line in kept)
         return _Written(
-            self._inner.select(state.inner, rows, kept), state.ids[rows.flatten()], state.is_fresh
+            self._inner.select(state.inner, rows, kept), state.ids[rows.flatten()], state.is_fresh, left
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import transformers
@@ -14,12 +16,25 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from bidibeam import work
 from bidibeam.errors import ScorerError
-from bidibeam.hf.attention import BranchReading, ForcedReading, Pass, Shared, attending
+from bidibeam.hf.attention import BranchReading, ForcedReading, Pass, Shared, attending, known_mask
 from bidibeam.hf.branches import Branches
 from bidibeam.hf.heads import Head
+from bidibeam.hf.steps import lean_step
+from bidibeam.hf.steps.layout import Layout
+from bidibeam.hf.steps.now import LeanStep, Now
+from bidibeam.hf.steps.plain import is_plain
+from bidibeam.search.recording import Recorder
 
+LEAN_TOLERANCE, HALF_TOLERANCE = 1e-4, 0.05
+"""How far a lean step may be from the model's own, relative to the largest number; in half precision too."""
+LENGTHS = 16
+"""Sources are read as long as a multiple of it, where searches of one shape are recorded."""
 SCORED_TOKENS = 1 << 14
 """Tokens scored in one forced pass, padding included: a bound on the memory needed."""
+
+
+_IS_LEAN: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
+"""Whether a model's lean step said what the model says, where it was asked."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,19 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How the steps of one search are taken.
+
+    Attributes:
+        decode: A step in few calls; None where the model's own modules are called.
+        project: From hidden states, (rows, size), to logits, (rows, vocabulary).
+    """
+
+    decode: LeanStep | None
+    project: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
 class HFState:
     """A search's rows. Only `places` exists once per row; what a step wrote stays where it is.
 
@@ -55,6 +83,8 @@ class HFState:
         encoded: (sources, length, size), the same as the encoder gave it; decoders want to see it.
         prompt: What a decoder-only model read before, once per source.
         positions: (sources,), the position of a decoder-only model's first token.
+        way: How steps are taken; known with the first that reads a token, or from the start.
+        is_recorded: Whether a GPU records the steps.
     """
 
     branches: Branches
@@ -68,6 +98,8 @@ class HFState:
     encoded: Tensor | None = None
     prompt: Shared | None = None
     positions: Tensor | None = None
+    way: Way | None = None
+    is_recorded: bool = False
 
     @property
     def beams(self) -> int:
@@ -119,6 +151,7 @@ class HFScorer:
         parts = (part.config for part in self._decoder.modules() if hasattr(part, "config"))
         self._configs = list({id(config): config for config in parts}.values())
         self._head = Head(model)
+        self._recorder: Recorder[Any] = Recorder()
 
     @property
     def vocabulary_size(self) -> int:
@@ -144,13 +177,19 @@ class HFScorer:
         return Inputs(sources, is_there.long(), begin)
 
     @torch.inference_mode()
-    def start_with(self, inputs: Inputs) -> HFState:
-        """The same with inputs that are more than ids."""
-        return (
-            self._start_encoded(inputs)
-            if self.model.config.is_encoder_decoder
-            else self._start_prompted(inputs)
-        )
+    def start_with(self, inputs: Inputs, beams: int | None = None) -> HFState:
+        """The same with inputs that are more than ids, and for so many hypotheses each, if that is known."""
+        self._head.renew()
+        if not self.model.config.is_encoder_decoder:
+            return self._start_prompted(inputs)
+        assert inputs.begin is not None
+        if beams is None or not _IS_LEAN.get(self.model) or inputs.begin.shape[1] > 1:
+            return self._start_encoded(inputs)
+        layout = Layout(self.model, beams * len(inputs.mask))
+        decode = lean_step(self.model, layout)
+        if decode is None:
+            return self._start_encoded(inputs)
+        return self._start_lean(inputs, Way(decode, self._projection(layout)))
 
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: HFState) -> tuple[Tensor, HFState]:
@@ -161,12 +200,19 @@ class HFScorer:
         rows = len(last_tokens)
         work.count(projected_rows=rows)
         if state.is_fresh:
-            return self._head.logits(state.last), replace(state, is_fresh=False)
+            project = self._head.logits if state.way is None else state.way.project
+            return project(state.last), replace(state, is_fresh=False)
         here = torch.arange(rows, device=last_tokens.device)[:, None]  # (rows, 1)
         places = torch.cat((state.places, here), dim=1)  # (rows, steps)
         reading = BranchReading(state.branches, places, state.prompt)
-        hidden = self._decoded(last_tokens[:, None], Pass(reading, state.cross), state)
-        return self._head.logits(hidden[:, -1]), replace(state, places=places)
+        way = state.way
+        if way is None:
+            way = self._recorded_way(rows) if state.is_recorded else self._way(last_tokens, reading, state)
+        if way.decode is not None:
+            hidden = way.decode(last_tokens, self._now(reading, state))
+        else:
+            hidden = self._decoded(last_tokens[:, None], Pass(reading, state.cross), state)[:, -1]
+        return way.project(hidden), replace(state, places=places, way=way)
 
     @torch.inference_mode()
     def select(self, state: HFState, rows: Tensor, kept: Sequence[int] | None = None) -> HFState:
@@ -194,10 +240,87 @@ class HFScorer:
                 totals[source][place] = value
         return totals
 
+    @property
+    def recorder(self) -> Recorder[Any] | None:
+        """Recordings of searches, where a GPU makes them."""
+        return self._recorder if self.model.device.type == "cuda" else None
+
+    def kind(self, state: HFState) -> Hashable:
+        """Where the parameters are, and the shapes of what is read."""
+        parameters = (*self._decoder.parameters(), self._head.weight)
+        shapes = tuple((tuple(tensor.shape), tensor.dtype) for tensor in self.tensors(state))
+        return tuple(one.data_ptr() for one in parameters), shapes, state.sources, is_plain(self._decoder)
+
+    def tensors(self, state: HFState) -> list[Tensor]:
+        """What the steps after the first read: pointers, and what was written and said before."""
+        shared = [one for one in (state.cross, state.prompt) if one is not None]
+        written = state.branches.tensors(state.places.shape[1], state.sources)
+        found = [state.places, *written, *(tensor for one in shared for tensor in one.tensors())]
+        return found if state.positions is None else [*found, state.positions]
+
+    def cloned(self, state: HFState, steps: int) -> HFState:
+        """The same state in memory of its own, for steps that are recorded.
+
+        Raises:
+            RuntimeError: If only the model's own modules know how to take a step.
+        """
+        if not _IS_LEAN.get(self.model):
+            raise RuntimeError(f"{type(self.model).__name__} has no step that could be recorded")
+        return replace(
+            state,
+            places=state.places.clone(),
+            branches=state.branches.cloned(len(state.places), state.places.shape[1] + steps),
+            cross=state.cross and state.cross.cloned(),
+            prompt=state.prompt and state.prompt.cloned(),
+            positions=None if state.positions is None else state.positions.clone(),
+            way=None,
+            is_recorded=True,
+        )
+
+    def _recorded_way(self, rows: int) -> Way:
+        """How to take steps that are recorded: what is made of parameters is made anew in every play."""
+        decode = lean_step(self.model, Layout(self.model, rows, is_recorded=True))
+        if decode is None:
+            raise RuntimeError(f"{type(self.model).__name__} has no step that could be recorded")
+        return Way(decode, self._head.apart())
+
+    def _projection(self, layout: Layout) -> Callable[[Tensor], Tensor]:
+        return partial(self._head.logits, panels=layout.panels("head", self._head.weight))
+
+    def _in_few_shapes(self, shared: Shared) -> Shared:
+        """What rows share, padded where searches of the same shape are recorded."""
+        return shared if self.recorder is None else shared.padded(LENGTHS)
+
+    def _encoded(self, inputs: Inputs) -> Tensor:
+        """What the encoder says: (sources, length, size)."""
+        if inputs.encoded is not None:
+            return inputs.encoded
+        encoded: Tensor = self.model.get_encoder()(input_ids=inputs.ids, attention_mask=inputs.mask)[0]
+        return encoded
+
+    def _start_lean(self, inputs: Inputs, way: Way) -> HFState:
+        """The same as `_start_encoded`, with one token to begin with."""
+        assert inputs.begin is not None
+        assert way.decode is not None
+        encoded = self._encoded(inputs)
+        cross = self._in_few_shapes(Shared(way.decode.memory(encoded), known_mask(inputs.mask)))
+        places = torch.arange(len(encoded), device=encoded.device)[:, None]  # (sources, 1)
+        branches = Branches()
+        reading = BranchReading(branches, places, None)
+        return HFState(
+            branches=branches,
+            places=places,
+            sources=len(encoded),
+            layers=len(cross.layers),
+            last=way.decode(inputs.begin[:, 0], Now(reading, cross)).clone(),
+            begin=inputs.begin,
+            cross=cross,
+            encoded=encoded,
+            way=way,
+        )
+
     def _start_encoded(self, inputs: Inputs) -> HFState:
-        encoded, mask = inputs.encoded, inputs.mask
-        if encoded is None:
-            encoded = self.model.get_encoder()(input_ids=inputs.ids, attention_mask=mask)[0]
+        encoded, mask = self._encoded(inputs), inputs.mask
         assert inputs.begin is not None
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         read = self._decoder(
@@ -218,7 +341,7 @@ class HFScorer:
             layers=len(cache),
             last=read[0][:, -1],
             begin=inputs.begin,
-            cross=Shared.of_cache(cache.cross_attention_cache, mask),
+            cross=self._in_few_shapes(Shared.of_cache(cache.cross_attention_cache, mask)),
             encoded=encoded,
         )
 
@@ -241,9 +364,34 @@ class HFScorer:
             sources=len(ids),
             layers=len(cache),
             last=read[0][:, -1],
-            prompt=Shared.of_cache(cache, mask),
+            prompt=self._in_few_shapes(Shared.of_cache(cache, mask)),
             positions=positions[:, -1] + 1,
         )
+
+    def _way(self, tokens: Tensor, reading: BranchReading, state: HFState) -> Way:
+        """How to take the steps of a search whose first tokens, (rows,), these are."""
+        layout = Layout(self.model, len(tokens))
+        decode = None if _IS_LEAN.get(self.model) is False else lean_step(self.model, layout)
+        if decode is not None and self.model not in _IS_LEAN:  # then the model is asked, once
+            own = self._decoded(tokens[:, None], Pass(reading, state.cross), state)[:, -1]
+            is_lean = _is_close(own, decode(tokens, self._now(reading, state)))
+            if state.cross is not None and state.encoded is not None:
+                memory = Shared(decode.memory(state.encoded), None)
+                is_lean = is_lean and all(
+                    _is_close(layer.keys, made.keys) and _is_close(layer.values, made.values)
+                    for layer, made in zip(
+                        state.cross.layers, self._in_few_shapes(memory).layers, strict=True
+                    )
+                )
+            _IS_LEAN[self.model] = is_lean
+        return Way(decode if _IS_LEAN.get(self.model) else None, self._projection(layout))
+
+    def _now(self, reading: BranchReading, state: HFState) -> Now:
+        if state.positions is None:
+            return Now(reading, state.cross)
+        rows, steps = reading.places.shape
+        positions = state.positions.repeat_interleave(rows // state.sources) + (steps - 1)  # (rows,)
+        return Now(reading, state.cross, positions)
 
     def _decoded(self, ids: Tensor, now: Pass, state: HFState) -> Tensor:
         """What the decoder says of (rows, length) ids: (rows, length, size)."""
@@ -313,6 +461,12 @@ class HFScorer:
             return last
         hidden = self._decoded(targets[:, :-1], Pass(ForcedReading(state.prompt)), state)
         return torch.cat((last, hidden), dim=1)
+
+
+def _is_close(own: Tensor, lean: Tensor) -> bool:
+    """Whether a lean step says what the model itself says."""
+    tolerance = LEAN_TOLERANCE if own.dtype in (torch.float32, torch.float64) else HALF_TOLERANCE
+    return bool((own - lean).abs().max() <= tolerance * own.abs().max())
 
 
 def special_id(model: PreTrainedModel, name: str) -> int | None:

@@ -15,8 +15,8 @@ from bidibeam.hf.labels import reverse_labels, special_ids
 from bidibeam.hf.rules import Rules, rules_of
 from bidibeam.hf.scoring import HFScorer, HFState, Inputs
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.search.beam import beam_search
-from bidibeam.search.found import FoundSequence
+from bidibeam.search.beam import find
+from bidibeam.search.found import Found, FoundSequence
 from bidibeam.search.settings import SearchSettings
 
 Spelling = Callable[[Sequence[int]], tuple[tuple[str, ...], str]]
@@ -144,10 +144,14 @@ class Side:
 
     def sequences(self, task: Task, settings: SearchSettings) -> list[list[FoundSequence]]:
         """All that the search finds, in writing order."""
-        state = self.scorer.start_with(task.inputs)
+        return self.found(task, settings).sequences()
+
+    def found(self, task: Task, settings: SearchSettings) -> Found:
+        """The same, for whoever reads it later or otherwise."""
+        state = self.scorer.start_with(task.inputs, settings.beam_size)
         scorer = task.rules.applied(_Begun(self.scorer, state), task.prompt)
         lines = torch.arange(state.sources, device=task.prompt.device)[:, None]  # (sources, 1)
-        return beam_search(scorer, lines, settings, task.rules.roles)
+        return find(scorer, lines, settings, task.rules.roles)
 
     def opinions(self, task: Task, written: Sequence[Written]) -> list[list[float]]:
         """What this side makes of the other's replies, each as a whole with an end."""
@@ -185,6 +189,8 @@ class _Begun:
     def __init__(self, scorer: HFScorer, state: HFState) -> None:
         self._state = state
         self.step, self.select = scorer.step, scorer.select
+        self.recorder, self.kind = scorer.recorder, scorer.kind
+        self.tensors, self.cloned = scorer.tensors, scorer.cloned
 
     def start(self, sources: Tensor) -> HFState:  # noqa: ARG002
         return self._state

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bidibeam.hf.attention import KeyValues
 from bidibeam.hf.branches import (
     FIRST_STEPS,
+    UNTOUCHED,
     Branches,
     ancestors_gathered,
     ancestors_in_place,
@@ -21,6 +22,8 @@ from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.hf.test_parity import KINDS, model_of
 
 SIZE = 8
+LONGEST = FIRST_STEPS * UNTOUCHED
+"""Steps there is room for at first."""
 
 
 def written(steps: int, rows: int, groups: int) -> tuple[Branches, torch.Tensor, torch.Tensor]:
@@ -47,7 +50,7 @@ def slowly(
 @given(
     sources=st.integers(1, 3),
     beams=st.integers(1, 4),
-    steps=st.integers(1, 2 * FIRST_STEPS + 3),
+    steps=st.one_of(st.integers(1, 20), st.integers(2 * LONGEST - 3, 2 * LONGEST + 3)),
     groups=st.sampled_from([1, 2]),
     each=st.sampled_from([1, 3]),
     prompt=st.integers(0, 5),

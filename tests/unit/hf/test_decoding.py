@@ -40,7 +40,8 @@ def logits(loaded: LoadedModel, source: str, written: list[int]) -> torch.Tensor
     if loaded.model.config.is_encoder_decoder:
         decoded = torch.tensor([[2, *written]], device=device)
         with torch.no_grad():
-            found = loaded.model(input_ids=torch.tensor([ids], device=device), decoder_input_ids=decoded).logits
+            read = torch.tensor([ids], device=device)
+            found = loaded.model(input_ids=read, decoder_input_ids=decoded).logits
         return torch.as_tensor(found[0])
     with torch.no_grad():
         found = loaded.model(input_ids=torch.tensor([[*ids, *written]], device=device)).logits

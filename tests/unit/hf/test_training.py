@@ -19,7 +19,7 @@ from bidibeam.hf.trainer import DirectionalTrainer, uses_bf16
 from bidibeam.hf.training import started_with
 from bidibeam.hypotheses import Direction
 from bidibeam.training.logs import Silence
-from tests.unit.hf.tiny import ENCODER_DECODERS, LIMITS, SHAPES, prepared, tiny_model, write_config
+from tests.unit.hf.tiny import ENCODER_DECODERS, FAMILIES, LIMITS, prepared, tiny_model, write_config
 
 QUICK = FineTuneSettings(epochs=2, batch_size=8, learning_rate=1e-2, log_every=1, **LIMITS)
 LEARNING = replace(QUICK, epochs=60, batch_size=6, log_every=50, warmup=0.1, weight_decay=0.0, keep="last")
@@ -76,7 +76,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return dict(load_file(folder / "model.safetensors"))
 
 
-@pytest.mark.parametrize("kind", sorted(SHAPES))
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_a_reverse_model_learns_to_write_replies_from_their_end(
     kind: str, copies: PreparedData, tmp_path: Path
 ) -> None:

@@ -13,14 +13,14 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.bases import open_base, wrapped
 from bidibeam.hf.joint import BidirectionalSeq2Seq
-from tests.unit.hf.tiny import SHAPES, tiny_config, tiny_model, write_config
+from tests.unit.hf.tiny import FAMILIES, tiny_config, tiny_model, write_config
 
 
 def opened(base: Path | str, data: PreparedData, direction: str = "regular", **options: Any) -> Any:
     return open_base(str(base), direction, **{"tokenizer": None, "data": data, "seed": 0, **options})
 
 
-@pytest.mark.parametrize("kind", sorted(SHAPES))
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_a_fresh_model_is_made_for_the_tokenizer_of_the_data(
     kind: str, copies: PreparedData, tmp_path: Path
 ) -> None:

@@ -26,21 +26,31 @@ _BART = {
     "dropout": 0.0,
     "init_std": 0.1,
 }
+_LLAMA = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 SHAPES: dict[str, dict[str, Any]] = {
     "bart": _BART,
+    "mbart": _BART,
+    "pegasus": _BART,
+    "blenderbot": _BART,
+    "blenderbot-small": _BART,
     "marian": {**_BART, "pad_token_id": 3, "decoder_start_token_id": 3, "eos_token_id": 2},
     "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 4, "dropout_rate": 0.0},
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
     | {f"{name}_pdrop": 0.0 for name in ("attn", "embd", "resid")},
-    "llama": {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 64,
-    },
+    "llama": _LLAMA,
+    "qwen2": {**_LLAMA, "num_key_value_heads": 1},
+    "mistral": {**_LLAMA, "num_key_value_heads": 1, "sliding_window": None},
 }
 ENCODER_DECODERS = ("bart", "marian", "t5")
+DECODERS = ("gpt2", "llama")
+FAMILIES = (*ENCODER_DECODERS, *DECODERS)
+"""One of each kind; the other shapes are variations."""
 LIMITS: dict[str, Any] = {"max_source_length": 20, "max_response_length": 20}
 
 
