@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +13,8 @@ import torch
 
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
+from bidibeam.evaluation.analyses import diversity
+from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.settings import ModelSettings
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
@@ -28,6 +32,18 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave property tests out of what coverage counts: examples alone must reach every line.
+
+    Before Python 3.12 coverage doubles the time of all that is Python, and they are the most of it.
+    """
+    if not config.pluginmanager.hasplugin("pytest_cov"):
+        return
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.no_cover)
+
+
 def write_toy_corpus(path: Path, pairs: int) -> None:
     """Pairs in which the response repeats the source: 'red cat' is answered with 'red cat !'."""
     chooser = random.Random(0)
@@ -40,6 +56,14 @@ def write_toy_corpus(path: Path, pairs: int) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def few_trials() -> Iterator[None]:
+    """Analyses try chance a hundred times in place of ten thousand: enough where no p-value is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diversity, "Resampling", partial(Resampling, samples=50, trials=100))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -80,10 +80,19 @@ def preset_names(folder: str = "") -> list[str]:
 
 
 def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
-    """A preset's settings, as a mapping."""
-    if name not in preset_names(folder):
-        names = ", ".join(preset_names(folder))
-        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {names}.")
+    """A preset's settings, as a mapping.
+
+    Raises:
+        UnknownNameError: If there is none of that name, or it is one of training runs and a folder was named.
+    """
+    names = preset_names(folder)
+    if name not in names and name in preset_names():
+        raise UnknownNameError(
+            f"The preset {name!r} is for `bidibeam train`; choose {' or '.join(names)} for "
+            f"`bidibeam {folder}`."
+        )
+    if name not in names:
+        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {', '.join(names)}.")
     text = (_presets(folder) / f"{name}.yaml").read_text(encoding="utf-8")
     return _parse_sections(text, f"preset {name}")
 

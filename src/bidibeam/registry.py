@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -10,9 +11,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from bidibeam.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+
+@cache
+def _added(find: Callable[..., Iterable[EntryPoint]], group: str) -> Mapping[str, str]:
+    """What other packages add to a group; what is installed is looked through once, as that takes long."""
+    return {point.name: point.value for point in find(group=group)}
 
 
 class Registry(Generic[T]):
@@ -49,8 +57,8 @@ class Registry(Generic[T]):
         """Build what a name stands for."""
         return self.get(name)(*args, **options)
 
-    def _plugins(self) -> dict[str, str]:
-        return {point.name: point.value for point in entry_points(group=self._group)}
+    def _plugins(self) -> Mapping[str, str]:
+        return _added(entry_points, self._group)
 
     def _miss(self, name: str) -> str:
         names = {known.lower(): known for known in self.names()}

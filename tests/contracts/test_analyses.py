@@ -23,6 +23,8 @@ from tests.unit.evaluation.analyses.evidences import (
     system,
 )
 
+pytestmark = pytest.mark.usefixtures("few_trials")
+
 
 @pytest.fixture(scope="module", params=ANALYSES.names())
 def name(request: pytest.FixtureRequest) -> str:

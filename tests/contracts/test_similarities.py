@@ -184,6 +184,10 @@ def test_the_closest_pairs_of_many_are_the_closest_of_each(similarity: Similarit
         assert list(parts) == [alone[start::6] for start in range(6)]
 
 
+def test_batches_of_sources_are_compared_in_several_threads(similarity: Similarity) -> None:
+    assert getattr(similarity, "is_parallel", False)
+
+
 def test_threads_do_not_disturb_each_other(similarity: Similarity) -> None:
     cases = [(random_hypotheses(seed, count=6, longest=20), OTHER_HYPOTHESES) for seed in range(40)]
     calls: list[Callable[..., Any]] = [similarity.pairwise]

@@ -108,7 +108,7 @@ def scores_of(path: Path, fingerprint: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not what `bidibeam reproduce` writes ({error!r}).") from error
     raise InputError(
-        f"{path} holds no scores of these weights ({fingerprint}). Evaluate them, or leave --results out."
+        f"{path} holds no scores of these weights ({fingerprint}). Evaluate them, or leave the results out."
     )
 
 

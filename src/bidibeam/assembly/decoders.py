@@ -185,6 +185,6 @@ def space_of_file(tokenizer: Tokenizer, vectors: Path) -> WordVectors:
         ids = range(len(SPECIAL_TOKENS), tokenizer.vocabulary_size)
         return WordVectors.from_file(vectors, wanted=tokenizer.tokens(ids))
     raise SettingsError(
-        "--vectors are vectors of words, and this run writes subwords; leave it out to use the run's own "
+        "The vectors are of words, and this run writes subwords; leave them out to use the run's own "
         "embeddings."
     )

@@ -102,12 +102,11 @@ def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise SettingsError(f"{out} is a file. Name an empty or new directory as --out.")
+        raise SettingsError(f"{out} is a file. Name an empty or new directory.")
     names = {found.name for found in out.iterdir()}
     if out.resolve() == path.resolve() or names - set(FILES):
-        raise SettingsError(f"{out} holds other things. Name an empty or new directory as --out.")
+        raise SettingsError(f"{out} holds other things. Name an empty or new directory.")
     if names and not overwrite:
         raise SettingsError(
-            f"{out} holds an exported run already. Name an empty or new directory as --out, or add "
-            "--overwrite."
+            f"{out} holds an exported run already. Name an empty or new directory, or pass overwrite."
         )

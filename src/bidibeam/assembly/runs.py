@@ -88,6 +88,6 @@ def chosen_device(name: str | None) -> torch.device:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise SettingsError(
-            f"There is no device {name!r} here that can compute. Leave --device out, or use cpu."
+            f"There is no device {name!r} here that can compute. Leave the device out, or use cpu."
         ) from error
     return device

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bidibeam.decoding.decoder import Answer
-    from bidibeam.hypotheses import Beams
+    from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.protocols import Selection
     from bidibeam.scores import Signature
+    from bidibeam.work import Work
 
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
@@ -46,12 +48,12 @@ def write_answers(
         description: What the progress bar says.
     """
     from bidibeam.interchange import resumable
-    from bidibeam.work import Work, counting
+    from bidibeam.work import counting
 
     settle()
     if nbest_file is not None and not resume:
         _note_replaced(nbest_file)
-    began, count, answered, tied = time.perf_counter(), 0, 0, 0
+    began, tally = time.perf_counter(), _Tally()
     try:
         with (
             counting() as work,
@@ -65,25 +67,47 @@ def write_answers(
             for each in answers if sys.stdout.isatty() else watched(answers, left, description):
                 click.echo(one_line(each.text))
                 output.write(each.beams, each.ranking)
-                count += 1
-                if len(each.ranking):
-                    answered, tied = answered + 1, tied + each.ranking.tied
+                tally.add(each.ranking)
     except KeyboardInterrupt:
         if nbest_file is not None:
             click.echo(f"What is done is in {nbest_file}.partial; --resume goes on from there.", err=True)
         raise
     took_s = time.perf_counter() - began
-    from bidibeam.cli.console import console, counted
+    from bidibeam.cli.console import console
 
-    sentences = [f"{counted(count, 'source')} in {took_s:.1f} s."]
-    if output.replies:
-        sentences.append(f"{counted(len(output.replies), 'was', 'were')} done already.")
-    if work != Work():
-        sentences.append(f"Work: {work}.")
-    if nbest_file is not None and tied > answered:
-        sentences.append(f"For the first place {tied / answered:.2f} hypotheses were tied on average.")
+    sentences = _summary(tally, took_s, work, done=len(output.replies), ranked=nbest_file is not None)
     console.print(" ".join(sentences), style="dim")
     console.print(f"Signature: {signature}", style="dim", soft_wrap=True)
+
+
+@dataclass
+class _Tally:
+    """How many sources there were, how many got a reply, and how many hypotheses were first among those."""
+
+    sources: int = 0
+    answered: int = 0
+    tied: int = 0
+
+    def add(self, ranking: Ranking) -> None:
+        """Count one source's."""
+        self.sources += 1
+        if len(ranking):
+            self.answered, self.tied = self.answered + 1, self.tied + ranking.tied
+
+
+def _summary(tally: _Tally, took_s: float, work: Work, *, done: int, ranked: bool) -> Iterator[str]:
+    """What is told at the end, sentence by sentence; a search for replies alone does not know of ties."""
+    from bidibeam.cli.console import counted
+    from bidibeam.work import Work
+
+    yield f"{counted(tally.sources, 'source')} in {took_s:.1f} s."
+    if done:
+        yield f"{counted(done, 'was', 'were')} done already."
+    if work != Work():
+        yield f"Work: {work}."
+    if ranked and tally.tied > tally.answered:
+        average = tally.tied / tally.answered
+        yield f"For the first place {average:.2f} hypotheses were tied on average."
 
 
 def _note_replaced(nbest_file: Path) -> None:

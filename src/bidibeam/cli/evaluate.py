@@ -178,27 +178,30 @@ def _systems(
     workers: int | None,
 ) -> tuple[list[System], list[str]]:
     """The systems, and the names of those to test against; names are checked before anything is read."""
-    from bidibeam.cli import systems
     from bidibeam.cli.answering import settle
+    from bidibeam.cli.inputs import read_input
+    from bidibeam.cli.references import with_references
+    from bidibeam.cli.system_names import named_file, named_strategies, system_names
+    from bidibeam.cli.systems import chosen, replied
     from bidibeam.errors import SettingsError
     from bidibeam.interpreter import uncollected
 
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
-    files = [systems.named_file(argument) for argument in arguments]
-    chosen_by = systems.named_strategies(strategies, tuned_file)
-    names = systems.system_names(files, chosen_by)
+    files = [named_file(argument) for argument in arguments]
+    chosen_by = named_strategies(strategies, tuned_file)
+    names = system_names(files, chosen_by)
     against = _checked_baselines(names, baselines)
     _check_not_overwritten(out_file, [*(file for _, file in files), references_file])
     with uncollected():
-        inputs = [systems.read_input(file, whole_lists=bool(strategies)) for _, file in files]
-        inputs = systems.with_references(inputs, references_file)
+        inputs = [read_input(file, whole_lists=bool(strategies)) for _, file in files]
+        inputs = with_references(inputs, references_file)
     settle()
     if not chosen_by:
-        return systems.replied(inputs, names), against
+        return replied(inputs, names), against
     threads = workers or cores()
-    found = systems.chosen(inputs, names, chosen_by, max_length=max_length, vectors=vectors, workers=threads)
+    found = chosen(inputs, names, chosen_by, max_length=max_length, vectors=vectors, workers=threads)
     return found, against
 
 

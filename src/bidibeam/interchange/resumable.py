@@ -205,7 +205,7 @@ def _replies_of(lines: _Lines, sources: Iterator[Beams], signature: str) -> list
             replies.append(_reply(value, signature, place))
             _check_source(from_object(value, number, place), source, place)
         except InputError as error:
-            way_out = f"Remove {name_of(done)}, or leave out --resume, to start over."
+            way_out = f"Remove {name_of(done)}, or do not resume, to start over."
             raise InputError(f"{error} {way_out}") from error
     return replies
 

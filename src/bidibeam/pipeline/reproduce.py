@@ -102,7 +102,7 @@ class Experiment:
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
             raise SettingsError(
                 f"{self.folder} holds files, but no experiment, and they might be replaced. Name another "
-                "--out, or an empty folder."
+                "folder, or an empty one."
             )
 
     def _check_corpus(self) -> None:
@@ -114,7 +114,7 @@ class Experiment:
         if corpus != self.settings.prepare.corpus:
             raise SettingsError(
                 f"{self.folder} holds an experiment on {corpus}, which one on {self.settings.prepare.corpus} "
-                "would replace. Name another --out, or remove it."
+                "would replace. Name another folder, or remove it."
             )
 
     def _prepare(self) -> Stage:

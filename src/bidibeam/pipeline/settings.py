@@ -105,7 +105,8 @@ def resolve(
         SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
         UnknownNameError: If there is no such preset, corpus, strategy or similarity.
     """
-    layers: list[Mapping[str, Any]] = [load_preset(preset), load_preset(preset, folder="reproduce")]
+    experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
+    layers: list[Mapping[str, Any]] = [load_preset(preset), experiment]
     if corpus is not None:
         layers.append({"prepare": {"corpus": corpus}})
     if config is not None:

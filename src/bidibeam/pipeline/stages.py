@@ -82,7 +82,7 @@ def locked(path: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise RunError(
                     f"Another process is running the experiment in {path.parent.parent}. "
-                    "Wait until it is done, or name another --out."
+                    "Wait until it is done, or name another folder."
                 ) from None
             except OSError:  # a file system without locks
                 pass

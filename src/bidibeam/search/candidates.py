@@ -20,7 +20,7 @@ BLOCK = 64
 """Tokens in a block. The vocabulary is read once, for a maximum a block; then only the best blocks count."""
 
 CPU_CHUNK = 1 << 18
-"""Logits worked on at once on a CPU: they, and as many more, stay in a cache. Twice as many cost 10 % more."""
+"""Logits worked on at once on a CPU: they and as many more stay in a cache. Twice as many cost 10 % more."""
 
 DEVICE_CHUNK = 1 << 28
 """Logits worked on at once elsewhere: a bound on the memory needed."""

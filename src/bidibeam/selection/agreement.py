@@ -95,7 +95,7 @@ def _asked(similarity: object, question: Callable[..., Any], *about: Any) -> Any
         lists = "two lists" if len(about) > 1 else "pairs of lists"
         raise SimilarityError(
             f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with {lists} "
-            "of hypotheses, each with .text and .tokens; --debug shows where it failed."
+            "of hypotheses, each with .text and .tokens; the traceback shows where it failed."
         ) from error
 
 

@@ -50,12 +50,12 @@ class BidiA:
     agreement: Agreement = "closest"
 
     def __post_init__(self) -> None:
-        for flag, value, known in (
-            ("--answer", self.answer, get_args(Answer)),
-            ("--agreement", self.agreement, get_args(Agreement)),
+        for name, value, known in (
+            ("answer", self.answer, get_args(Answer)),
+            ("agreement", self.agreement, get_args(Agreement)),
         ):
             if value not in known:
-                raise SettingsError(f"{flag} must be one of {', '.join(known)}, not {value!r}.")
+                raise SettingsError(f"{name} must be one of {', '.join(known)}, not {value!r}.")
 
     @property
     def needs(self) -> Needs:

@@ -32,7 +32,7 @@ class BidiS:
     lambda_: float = 1.0
 
     def __post_init__(self) -> None:
-        check_finite("--lambda", self.lambda_)
+        check_finite("lambda", self.lambda_)
 
     @property
     def needs(self) -> Needs:

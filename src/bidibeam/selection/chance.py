@@ -31,7 +31,7 @@ class Chance:
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise SettingsError(f"--seed must be a whole number, not {self.seed!r}.")
+            raise SettingsError(f"seed must be a whole number, not {self.seed!r}.")
 
     @property
     def needs(self) -> Needs:

@@ -85,14 +85,11 @@ class VbsTuned:
     word_reward: float
 
     def __post_init__(self) -> None:
-        for flag, value in (
-            ("--length-exponent", self.length_exponent),
-            ("--word-reward", self.word_reward),
-        ):
-            check_finite(flag, value)
+        check_finite("length_exponent", self.length_exponent)
+        check_finite("word_reward", self.word_reward)
         if abs(self.length_exponent) > LARGEST_EXPONENT:
             raise SettingsError(
-                f"--length-exponent must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}, "
+                f"length_exponent must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}, "
                 f"not {self.length_exponent!r}."
             )
 
@@ -119,15 +116,15 @@ def _score(hypothesis: Hypothesis) -> float:
     return number(hypothesis, "score")
 
 
-def check_finite(flag: str, value: object) -> None:
+def check_finite(name: str, value: object) -> None:
     """Refuse what is no finite number, or one so large that sums with it mean nothing.
 
     Raises:
         SettingsError: If so.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SettingsError(f"{flag} must be a finite number, not {value!r}.")
+        raise SettingsError(f"{name} must be a finite number, not {value!r}.")
     if abs(value) > LARGEST_WEIGHT:
         raise SettingsError(
-            f"{flag} must lie between -{LARGEST_WEIGHT:,} and {LARGEST_WEIGHT:,}, not {value!r}."
+            f"{name} must lie between -{LARGEST_WEIGHT:,} and {LARGEST_WEIGHT:,}, not {value!r}."
         )

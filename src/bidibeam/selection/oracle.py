@@ -43,7 +43,7 @@ class Oracle:
         if beams.reference is None:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the oracle chooses by it. "
-                "Choose another --strategy."
+                "Choose another strategy."
             )
         words = [split(hypothesis.text) for hypothesis in beams.regular]
         scores = sentence_bleus(words, split(beams.reference)).tolist()

@@ -83,7 +83,7 @@ def check_needs(beams: Beams, needs: Needs, strategy: str) -> None:
         if not len(beams.of(direction)):
             raise InputError(
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
-                f'list "{direction.value}", or choose another --strategy.'
+                f'list "{direction.value}", or choose another strategy.'
             )
     for field in _fields(needs):
         for direction in needs.directions:
@@ -100,7 +100,7 @@ def check_needs(beams: Beams, needs: Needs, strategy: str) -> None:
     if needs.reference and beams.reference is None:
         raise InputError(
             f'source {beams.id!r} has no "reference", and {strategy} chooses by it; add one, or choose '
-            "another --strategy."
+            "another strategy."
         )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
 """Words of a system's name, and the options whose values they are."""
 TUNED = "tuned"
+TUNING_HINT = "; `bidibeam tune RUN` finds good values, and `bidibeam rerank --tuned RUN` takes them"
+"""What to do about settings of a strategy that are missing."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,10 @@ class StrategySettings:
         uses_vectors = "space" in _options_of(SIMILARITIES.get(self.similarity))
         if self.vectors is not None and not uses_vectors:
             raise SettingsError(
-                f"The similarity {self.similarity} uses no word vectors: leave --vectors out."
+                f"The similarity {self.similarity} uses no word vectors: leave the vectors out."
             )
         if "space" in self.similarity_options and isinstance(self.similarity_options["space"], str | int):
-            raise SettingsError("Word vectors are given by --vectors FILE.vec, not as an option.")
+            raise SettingsError("Word vectors are given as a file, FILE.vec, not as an option.")
 
     def check_penalty(self) -> None:
         """Make sure that there is a T if one is to come from what was tuned.
@@ -153,9 +155,8 @@ class StrategySettings:
 
     def _with(self, supplied: Mapping[str, Any]) -> Selection:
         factory = STRATEGIES.get(self.name)
-        created: Selection = _created(
-            factory, {**self.options, **supplied}, f"The strategy {self.name}", flags=True
-        )
+        options = {**self.options, **supplied}
+        created: Selection = _created(factory, options, f"The strategy {self.name}", hint=TUNING_HINT)
         return created
 
 
@@ -186,7 +187,9 @@ def build_similarity(
         supplied["max_length"] = max_length
     if "space" in known and "space" not in options:
         if space is None:
-            raise SettingsError(f"The similarity {given} needs word vectors: give --vectors FILE.vec.")
+            raise SettingsError(
+                f"The similarity {given} needs word vectors: give a file of vectors, FILE.vec."
+            )
         supplied["space"] = space()
     return as_similarity(_created(factory, supplied | dict(options), f"The similarity {given}"), given)
 
@@ -207,21 +210,16 @@ def _options_of(factory: Any) -> set[str]:
     return {each.name for each in fields(factory)} if is_dataclass(factory) else set()
 
 
-def _created(
-    factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, flags: bool = False
-) -> Any:
+def _created(factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, hint: str = "") -> Any:
     """Call the factory, having checked the options' names; one that is no dataclass checks its own."""
     if not is_dataclass(factory):
         return factory(**options)
-    shown = flag_of if flags else str
     known = [each.name for each in fields(factory)]
     for name in options:
         if name not in known:
-            has = ", ".join(map(shown, known)) or "none"
-            raise SettingsError(f"{what} has no option {shown(name)}. It has: {has}.")
+            raise SettingsError(f"{what} has no option {name}. It has: {', '.join(known) or 'none'}.")
     required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
-    missing = [shown(name) for name in required if name not in options]
+    missing = [name for name in required if name not in options]
     if missing:
-        hint = "; `bidibeam tune RUN` finds good values, and rerank takes them by --tuned" if flags else ""
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
     return factory(**options)

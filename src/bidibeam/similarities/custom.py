@@ -71,7 +71,7 @@ def _compared(function: Callable[[str, str], float], one: str, other: str) -> fl
         name = getattr(function, "__name__", "per_pair")
         raise SimilarityError(
             f"The similarity {name} failed with {type(error).__name__} for {one!r} and {other!r}: {error}. "
-            "It is called with two texts; --debug shows where it failed."
+            "It is called with two texts; the traceback shows where it failed."
         ) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -27,6 +27,8 @@ class Edit:
 
     Reference: Levenshtein (1966); RapidFuzz computes it.
     """
+
+    is_parallel: ClassVar[bool] = True
 
     @property
     def signature(self) -> Signature:

@@ -129,7 +129,7 @@ class Trainer:
         exists = (self.run / checkpoint.CONFIG_FILE).exists()
         if exists and not resume:
             raise RunError(
-                f"{self.run} already holds a run. Add --resume to go on with it, or choose another --out."
+                f"{self.run} already holds a run. Pass resume to go on with it, or choose another directory."
             )
         newest = state.newest(self.run) if exists else None
         if exists:
@@ -167,7 +167,7 @@ class Trainer:
         """Refuse a directory that holds anything but the beginnings of a run."""
         names = {path.name for path in self.run.iterdir()} if self.run.is_dir() else set()
         if names - {"training", checkpoint.TOKENIZER_FILE} or (names and "training" not in names):
-            raise RunError(f"{self.run} holds other things. Name an empty or new directory as --out.")
+            raise RunError(f"{self.run} holds other things. Name an empty or new directory.")
 
     def _data_facts(self) -> dict[str, Any]:
         facts = {name: self.data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
@@ -180,7 +180,7 @@ class Trainer:
         if fingerprint != self.data.fingerprint:
             raise RunError(
                 f"{self.run} was trained on other data (fingerprint {fingerprint}, not "
-                f"{self.data.fingerprint}). Give the data it began with, or choose another --out."
+                f"{self.data.fingerprint}). Give the data it began with, or choose another directory."
             )
         before = {**asdict(config.model), **config.facts.get("training", {})}
         now = {**asdict(self.network.settings), **asdict(self.settings)}
@@ -188,7 +188,7 @@ class Trainer:
             if before[name] != now[name]:
                 raise SettingsError(
                     f"{self.run} began with {name}={before[name]!r}, not {now[name]!r}. "
-                    "Resume with the same settings, or choose another --out."
+                    "Resume with the same settings, or choose another directory."
                 )
         return config.facts
 

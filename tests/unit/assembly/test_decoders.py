@@ -268,7 +268,7 @@ def test_vectors_of_words_are_no_use_to_a_run_of_subwords(run: Run) -> None:
         load_decoder(replace(run, tokenizer=tokenizer), strategy)
 
     assert str(caught.value) == (
-        "--vectors are vectors of words, and this run writes subwords; leave it out to use the run's own "
+        "The vectors are of words, and this run writes subwords; leave them out to use the run's own "
         "embeddings."
     )
 
@@ -300,3 +300,20 @@ def test_the_strategy_of_the_paper_is_the_default(toy_run: Path) -> None:
 
     assert str(decoder.signature).startswith("strategy:bidia|similarity:bleu_t|")
     assert decoder.decode(["red cat"])[0].best.text == "red cat!"
+
+
+def test_what_is_no_text_is_refused_in_a_sentence(toy_run: Path) -> None:
+    decoder = load_decoder(toy_run, "vbs", settings=SearchSettings(beam_size=2))
+
+    with pytest.raises(InputError, match=r"^Source 2 must be a string, not 3\.$"):
+        decoder.decode(["red cat", 3])  # type: ignore[list-item]
+    assert len(decoder.decode(each for each in ("red cat", "white"))) == 2  # type: ignore[arg-type]
+
+
+def test_a_choice_by_references_is_refused_in_words_that_fit_python(toy_run: Path) -> None:
+    decoder = load_decoder(toy_run, "oracle", settings=SearchSettings(beam_size=2))
+
+    with pytest.raises(InputError, match=r"the oracle chooses by it.*choose another strategy\.$") as error:
+        decoder.decode(["red cat"])
+    assert "--" not in str(error.value)
+    assert [answer.text for answer in decoder.answers([Beams("1", "red cat", "red cat!")])] == ["red cat!"]

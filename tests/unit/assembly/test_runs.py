@@ -81,5 +81,5 @@ def test_a_device_that_is_not_there_is_refused(copied: Path, name: str) -> None:
         load_run(copied, device=name)
 
     assert str(caught.value) == (
-        f"There is no device {name!r} here that can compute. Leave --device out, or use cpu."
+        f"There is no device {name!r} here that can compute. Leave the device out, or use cpu."
     )

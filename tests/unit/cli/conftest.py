@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from bidibeam.data.prepared import PreparedData
+from bidibeam.reporting import plots
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import write_lines, write_vectors
+from tests.unit.cli.evaluations import written_beams, written_texts
 
 SIMILARITIES = """
 import numpy
@@ -105,6 +107,35 @@ def lists(tmp_path: Path) -> Path:
         },
         {"regular": [{"text": "Yes."}, {"text": "Not now."}], "reverse": [{"text": "Not now!"}]},
     )
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> dict[str, Path]:
+    """Replies and references as text: "good", "poor", "references"."""
+    return written_texts(tmp_path)
+
+
+@pytest.fixture
+def beams(tmp_path: Path) -> Path:
+    """Four sources with lists, scores and references."""
+    return written_beams(tmp_path)
+
+
+@pytest.fixture
+def drawn() -> None:
+    """Whoever tunes gets a picture of the curves."""
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tunes, and does not ask for `drawn`, gets an empty picture: it takes most of the time."""
+
+    def empty(path: Path, *_: object, **__: object) -> bool:
+        path.write_text("<svg></svg>")
+        return True
+
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(plots, "curves_figure", empty)
 
 
 @pytest.fixture

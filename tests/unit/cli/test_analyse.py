@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bidibeam import __version__
-from bidibeam.cli.analyse import OF_DATA
+from bidibeam.cli.analyse_data import OF_DATA
 from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.analyses import ANALYSES, analyse
 from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES, constant_of, positions_of
@@ -25,6 +25,7 @@ from bidibeam.similarities.spaces import WordVectors
 from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
 from tests.unit.evaluation.analyses.evidences import TUNED, random_beams
 
+pytestmark = pytest.mark.usefixtures("few_trials")
 SOURCES = 25
 
 
@@ -147,8 +148,8 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said(lists: Pat
     assert list(read(tmp_path / "out")["analyses"]) == ["ranks", "examples"]
     for sentence in (
         "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
-        "bidia wmd_t tuned: They need tuned settings: give --tuned FILE,",
-        "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: give --vectors FILE.vec.",
+        "bidia wmd_t tuned: They need tuned settings: `bidibeam tune RUN` finds them,",
+        "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: ",
         "Left out the system oracle: source '1' has no \"reference\", and oracle chooses by it.",
         "Left out the analysis headroom: It needs the system 'vbs-tuned', which is not there.",
         "Left out the analyses diversity and sensitivity: Source '1' has no reference, so its reply",
@@ -340,3 +341,10 @@ def test_refusals_of_data_are_one_sentence(toy_data: PreparedData, both: Path, t
         "The analysis constant is one of prepared data: give them with --data."
     )
     assert "There is no directory" in refused("analyse", "--data", tmp_path / "none")
+
+
+def test_a_p_value_names_its_test(both: Path) -> None:
+    call = called("analyse", both, "--analysis", "diversity")
+
+    assert "p, approximate" in call.told
+    assert "randomisation" in call.told

@@ -179,8 +179,8 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
         (
             "vbs-tuned",
             (
-                "The strategy vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune RUN` finds "
-                "good values, and rerank takes them by --tuned."
+                "The strategy vbs-tuned needs length_exponent and word_reward; `bidibeam tune RUN` finds "
+                "good values, and `bidibeam rerank --tuned RUN` takes them."
             ),
         ),
         ("bidia bleu_t 3", "Unknown word '3' in the system 'bidia bleu_t 3'."),
@@ -232,7 +232,7 @@ def test_it_ends_with_its_input(toy_run: Path) -> None:
 
 def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(toy_run: Path) -> None:
     assert refused("chat", toy_run, "--strategy", "bidis", "--agreement", "mean", typed="white\n") == (
-        "The strategy bidis has no option --agreement. It has: --lambda."
+        "The strategy bidis has no option agreement. It has: lambda_."
     )
     assert refused("chat", toy_run, "--strategy", "oracle", typed="white\n") == (
         f"The strategy oracle chooses by a reference, and a conversation has none. Choose one of: {USABLE}."
@@ -264,3 +264,25 @@ def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
 
     assert done.stdout == "red cat!\nwhite!\n"
     assert done.stderr.count("you> ") == 4
+
+
+@pytest.mark.parametrize("quote", ['"', "'", "“”"])
+def test_a_strategy_may_be_quoted_in_a_conversation(toy_run: Path, quote: str) -> None:
+    typed = f"/strategy {quote[0]}bidia token_f1 either{quote[-1]}\n"
+
+    told = called("chat", toy_run, "--beam-size", "4", typed=typed).told
+
+    assert "From now on bidia answers (similarity token_f1," in told
+
+
+def test_a_conversation_offers_no_strategy_that_it_refuses(toy_run: Path) -> None:
+    told = called("chat", toy_run, "--beam-size", "4", typed="/strategy bidi\n").told
+    usable = [name for name in STRATEGIES.names() if name != "oracle"]
+
+    assert f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {', '.join(usable)}." in told
+    assert chat.usable() == usable
+    shown = " ".join(called("chat", "--help").out.split())
+    assert f"Who answers: {', '.join(usable)}." in shown
+    assert "oracle" not in shown
+    assert "oracle" in called("decode", "--help").out
+    assert "oracle" not in refused("chat", toy_run, "--strategy", "bidi").partition("Choose")[2]

@@ -10,6 +10,7 @@ import pytest
 from bidibeam.cli.main import run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
+from tests.unit.cli.calls import called
 
 
 def test_a_directory_around_a_run_points_at_the_run(
@@ -86,3 +87,15 @@ def test_train_names_data_that_are_not_there(tmp_path: Path, capsys: pytest.Capt
 
     assert "make it with `bidibeam prepare" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["prepare", "reproduce"])
+def test_an_error_is_the_first_line(command: str, tmp_path: Path) -> None:
+    name = ("jsonl",) if command == "prepare" else ("--corpus", "jsonl")
+
+    call = called(command, *name, "--source", tmp_path / "none.jsonl", "--out", tmp_path / "out")
+
+    assert call.status == 1
+    *_, before, sentence = ["heading", *call.err.splitlines()]
+    assert sentence.startswith("Error: ")
+    assert before.strip()

@@ -134,3 +134,29 @@ def test_in_a_terminal_a_bar_counts_instead(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(terminal.file, io.StringIO)
     assert "3/3" in terminal.file.getvalue()
     assert " of 3 " not in terminal.file.getvalue()
+
+
+def test_progress_that_never_began_leaves_no_empty_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(module, "console", Console(file=file, width=80, color_system=None))
+
+    with module.progress():
+        pass
+    assert file.getvalue() == ""
+    with module.progress() as progress:
+        progress.add_task("reading", total=1)
+    assert file.getvalue().startswith("reading")
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "told"),
+    [
+        (1, ("source",), "1 source"),
+        (0, ("source",), "0 sources"),
+        (1234, ("source",), "1,234 sources"),
+        (1, ("reply", "replies"), "1 reply"),
+        (2, ("reply", "replies"), "2 replies"),
+    ],
+)
+def test_a_count_has_its_noun_in_the_right_number(number: int, words: tuple[str, ...], told: str) -> None:
+    assert module.counted(number, *words) == told

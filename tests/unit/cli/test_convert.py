@@ -7,11 +7,13 @@ import json
 import lzma
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bidibeam.interchange import nbest
 from tests.unit.cli.calls import called, lines_of, refused, write_lines
+from tests.unit.cli.evaluations import line
 
 FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
 PEERS = {
@@ -209,7 +211,7 @@ WRONG = {
     "--per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
     "--from moses --ranked": "The format moses has no --ranked; that is for jsonl.",
     "--sources - --references -": "Only one file can come from stdin, and - is given more than once.",
-    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but --per-source says 3; in mbrs' flat "
+    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but per_source says 3; in mbrs' flat "
     "text every source has the same number of lines.",
 }
 
@@ -288,3 +290,25 @@ def test_sources_that_were_tokenised_in_two_ways_are_joined_once_they_are_given(
     assert [(line["id"], line["source"], len(line["reverse"])) for line in lines] == [
         (str(number), source, 3) for number, source in enumerate("abcd")
     ]
+
+
+KEPT: dict[str, tuple[str, ...]] = {
+    "jsonl": (),
+    "moses": ("id", "source", "reference"),
+    "mbrs": ("id", "source", "reference"),
+    "fairseq": ("id",),
+    "openai": ("source", "reference"),
+}
+
+
+@pytest.mark.parametrize(("to", "lost"), KEPT.items())
+def test_convert_tells_what_a_format_has_no_place_for(to: str, lost: tuple[str, ...], tmp_path: Path) -> None:
+    def told(**more: Any) -> str:
+        lists = write_lines(tmp_path / "l.jsonl", line("Yes.", ["No."], [], **more))
+        call = called("convert", lists, "--to", to)
+        assert call.status == 0
+        return call.told
+
+    for key in ("id", "source", "reference"):
+        assert (f"{key}" in told(id="x", source="so?").partition("has no place for ")[2]) == (key in lost)
+    assert "id" not in told(source="so?").partition("has no place for ")[2]  # a number of its own will do

@@ -39,7 +39,7 @@ def test_it_compares_what_a_run_finds_too(toy_run: Path, similarities: Name) -> 
 
 FAILED = (
     "failed with KeyError: 'x'. It is called with two lists of hypotheses, each with .text and .tokens; "
-    "--debug shows where it failed."
+    "the traceback shows where it failed."
 )
 REFUSED = {
     "not_a_number": (

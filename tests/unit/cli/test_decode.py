@@ -174,11 +174,11 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
             "--beam-size 1",
             "--beam-size must be at least 2 for bidia, which shares it out among the directions, not 1.",
         ),
-        ("--strategy bidis --lambda nan", "--lambda must be a finite number, not nan."),
-        ("--strategy bidis --lambda=-inf", "--lambda must be a finite number, not -inf."),
+        ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
+        ("--strategy bidis --lambda=-inf", "lambda must be a finite number, not -inf."),
         (
             "--strategy vbs-tuned --word-reward inf --length-exponent 1",
-            "--word-reward must be a finite number, not inf.",
+            "word_reward must be a finite number, not inf.",
         ),
         (
             "--strategy longets",
@@ -202,18 +202,18 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
         ),
         (
             "--strategy bidis --answer either",
-            "The strategy bidis has no option --answer. It has: --lambda.",
+            "The strategy bidis has no option answer. It has: lambda_.",
         ),
         (
             "--lambda 1",
-            "The strategy bidia has no option --lambda. It has: --similarity, --answer, --agreement.",
+            "The strategy bidia has no option lambda_. It has: similarity, answer, agreement.",
         ),
-        ("--strategy vbs --seed 0", "The strategy vbs has no option --seed. It has: none."),
+        ("--strategy vbs --seed 0", "The strategy vbs has no option seed. It has: none."),
         (
             "--strategy vbs-tuned",
             (
-                "The strategy vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune RUN` finds "
-                "good values, and rerank takes them by --tuned."
+                "The strategy vbs-tuned needs length_exponent and word_reward; `bidibeam tune RUN` finds "
+                "good values, and `bidibeam rerank --tuned RUN` takes them."
             ),
         ),
         ("--similarity-option order", "--similarity-option must be NAME=VALUE, not 'order'."),
@@ -234,7 +234,7 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
         ("--resume", "--resume needs --n-best FILE: what is done is read from that file."),
         (
             "--strategy oracle",
-            "Source '1' has no reference, and the oracle chooses by it. Choose another --strategy.",
+            "Source '1' has no reference, and the oracle chooses by it. Choose another strategy.",
         ),
     ],
 )

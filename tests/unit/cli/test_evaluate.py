@@ -17,17 +17,7 @@ from bidibeam import __version__
 from bidibeam.data.words import split
 from bidibeam.metrics import METRICS
 from tests.unit.cli.calls import called, lines_of, write_lines
-from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, results, written_beams, written_texts
-
-
-@pytest.fixture
-def texts(tmp_path: Path) -> dict[str, Path]:
-    return written_texts(tmp_path)
-
-
-@pytest.fixture
-def beams(tmp_path: Path) -> Path:
-    return written_beams(tmp_path)
+from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, results
 
 
 def test_two_files_of_replies_are_scored_and_tested(texts: dict[str, Path], tmp_path: Path) -> None:

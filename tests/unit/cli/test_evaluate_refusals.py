@@ -12,19 +12,7 @@ from tests.unit.cli.evaluations import (
     REFERENCES,
     line,
     refused_and_unwritten,
-    written_beams,
-    written_texts,
 )
-
-
-@pytest.fixture
-def texts(tmp_path: Path) -> dict[str, Path]:
-    return written_texts(tmp_path)
-
-
-@pytest.fixture
-def beams(tmp_path: Path) -> Path:
-    return written_beams(tmp_path)
 
 
 def test_missing_references_are_named_by_source(texts: dict[str, Path], beams: Path, tmp_path: Path) -> None:
@@ -136,7 +124,10 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
                 "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
             ),
         ),
-        (("--strategy", "bidia wmd_t"), "The similarity wmd_t needs word vectors: give --vectors FILE.vec."),
+        (
+            ("--strategy", "bidia wmd_t"),
+            "The similarity wmd_t needs word vectors: give a file of vectors, FILE.vec.",
+        ),
         (
             ("--strategy", "vbs", "--vectors", "some.vec"),
             "No --strategy uses word vectors: leave --vectors out.",
@@ -168,7 +159,7 @@ def test_a_strategy_needs_lists_and_what_they_must_hold(texts: dict[str, Path], 
     path = write_lines(tmp_path / "l.jsonl", line("a", ["a"], ["b"]), line("a", ["a"], []))
     assert refused_and_unwritten(tmp_path, path, "--strategy", "vbs", "--strategy", "bidia edit") == (
         f"{path}, line 2: source '2' has no reverse hypotheses, and bidia needs them; add a list "
-        '"reverse", or choose another --strategy.'
+        '"reverse", or choose another strategy.'
     )
 
 

@@ -7,21 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from bidibeam.data.words import split
 from tests.unit.cli.calls import called, write_lines, write_vectors
-from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, results, written_beams, written_texts
-
-
-@pytest.fixture
-def texts(tmp_path: Path) -> dict[str, Path]:
-    return written_texts(tmp_path)
-
-
-@pytest.fixture
-def beams(tmp_path: Path) -> Path:
-    return written_beams(tmp_path)
+from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, results
 
 
 def test_of_an_n_best_file_it_is_the_ranking_that_was_recorded(beams: Path, tmp_path: Path) -> None:

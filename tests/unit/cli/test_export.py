@@ -21,6 +21,7 @@ from bidibeam.config import resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.data.prepared import PreparedData
 from tests.unit.cli.calls import called, refused
+from tests.unit.cli.conftest import copied
 
 SCORES: dict[str, dict[str, Any]] = {
     "bleu": {"value": 1.5, "low": 1.25, "high": 1.75, "signature": "b"},
@@ -32,13 +33,18 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def tuned_run(copied_run: Path, toy_data: PreparedData) -> Path:
+@pytest.fixture(scope="module")
+def tuned_once(toy_run: Path, toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy run, tuned on a few sources with a beam of 4."""
-    assert (
-        called("tune", copied_run, "--data", toy_data.path, "--beam-size", "4", "--sources", "5").status == 0
-    )
-    return copied_run
+    run = copied(toy_run, tmp_path_factory.mktemp("tuned-run") / "run")
+    assert called("tune", run, "--data", toy_data.path, "--beam-size", "4", "--sources", "5").status == 0
+    return run
+
+
+@pytest.fixture
+def tuned_run(tuned_once: Path, tmp_path: Path) -> Path:
+    """The same, to write into."""
+    return copied(tuned_once, tmp_path / "run")
 
 
 @pytest.fixture
@@ -148,11 +154,11 @@ def test_a_folder_that_holds_something_is_left_alone(copied_run: Path, out: Path
 
     for flags in ((), ("--overwrite",)):
         assert refused("export", copied_run, "--out", out, *flags) == (
-            f"{out} holds other things. Name an empty or new directory as --out."
+            f"{out} holds other things. Name an empty or new directory."
         )
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     assert refused("export", copied_run, "--out", out / "thesis.txt") == (
-        f"{out / 'thesis.txt'} is a file. Name an empty or new directory as --out."
+        f"{out / 'thesis.txt'} is a file. Name an empty or new directory."
     )
 
 
@@ -160,7 +166,7 @@ def test_a_run_is_never_exported_onto_itself(copied_run: Path, out: Path) -> Non
     assert called("export", copied_run, "--out", out).status == 0
 
     assert refused("export", out, "--out", out / ".." / out.name, "--overwrite").endswith(
-        "holds other things. Name an empty or new directory as --out."
+        "holds other things. Name an empty or new directory."
     )
     assert load_run(out).fingerprint
 
@@ -171,7 +177,7 @@ def test_an_earlier_export_is_replaced_only_if_asked_for(
     assert called("export", tuned_run, "--out", out, "--card").status == 0
 
     assert refused("export", unsure_run, "--out", out) == (
-        f"{out} holds an exported run already. Name an empty or new directory as --out, or add --overwrite."
+        f"{out} holds an exported run already. Name an empty or new directory, or pass overwrite."
     )
     assert load_run(out).fingerprint == load_run(tuned_run).fingerprint
     assert called("export", unsure_run, "--out", out, "--overwrite").status == 0

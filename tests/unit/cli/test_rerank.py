@@ -261,8 +261,8 @@ def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_us
     assert "tuned" not in called("rerank", lists, "--strategy", "vbs", "--tuned", tuned).signature
 
     assert refused("rerank", lists, "--strategy", "vbs-tuned", "--tuned", tuned) == (
-        "The strategy vbs-tuned needs --length-exponent; `bidibeam tune RUN` finds good values, "
-        "and rerank takes them by --tuned."
+        "The strategy vbs-tuned needs length_exponent; `bidibeam tune RUN` finds good values, "
+        "and `bidibeam rerank --tuned RUN` takes them."
     )
 
 
@@ -284,3 +284,8 @@ def test_a_tuned_file_that_cannot_be_used_is_named(tmp_path: Path, content: str 
 
     assert said.startswith(message.replace("{}", str(tuned)))
     assert "`bidibeam tune RUN`" in said
+
+
+def test_work_that_was_not_counted_is_not_told(lists: Path) -> None:
+    assert "Work" not in called("rerank", lists, "--strategy", "random").told
+    assert "Work: 8 pairs compared." in called("rerank", lists).told

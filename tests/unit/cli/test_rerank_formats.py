@@ -84,7 +84,7 @@ def test_the_reverse_direction_alone_can_be_ranked() -> None:
     assert called("rerank", FILES / "moses.nbest", *flags).replies == ["i am at work .", "yes ."]
     assert refused("rerank", FILES / "moses.nbest", *flags[:2]) == (
         f"{FILES / 'moses.nbest'}, line 1: source '0' has no reverse hypotheses, and reverse-vbs needs them; "
-        'add a list "reverse", or choose another --strategy.'
+        'add a list "reverse", or choose another strategy.'
     )
 
 
@@ -116,7 +116,7 @@ def test_flags_that_are_not_for_a_format_are_named(tmp_path: Path) -> None:
     )
     assert refused("rerank", FILES / "mbrs-decode.txt", "--from", "mbrs") == (
         f"{FILES / 'mbrs-decode.txt'}: flat text does not say how many hypotheses a source has. Say it by "
-        "--per-source N."
+        "per_source."
     )
 
 

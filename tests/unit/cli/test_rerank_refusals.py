@@ -16,11 +16,11 @@ LINES = {
     "[1]": "expected a JSON object, received a list.",
     '{"regular": [{"text": "a"}]}': (
         "source '2' has no reverse hypotheses, and bidia needs them; add a list \"reverse\", or choose "
-        "another --strategy."
+        "another strategy."
     ),
     '{"id": "x", "regular": [], "reverse": [{"text": "a"}]}': (
         "source 'x' has no regular hypotheses, and bidia needs them; add a list \"regular\", or choose "
-        "another --strategy."
+        "another strategy."
     ),
     '{"regular": [], "reverse": []}': (
         'the source with the id "2" has no hypotheses. Give it at least one, or leave the line out.'
@@ -132,11 +132,11 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
 
     assert refused_file(path, "--strategy", "reverse-vbs") == (
         "line 1: source '1' has no reverse hypotheses, and reverse-vbs needs them; add a list \"reverse\", "
-        "or choose another --strategy."
+        "or choose another strategy."
     )
     assert refused_file(path, "--strategy", "oracle") == (
         "line 1: source '1' has no \"reference\", and oracle chooses by it; add one, or choose another "
-        "--strategy."
+        "strategy."
     )
     assert called("rerank", path, "--strategy", "longest").out == "a\n"
 
@@ -144,13 +144,13 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--similarity wmd_t", "The similarity wmd_t needs word vectors: give --vectors FILE.vec."),
+        ("--similarity wmd_t", "The similarity wmd_t needs word vectors: give a file of vectors, FILE.vec."),
         (
             "--similarity embedding_cosine",
-            "The similarity embedding_cosine needs word vectors: give --vectors FILE.vec.",
+            "The similarity embedding_cosine needs word vectors: give a file of vectors, FILE.vec.",
         ),
-        ("--strategy bidis --lambda nan", "--lambda must be a finite number, not nan."),
-        ("--strategy bidis --seed 1", "The strategy bidis has no option --seed. It has: --lambda."),
+        ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
+        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: lambda_."),
         (
             "--strategy vbs --similarity edit",
             "The strategy vbs compares no hypotheses, so it has no --similarity.",
@@ -178,7 +178,7 @@ def test_a_strategys_own_option_may_be_given_by_name(lists: Path) -> None:
         "--strategy-option must be NAME=VALUE, not 'answer'."
     )
     assert refused("rerank", lists, "--strategy-option", "answer=both") == (
-        "--answer must be one of regular, either, not 'both'."
+        "answer must be one of regular, either, not 'both'."
     )
 
 

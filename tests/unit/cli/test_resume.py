@@ -106,7 +106,7 @@ def test_other_settings_are_refused_and_named(arguments: Arguments, tmp_path: Pa
     assert call.out == ""
     assert refusal(call) == (
         f"Error: {partial}, line 1: it was written with other settings: agreement:closest, where now there "
-        f"is agreement:mean. Remove {partial}, or leave out --resume, to start over."
+        f"is agreement:mean. Remove {partial}, or do not resume, to start over."
     )
     assert len(lines_of(partial)) == DONE
     assert not out.exists()

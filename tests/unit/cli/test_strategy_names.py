@@ -138,3 +138,32 @@ def test_in_a_conversation_words_go_over_what_the_command_line_said(toy_run: Pat
 def test_help_of_every_command_teaches_the_names() -> None:
     for command in ("decode", "rerank", "chat", "evaluate", "tune"):
         assert "'bidia bleu_t" in " ".join(called(command, "--help").out.split()), command
+
+
+UNQUOTED: dict[str, tuple[tuple[object, ...], str]] = {
+    "rerank": (("rerank", "L", "--strategy", "bidia", "bleu_t", "either"), "bidia bleu_t either"),
+    "rerank, first": (("rerank", "--strategy", "bidia", "bleu_t", "L"), "bidia bleu_t"),
+    "evaluate": (("evaluate", "L", "--strategy", "vbs", "--strategy", "bidia", "mean"), "bidia mean"),
+    "decode": (("decode", "R", "L", "--strategy", "bidia", "wmd_t", "tuned"), "bidia wmd_t tuned"),
+    "decode, first": (("decode", "--strategy", "bidia", "token_f1", "L"), "bidia token_f1"),
+    "chat": (("chat", "R", "--strategy", "bidia", "either"), "bidia either"),
+    "glued": (("rerank", "L", "--strategy=bidia", "bleu_t"), "bidia bleu_t"),
+}
+
+
+@pytest.mark.parametrize("case", UNQUOTED)
+def test_a_name_that_lacks_its_quotes_is_told_so(case: str, lists: Path, toy_run: Path) -> None:
+    arguments, name = UNQUOTED[case]
+    files = {"L": lists, "R": toy_run}
+
+    call = called(*(files.get(str(each), each) for each in arguments))
+
+    assert (call.status, call.out) == (2, "")
+    assert f'put the name in quotes: --strategy "{name}".' in call.told
+
+
+def test_other_words_too_many_are_not_taken_for_a_strategy(lists: Path, tmp_path: Path) -> None:
+    assert "quotes" not in called("rerank", lists, "--strategy", "bidia", "more").told
+    assert "quotes" not in called("rerank", lists, "bleu_t").told  # where no strategy is named
+    named = lists.rename(tmp_path / "bleu_t")
+    assert called("rerank", "--strategy", "bidia", named).status == 0

@@ -39,6 +39,7 @@ def tuned_run(copied_run: Path) -> Path:
     return copied_run
 
 
+@pytest.mark.usefixtures("drawn")
 def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_data: PreparedData) -> None:
     call = called("tune", copied_run, *SEARCH)
 
@@ -143,8 +144,8 @@ def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path)
 
 def test_without_it_vbs_tuned_says_what_to_do_and_bidis_weighs_both_alike(copied_run: Path) -> None:
     assert refused("decode", copied_run, "--strategy", "vbs-tuned", typed="red\n") == (
-        "The strategy vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune RUN` finds good "
-        "values, and rerank takes them by --tuned."
+        "The strategy vbs-tuned needs length_exponent and word_reward; `bidibeam tune RUN` finds good "
+        "values, and `bidibeam rerank --tuned RUN` takes them."
     )
     call = called("decode", copied_run, "--strategy", "bidis", typed="red\n")
     assert call.signature.startswith("strategy:bidis|lambda:1|beam_size:")
@@ -223,6 +224,7 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
 
 
+@pytest.mark.usefixtures("drawn")
 def test_without_matplotlib_all_but_the_plot_is_there(
     copied_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

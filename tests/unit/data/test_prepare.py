@@ -1,56 +1,17 @@
+"""A corpus becomes data: pairs, splits, vocabulary and texts."""
+
 from __future__ import annotations
 
-import json
-import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bidibeam.data.conversations import Pair
-from bidibeam.data.encoding import REASONS
-from bidibeam.data.prepare import PrepareSettings, _texts, prepare
+from bidibeam.data.prepare import _texts, prepare
 from bidibeam.data.prepared import FILES, PreparedData
-from bidibeam.errors import CorpusError, RunError, SettingsError, UnknownNameError
-
-WORDS = ["tea", "coffee", "please", "no", "yes", "why", "not", "here", "there", "now"]
-
-
-def corpus(
-    path: Path, *, count: int = 300, extra: list[list[str]] | None = None, shuffle: int | None = None
-) -> Path:
-    """Conversations of six turns, each a few words that follow from its number."""
-    conversations = []
-    for number in range(count):
-        chosen = random.Random(number)
-        conversations.append(
-            [" ".join(chosen.choices(WORDS, k=chosen.randint(1, 6))).capitalize() + "." for _ in range(6)]
-        )
-    lines = [
-        json.dumps({"messages": [{"role": "ab"[i % 2], "content": text} for i, text in enumerate(turns)]})
-        for turns in [*conversations, *(extra or [])]
-    ]
-    if shuffle is not None:
-        random.Random(shuffle).shuffle(lines)
-    path.write_text("\n".join(lines))
-    return path
-
-
-def settings(**changes: Any) -> PrepareSettings:
-    return PrepareSettings(**{"corpus": "jsonl", **changes})
-
-
-def pair_texts(data: PreparedData, split: str) -> list[tuple[str, str]]:
-    pairs = data.split(split)
-    read = []
-    for i in range(len(pairs)):
-        source = pairs.tokens[pairs.source_start[i] : pairs.source_start[i] + pairs.source_length[i]]
-        response = pairs.tokens[pairs.response_start[i] : pairs.response_start[i] + pairs.response_length[i]]
-        read.append(
-            tuple(data.tokenizer.text(data.tokenizer.tokens(ids.tolist())) for ids in (source, response))
-        )
-    return read  # type: ignore[return-value]
+from bidibeam.errors import RunError
+from tests.unit.data.made_corpora import corpus, pair_texts, settings
 
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
@@ -115,35 +76,6 @@ def test_another_seed_is_another_split(tmp_path: Path) -> None:
     assert one.fingerprint != other.fingerprint
 
 
-def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
-    long = "tea " * 60
-    extra = [
-        ["", "Yes."],
-        ["Yes.", " \u200b "],
-        [long, "Yes."],
-        ["Yes.", "no " * 21],
-        [long, long],
-        ["Yes.", "no " * 20],
-    ]
-    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
-
-    dropped = data.statistics["dropped"]
-    total = {reason: sum(dropped[split][reason] for split in dropped) for reason in REASONS}
-    assert total == {"empty_source": 1, "empty_response": 1, "source_too_long": 2, "response_too_long": 1}
-    assert sum(data.statistics["pairs"].values()) == 300 * 5 + 1
-    assert data.statistics["lengths"]["before_limits"]["response"]["max"] == 60
-    assert data.statistics["lengths"]["after_limits"]["response"]["max"] == 20
-
-
-def test_a_turn_of_17843_tokens_is_dropped_and_counted(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl", extra=[["Hi.", "word " * 17_843], ["x" * 1_000_000, "Yes."]])
-
-    data = prepare(settings(), source, tmp_path / "out")
-
-    assert data.statistics["lengths"]["before_limits"]["response"]["max"] == 17_843
-    assert sum(data.statistics["dropped"][split]["response_too_long"] for split in data.info["pairs"]) == 1
-
-
 def test_the_vocabulary_is_that_of_the_training_split(tmp_path: Path) -> None:
     extra = [[f"Unique{number}.", "Yes."] for number in range(200)]
     data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
@@ -170,22 +102,6 @@ def test_the_vocabulary_counts_a_turn_once_however_many_pairs_it_is_in() -> None
         "five",
         "six",
     ]
-
-
-def test_positions_are_counted_from_both_ends(tmp_path: Path) -> None:
-    turns = [["x", "a b ."], ["x", "a ."]]
-    lines = [json.dumps({"source": s, "response": r, "id": f"{i}"}) for i in range(200) for s, r in turns]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-
-    data = prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
-
-    positions = data.statistics["positions"]
-    pairs = len(data.split("train"))
-    assert positions["words"] == [".", "a", "b"]
-    assert positions["counts"] == [pairs, pairs, pairs // 2]
-    assert positions["responses_at_least_this_long"][:4] == [pairs, pairs, pairs // 2, 0]
-    assert positions["from_left"][:3] == [[0, pairs, 0], [pairs // 2, 0, pairs // 2], [pairs // 2, 0, 0]]
-    assert positions["from_right"][:3] == [[pairs, 0, 0], [0, pairs // 2, pairs // 2], [0, pairs // 2, 0]]
 
 
 def test_a_text_is_stored_once_and_only_if_needed(tmp_path: Path) -> None:
@@ -234,121 +150,6 @@ def test_stages_are_reported_in_order_and_to_the_end(tmp_path: Path) -> None:
     assert all(done == total for done, total in told.values())
 
 
-def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    first = prepare(settings(), source, tmp_path / "out")
-    tokens = first.split("train").tokens[:10].tolist()
-    (tmp_path / "out" / "notes.txt").write_text("mine")
-
-    with pytest.raises(SettingsError, match=r"holds prepared data already; name another directory, or pass"):
-        prepare(settings(limit=100), source, tmp_path / "out")
-    second = prepare(settings(limit=100), source, tmp_path / "out", overwrite=True)
-
-    assert second.fingerprint != first.fingerprint
-    assert first.split("train").tokens[:10].tolist() == tokens  # what was open stays whole
-    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
-
-
-def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-
-    with pytest.raises(
-        SettingsError, match=r"holds other things; name an empty or new directory, or pass --overw"
-    ):
-        prepare(settings(), source, tmp_path)
-    assert prepare(settings(), source, tmp_path, overwrite=True).path == tmp_path
-    with pytest.raises(SettingsError, match=r"c\.jsonl is a file; name a directory for the prepared data\.$"):
-        prepare(settings(), source, source)
-
-
-def test_what_an_interrupted_replacement_left_is_ours(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    first = prepare(settings(), source, tmp_path / "out")
-    (tmp_path / "out" / "data.json").unlink()
-
-    assert prepare(settings(), source, tmp_path / "out").fingerprint == first.fingerprint
-
-
-def test_the_current_directory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    prepare(settings(), source, Path())
-
-    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(FILES)
-
-
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bidibeam.data import prepare as module
-
-    def fail(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    source = corpus(tmp_path / "c.jsonl")
-    before = prepare(settings(limit=50), source, tmp_path / "out").fingerprint
-    monkeypatch.setattr(module, "_write_texts", fail)
-
-    for out in ("out", "new"):
-        with pytest.raises(KeyboardInterrupt):
-            prepare(settings(), source, tmp_path / out, overwrite=True)
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl", "out"]
-    assert PreparedData.open(tmp_path / "out").fingerprint == before
-
-
-def test_a_corpus_without_pairs_or_with_too_few(tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl").write_text('{"messages": [{"role": "a", "content": "alone"}]}')
-    with pytest.raises(
-        CorpusError, match=r"^The corpus 'jsonl' gave no pairs: no conversation has two turns\. Is"
-    ):
-        prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
-
-    source = corpus(tmp_path / "c.jsonl", count=2)
-    with pytest.raises(CorpusError, match=r"^2 conversations cannot be split into"):
-        prepare(settings(), source, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_split_that_loses_every_pair_is_an_error(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl", count=0, extra=[["a b c", f"no way{i}"] for i in range(3)])
-
-    with pytest.raises(
-        CorpusError, match=r"^No pair is left in the train split \(dropped: source_too_long 1\): raise"
-    ):
-        prepare(settings(max_source_length=2), source, tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"pairs": "words"}, r"^pairs is 'words'; choose one of: turns, utterances\.$"),
-        ({"split_by": "line"}, r"^split_by is 'line'; choose one of: conversation, pair\.$"),
-        ({"max_source_length": 0}, r"^max_source_length is 0; it must be at least 1\.$"),
-        ({"max_response_length": -1}, r"^max_response_length is -1; it must be at least 1\.$"),
-        ({"limit": 2}, r"^limit is 2; it must be at least 3\.$"),
-        ({"seed": -1}, r"^seed is -1; it must be at least 0\.$"),
-        ({"tokenizer": "char"}, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
-        ({"validation_share": 0.0}, r"^validation_share is 0; it must be above 0 and below 1\.$"),
-        ({"test_share": 1.5}, r"^test_share is 1\.5; it must be above 0 and below 1\.$"),
-        ({"test_share": float("nan")}, r"^test_share is nan; it must be above 0 and below 1\.$"),
-        (
-            {"validation_share": 0.5, "test_share": 0.5},
-            r"^validation_share 0\.5 and test_share 0\.5 leave nothing to train on; together they must",
-        ),
-        ({"vocabulary_size": 3}, r"^vocabulary_size is 3; the tokenizer 'word' needs at least 5\.$"),
-    ],
-)
-def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        settings(**changes)
-
-
-def test_an_unknown_corpus_is_named() -> None:
-    with pytest.raises(UnknownNameError, match=r"^Unknown corpus 'cornel'\. Did you mean 'cornell'\?"):
-        settings(corpus="cornel")
-
-
 def test_the_text_of_training_pairs_is_kept_on_demand(tmp_path: Path) -> None:
     source = corpus(tmp_path / "c.jsonl", extra=[["Hi.", "no " * 21]])
     plain = prepare(settings(), source, tmp_path / "plain")
@@ -366,28 +167,6 @@ def test_the_text_of_training_pairs_is_kept_on_demand(tmp_path: Path) -> None:
         RunError, match=r"as token ids only, and their text is needed: prepare again with --keep-text\.$"
     ):
         plain.examples("train")
-
-
-def test_replaced_data_take_their_training_text_along_and_nobody_elses(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    out = tmp_path / "out"
-    prepare(settings(keep_text=True), source, out)
-
-    prepare(settings(), source, out, overwrite=True)
-    assert not (out / "train.jsonl").exists()
-
-    (out / "train.jsonl").write_text("mine")
-    prepare(settings(), source, out, overwrite=True)
-    assert (out / "train.jsonl").read_text() == "mine"
-
-
-def test_a_directory_with_somebody_elses_train_jsonl_is_refused(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "train.jsonl").write_text("mine")
-
-    with pytest.raises(SettingsError, match=r"holds other things"):
-        prepare(settings(keep_text=True), source, tmp_path / "out")
 
 
 def test_training_text_that_is_gone_is_missed(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_another_input_is_refused_with_the_line_that_differs(
     found = message_of(path, sources)
 
     assert found.startswith(f"{partial(path)}, line 2: {message}")
-    assert found.endswith(f" Remove {partial(path)}, or leave out --resume, to start over.")
+    assert found.endswith(f" Remove {partial(path)}, or do not resume, to start over.")
     assert partial(path).read_bytes() == before
     assert not path.exists()
 
@@ -59,7 +59,7 @@ def test_an_input_that_ends_too_early_is_refused(path: Path) -> None:
 
     assert message_of(path, SOURCES[:2]) == (
         f"{partial(path)}, line 3: the input ends before it. "
-        f"Remove {partial(path)}, or leave out --resume, to start over."
+        f"Remove {partial(path)}, or do not resume, to start over."
     )
 
 
@@ -99,7 +99,7 @@ def test_an_input_with_other_hypotheses_is_refused(path: Path, change: dict[str,
 
     assert message_of(path, others) == (
         f'{path}, line 4: the "{next(iter(change))}" of its "regular" hypotheses is not what the input has '
-        f"there. Remove {path}, or leave out --resume, to start over."
+        f"there. Remove {path}, or do not resume, to start over."
     )
 
 
@@ -126,7 +126,7 @@ def test_other_settings_are_refused_by_what_differs(path: Path) -> None:
     assert message_of(path, signature=other) == (
         f"{partial(path)}, line 1: it was written with other settings: beam_size:2, "
         f"where now there is beam_size:50, seed:1. "
-        f"Remove {partial(path)}, or leave out --resume, to start over."
+        f"Remove {partial(path)}, or do not resume, to start over."
     )
 
 
@@ -146,7 +146,7 @@ def test_a_file_from_elsewhere_is_refused_and_stays(path: Path, ranking: object)
 
     assert message_of(path) == (
         f"{path}, line 1: it has no ranking that says how it was made. "
-        f"Remove {path}, or leave out --resume, to start over."
+        f"Remove {path}, or do not resume, to start over."
     )
     assert path.read_text(encoding="utf-8") == line
     assert list(path.parent.iterdir()) == [path]

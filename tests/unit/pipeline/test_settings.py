@@ -71,5 +71,12 @@ def test_unasked_an_experiment_has_all_our_systems() -> None:
 
 
 def test_a_preset_for_training_alone_is_no_experiment() -> None:
-    with pytest.raises(BidibeamError, match=r"Unknown preset 'compact'\. Choose one of: demo, paper"):
+    told = r"^The preset 'compact' is for `bidibeam train`; choose demo or paper for `bidibeam reproduce`\.$"
+
+    with pytest.raises(BidibeamError, match=told):
         resolve(preset="compact")
+
+
+def test_a_preset_that_nobody_has_is_answered_with_those_of_experiments() -> None:
+    with pytest.raises(BidibeamError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper\.$"):
+        resolve(preset="dmo")

@@ -31,8 +31,11 @@ class Again:
 
 
 def leaves(value: Any) -> list[Tensor]:
+    """All tensors in what a part returns, however deep."""
     if isinstance(value, Tensor):
         return [value]
     if is_dataclass(value):
         value = [getattr(value, one.name) for one in fields(value)]
+    elif hasattr(value, "__slots__"):
+        value = [getattr(value, name) for name in value.__slots__]
     return [leaf for one in value for leaf in leaves(one)] if isinstance(value, list | tuple) else []

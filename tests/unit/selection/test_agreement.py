@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 FOUND = beams("a", "b", "c", reverse=["x", "y"])
 CALLED = (
-    "It is called with two lists of hypotheses, each with .text and .tokens; --debug shows where it failed."
+    "It is called with two lists of hypotheses, each with .text and .tokens; the traceback shows where it "
+    "failed."
 )
 
 

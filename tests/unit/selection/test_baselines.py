@@ -80,7 +80,7 @@ def test_a_seed_that_is_no_whole_number_is_one_sentence(seed: Any) -> None:
     with pytest.raises(SettingsError) as caught:
         Chance(seed)
 
-    assert str(caught.value) == f"--seed must be a whole number, not {seed!r}."
+    assert str(caught.value) == f"seed must be a whole number, not {seed!r}."
 
 
 def test_the_oracle_chooses_by_sentence_bleu() -> None:
@@ -122,7 +122,7 @@ def test_without_a_reference_there_is_no_oracle() -> None:
         Oracle().rank(beams("yes", name="line 7"))
 
     assert str(caught.value) == (
-        "Source 'line 7' has no reference, and the oracle chooses by it. Choose another --strategy."
+        "Source 'line 7' has no reference, and the oracle chooses by it. Choose another strategy."
     )
 
 

@@ -200,8 +200,8 @@ def test_the_reply_alone_takes_the_shortcut() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"answer": "reverse"}, "--answer must be one of regular, either, not 'reverse'."),
-        ({"agreement": "best"}, "--agreement must be one of closest, expected, mean, not 'best'."),
+        ({"answer": "reverse"}, "answer must be one of regular, either, not 'reverse'."),
+        ({"agreement": "best"}, "agreement must be one of closest, expected, mean, not 'best'."),
     ],
 )
 def test_unknown_settings_are_one_sentence(options: dict[str, Any], message: str) -> None:

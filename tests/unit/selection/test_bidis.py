@@ -112,7 +112,7 @@ def test_a_lambda_that_is_no_number_is_one_sentence(value: Any) -> None:
     with pytest.raises(SettingsError) as caught:
         BidiS(value)
 
-    assert str(caught.value) == f"--lambda must be a finite number, not {value!r}."
+    assert str(caught.value) == f"lambda must be a finite number, not {value!r}."
 
 
 def test_needs_and_signature() -> None:
@@ -126,5 +126,5 @@ def test_an_empty_beam_ranks_as_empty() -> None:
 
 
 def test_a_weight_beside_which_scores_mean_nothing_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^--lambda must lie between -10,000 and 10,000, not 1e\+308\.$"):
+    with pytest.raises(SettingsError, match=r"^lambda must lie between -10,000 and 10,000, not 1e\+308\.$"):
         BidiS(1e308)

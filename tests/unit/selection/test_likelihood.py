@@ -116,18 +116,18 @@ def test_tuned_settings_need_log_probabilities_and_no_score() -> None:
 def test_settings_that_are_no_numbers_are_one_sentence(value: Any) -> None:
     with pytest.raises(SettingsError) as caught:
         VbsTuned(value, 0.0)
-    assert str(caught.value) == f"--length-exponent must be a finite number, not {value!r}."
+    assert str(caught.value) == f"length_exponent must be a finite number, not {value!r}."
 
     with pytest.raises(SettingsError) as caught:
         VbsTuned(0.0, value)
-    assert str(caught.value) == f"--word-reward must be a finite number, not {value!r}."
+    assert str(caught.value) == f"word_reward must be a finite number, not {value!r}."
 
 
 def test_an_exponent_whose_powers_would_overflow_is_refused() -> None:
     with pytest.raises(SettingsError) as caught:
         VbsTuned(-400.0, 0.0)
 
-    assert str(caught.value) == "--length-exponent must lie between -10 and 10, not -400.0."
+    assert str(caught.value) == "length_exponent must lie between -10 and 10, not -400.0."
     assert scores(VbsTuned(-10, 0.0).rank(beams(of_length(1, -2.0)))) == [-2.0]
 
 

@@ -45,7 +45,7 @@ def test_a_missing_beam_is_named(direction: Direction) -> None:
 
     assert message(replace(FULL, **emptied), Needs(BOTH)) == (
         f"source 's7' has no {direction.value} hypotheses, and mine needs them; add a list "
-        f'"{direction.value}", or choose another --strategy.'
+        f'"{direction.value}", or choose another strategy.'
     )
     check_needs(replace(FULL, **emptied), Needs((direction.other,)), "mine")
 
@@ -81,7 +81,7 @@ def test_a_missing_number_is_named_with_its_place(field: str, remedy: str) -> No
 
 def test_a_missing_reference_is_named() -> None:
     assert message(FULL, Needs(BOTH, reference=True)) == (
-        "source 's7' has no \"reference\", and mine chooses by it; add one, or choose another --strategy."
+        "source 's7' has no \"reference\", and mine chooses by it; add one, or choose another strategy."
     )
 
 

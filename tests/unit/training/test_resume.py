@@ -21,12 +21,19 @@ from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import QUICK, KilledError, Killer, assert_same_weights
 
 
+@pytest.fixture(scope="module")
+def whole(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that never stopped."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK)
+    return run
+
+
 @pytest.mark.parametrize("stop_at", [1, 4, 7, 18, 19])
 def test_a_resumed_run_equals_one_that_never_stopped(
-    toy_data: PreparedData, tmp_path: Path, stop_at: int
+    toy_data: PreparedData, whole: Path, tmp_path: Path, stop_at: int
 ) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(toy_data, whole, model_settings=TINY_MODEL, settings=QUICK)
+    parts = tmp_path / "parts"
 
     train(toy_data, parts, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=stop_at))
     torch.manual_seed(12345)  # whatever happens in between
@@ -39,10 +46,9 @@ def test_a_resumed_run_equals_one_that_never_stopped(
 
 @pytest.mark.parametrize("kill_at", [1, 5, 11, 20])
 def test_a_run_killed_between_checkpoints_is_resumed_bit_for_bit(
-    toy_data: PreparedData, tmp_path: Path, kill_at: int
+    toy_data: PreparedData, whole: Path, tmp_path: Path, kill_at: int
 ) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    train(toy_data, whole, model_settings=TINY_MODEL, settings=QUICK)
+    killed = tmp_path / "killed"
 
     with pytest.raises(KilledError):
         train(toy_data, killed, model_settings=TINY_MODEL, settings=QUICK, observer=Killer(kill_at))
@@ -61,7 +67,7 @@ def test_a_run_killed_between_checkpoints_is_resumed_bit_for_bit(
 
 
 def test_a_run_is_never_overwritten_unasked(toy_data: PreparedData, toy_run: Path) -> None:
-    with pytest.raises(RunError, match=re.escape("already holds a run. Add --resume")):
+    with pytest.raises(RunError, match=re.escape("already holds a run. Pass resume")):
         train(toy_data, toy_run, model_settings=TINY_MODEL, settings=QUICK)
 
 

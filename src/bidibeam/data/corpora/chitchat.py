@@ -54,7 +54,7 @@ def _installed() -> Path:
     if package is None or package.origin is None:
         raise CorpusError(
             "The corpus 'chitchat' comes with the package chitchat-dataset, which is not installed: "
-            "pip install chitchat-dataset, or name a copy of its dataset.json by --source."
+            "pip install chitchat-dataset, or name a copy of its dataset.json as its source."
         )
     return Path(package.origin).parent / FILE_NAME
 

@@ -55,7 +55,7 @@ def required(source: Path | None, corpus: str, expected: str) -> Path:
         CorpusError: If there is none, or it does not exist; it says what is expected.
     """
     if source is None:
-        raise CorpusError(f"The corpus {corpus!r} needs a source (--source PATH): {expected}.")
+        raise CorpusError(f"The corpus {corpus!r} needs a source: {expected}.")
     if not source.exists():
         raise CorpusError(f"There is no {source}: the corpus {corpus!r} is read from {expected}.")
     return source

@@ -16,7 +16,7 @@ from bidibeam.similarities.ngrams import count_matches
 from bidibeam.similarities.tokens import number_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Sized
 
     Words = tuple[str, ...]
     Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
@@ -53,16 +53,8 @@ def constant(
         SettingsError: If a number is below 1.
         InputError: If there are no replies, or no references in a split.
     """
-    for name, value in (("commonest", commonest), ("parts", parts), ("shown", shown)):
-        if value < 1:
-            raise SettingsError(f"{name} must be at least 1, not {value}.")
-    for what, given in (
-        ("training replies", replies),
-        ("validation pairs", validation),
-        ("test pairs", test),
-    ):
-        if not given:
-            raise InputError(f"There are no {what}, and a constant reply needs some.")
+    _check_numbers(commonest=commonest, parts=parts, shown=shown)
+    _check_given({"training replies": replies, "validation pairs": validation, "test pairs": test})
     tried = candidates(replies, commonest=commonest, parts=parts)
     by_validation = bleus(tried, validation)
     best = np.argsort(-by_validation, kind="stable")[:shown].tolist()
@@ -70,20 +62,37 @@ def constant(
         place: {"validation_bleu": float(by_validation[place]), **_judged(tried[place], replies, test)}
         for place in dict.fromkeys([*best, 0])
     }
-    short = sum(len(reference) <= SHORT for reference in test)
     return {
         "candidates": {"tried": len(tried), "commonest": commonest, "parts": parts},
         "validation_sources": len(validation),
         "chosen": judged[best[0]],
         "runners_up": [judged[place] for place in best[1:]],
         "most_common": judged[0],
-        "references": {
-            "sources": len(test),
-            "words": sum(map(len, test)),
-            "short": SHORT,
-            "share_short": short / len(test),
-        },
+        "references": _about(test),
         "signature": _signature(),
+    }
+
+
+def _check_numbers(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise SettingsError(f"{name} must be at least 1, not {value}.")
+
+
+def _check_given(given: Mapping[str, Sized]) -> None:
+    for what, found in given.items():
+        if not found:
+            raise InputError(f"There are no {what}, and a constant reply needs some.")
+
+
+def _about(references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """How many there are, how long, and how many of them are short."""
+    short = sum(len(reference) <= SHORT for reference in references)
+    return {
+        "sources": len(references),
+        "words": sum(map(len, references)),
+        "short": SHORT,
+        "share_short": short / len(references),
     }
 
 

@@ -74,7 +74,10 @@ def _settings(name: str, tuned: Mapping[str, Mapping[str, Any]]) -> StrategySett
     """
     settings = strategy_named(name, tuned)
     if settings.name == TUNED and TUNED not in tuned:
-        raise InputError("It needs tuned settings: give --tuned FILE, which `bidibeam tune RUN` writes.")
+        raise InputError(
+            "It needs tuned settings: `bidibeam tune RUN` finds them, and `bidibeam analyse --tuned RUN` "
+            "takes them."
+        )
     return settings
 
 

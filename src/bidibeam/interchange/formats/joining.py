@@ -113,7 +113,8 @@ def _join(regular: Beams, reverse: Beams, places: tuple[str, str], *, compare_so
     if compare_sources and regular.source and reverse.source and regular.source != reverse.source:
         raise InputError(
             f"{places[0]}: the source is {describe(regular.source)}, but that of {places[1]}, with the same "
-            f"id, is {describe(reverse.source)}. If they belong together, give the sources by --sources FILE."
+            f"id, is {describe(reverse.source)}. If they belong together, give the sources in a "
+            "file of their own."
         )
     return replace(
         regular,

@@ -33,7 +33,7 @@ class Mbrs(Format):
 
     def __post_init__(self) -> None:
         if self.per_source is not None and self.per_source < 1:
-            raise SettingsError(f"--per-source must be at least 1, not {self.per_source}.")
+            raise SettingsError(f"per_source must be at least 1, not {self.per_source}.")
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:  # noqa: ARG004
@@ -55,7 +55,7 @@ class Mbrs(Format):
         if self.per_source is None:
             raise SettingsError(
                 f"{name_of(source)}: flat text does not say how many hypotheses a source has. Say it by "
-                "--per-source N."
+                "per_source."
             )
         return self._read(source, self.per_source)
 
@@ -65,7 +65,7 @@ class Mbrs(Format):
         Raises:
             InputError: If two lists differ in length, or a list from the length that was set.
         """
-        wanted, whose = self.per_source, "--per-source says"
+        wanted, whose = self.per_source, "per_source says"
         for each in beams:
             found = chosen(each, self.direction)
             if wanted is None:
@@ -87,5 +87,5 @@ class Mbrs(Format):
                 found = []
         if found:
             raise InputError(
-                f"{name_of(source)} has {number} lines, which is not a multiple of --per-source {per_source}."
+                f"{name_of(source)} has {number} lines, which is not a multiple of per_source, {per_source}."
             )

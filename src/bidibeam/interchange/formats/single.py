@@ -45,7 +45,7 @@ def chosen(beams: Beams, direction: Direction) -> NBest:
     if not beams.of(direction) and beams.of(direction.other):
         raise InputError(
             f"Source {beams.id!r} has {direction.other.value} hypotheses only, where {direction.value} ones "
-            f"are to be written. Say --direction {direction.other.value} to write those."
+            f"are to be written. Choose the direction {direction.other.value} to write those."
         )
     return beams.of(direction)
 

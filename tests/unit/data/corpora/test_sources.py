@@ -76,7 +76,7 @@ def test_the_outermost_of_several_is_found(tmp_path: Path) -> None:
 
 
 def test_a_source_that_is_not_given_or_not_there() -> None:
-    with pytest.raises(CorpusError, match=r"^The corpus 'x' needs a source \(--source PATH\): a file\.$"):
+    with pytest.raises(CorpusError, match=r"^The corpus 'x' needs a source: a file\.$"):
         required(None, "x", "a file")
     with pytest.raises(CorpusError, match=r"^There is no nowhere: the corpus 'x' is read from a file\.$"):
         required(Path("nowhere"), "x", "a file")

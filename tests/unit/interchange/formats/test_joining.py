@@ -98,7 +98,7 @@ def test_other_sources_under_the_same_id_are_refused_unless_they_are_given_anywa
         list(joined(*two, names=NAMES))
     assert str(caught.value) == (
         'a, line 1: the source is the string "hi", but that of b, line 1, with the same id, is the string '
-        '"ho". If they belong together, give the sources by --sources FILE.'
+        '"ho". If they belong together, give the sources in a file of their own.'
     )
     ((_, beams),) = joined(*two, names=NAMES, compare_sources=False)
     assert beams.source == "hi"

@@ -56,12 +56,12 @@ def test_texts_are_read_back_but_for_line_breaks(data: st.DataObject, count: int
 
 def test_what_cannot_be_read_is_told() -> None:
     assert refusal(Mbrs(), "a\n") == (
-        "in: flat text does not say how many hypotheses a source has. Say it by --per-source N."
+        "in: flat text does not say how many hypotheses a source has. Say it by per_source."
     )
     assert refusal(Mbrs(per_source=3), "a\nb\nc\nd\n") == (
-        "in has 4 lines, which is not a multiple of --per-source 3."
+        "in has 4 lines, which is not a multiple of per_source, 3."
     )
-    with pytest.raises(Exception, match=r"^--per-source must be at least 1, not 0\.$"):
+    with pytest.raises(Exception, match=r"^per_source must be at least 1, not 0\.$"):
         Mbrs(per_source=0)
 
 
@@ -72,7 +72,7 @@ def test_every_source_must_have_the_same_number() -> None:
         f"Source 'b' has 1 regular hypotheses, but source 'a' has 2; {end}"
     )
     assert write_refusal(Mbrs(per_source=3), listed("a", "x", "y")) == (
-        f"Source 'a' has 2 regular hypotheses, but --per-source says 3; {end}"
+        f"Source 'a' has 2 regular hypotheses, but per_source says 3; {end}"
     )
     assert write_refusal(Mbrs(), Beams("a", "")) == (
         f"Source 'a' has 0 regular hypotheses, but source 'a' has at least 1; {end}"

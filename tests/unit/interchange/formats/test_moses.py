@@ -106,7 +106,7 @@ def test_the_direction_says_whose_lists_they_are() -> None:
 
     assert (len(beams.regular), beams.reverse.best.text) == (0, "a")
     assert write_refusal(Moses(), beams) == (
-        "Source '0' has reverse hypotheses only, where regular ones are to be written. Say --direction "
+        "Source '0' has reverse hypotheses only, where regular ones are to be written. Choose the direction "
         "reverse to write those."
     )
 
