@@ -9,17 +9,17 @@ base=${BASE:-$(dirname "$0")/config.json} # for a trial: another one, fewer EPOC
 model=$out/model
 mkdir -p "$out"
 
-[ -e "$model/config.json" ] || bidibeam train "$data" --base "$base" --direction both --out "$model" --epochs "${EPOCHS:-12}" --batch-size 768 \
+[ -e "$model/config.json" ] || bidibeam train "$data" --base "$base" --direction both --out "$model" --epochs "${EPOCHS:-8}" --batch-size 768 \
   --learning-rate 5e-4 --set warmup=0.1 --set max_source_length=51 --set max_response_length=21
 
 alone=(vbs vbs-tuned bidis "bidia bleu_t" "bidia bleu_t tuned" "bidia bleu_t either" "bidia bleu_t expected")
 alone+=(longest reverse-vbs random oracle)
 by_vectors=("bidia wmd_t" "bidia wmd_t tuned")
 systems=()
-for size in ${SIZES:-50 10}; do
+for size in ${SIZES:-50}; do
   bidibeam tune --regular "$model" --data "$data" --beam-size $size --batch-size 128 --vectors "$vectors"
   decode() { # systems by stdin, further options
-    xargs -0 -P "${JOBS:-8}" -I NAME bidibeam decode --regular "$model" "$data/test.jsonl" --beam-size $size \
+    xargs -0 -P "${JOBS:-4}" -I NAME bidibeam decode --regular "$model" "$data/test.jsonl" --beam-size $size \
       --batch-size 128 --strategy NAME --n-best "$out/NAME $size.jsonl" "$@" >/dev/null
   }
   printf '%s\0' "${alone[@]}" | decode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
 
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
@@ -56,7 +57,7 @@ def find(
     if not count:
         return Found(None, settings)
     rules = Rules(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
-    reports = Reports(sources.device)
+    reports = Reports(sources.device, count)
     steps: list[Step] = []
     live = rules.first(count, sources.device)
     state = scorer.start(sources)
@@ -71,13 +72,13 @@ def find(
         lines = torch.arange(len(live.sources), device=sources.device)  # (sources,), those that go on
         kept = None
         if widths is not None:
-            left = [line for line, source in enumerate(live.sources) if widths[source]]
-            if not left:
+            left = np.flatnonzero(widths[live.sources])
+            if not len(left):
                 break
-            width = min(width, max(widths.values()))
+            width = min(width, int(widths.max()))
             live = live.narrowed(width)
             if len(left) < len(lines):
-                kept, lines = left, sent(left, sources.device)  # (sources left,)
+                kept, lines = left.tolist(), sent(left, sources.device)  # (sources left,)
                 live = live.without_others(left, lines)
         state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1), kept)
         if number == 1:

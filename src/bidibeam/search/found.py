@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bidibeam.protocols import LengthPenalty
-    from bidibeam.search.reports import Arriving, Reports
+    from bidibeam.search.reports import Arriving, Numbers, Reports
     from bidibeam.search.settings import SearchSettings
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -127,7 +127,7 @@ class Step:
         ended_log_probs: (sources, candidates), of those that ended here; -inf for the others.
     """
 
-    sources: Sequence[int]
+    sources: Numbers
     live: Tensor
     candidates: Tensor
     ended_log_probs: Tensor

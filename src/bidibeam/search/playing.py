@@ -116,7 +116,7 @@ class Recording(Generic[State]):
             if not self._is_counted:
                 work.count(projected_rows=self._rows)
             widths = reports.exchange(place + 1, self._sources, self._widths[place])
-            if widths is not None and not any(widths.values()) and place + 1 < settings.max_length:
+            if widths is not None and not widths.any() and place + 1 < settings.max_length:
                 self._is_counted = False
                 return read_back(
                     self._steps[: place + 1],

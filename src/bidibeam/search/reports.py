@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from bidibeam.errors import ScorerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
+
+    Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 BROKEN = -1
 """The width reported for a source whose logits were not numbers."""
 
 
-def sent(values: Sequence[int], device: torch.device) -> Tensor:
+def sent(values: Numbers, device: torch.device) -> Tensor:
     """Whole numbers on a device, (values,), without waiting for what it does before it reads them."""
-    numbers = torch.tensor(values, dtype=torch.long)
+    numbers = torch.from_numpy(values)
     return numbers.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else numbers
 
 
@@ -52,19 +53,19 @@ def fetched(*tensors: Tensor) -> Arriving:
 @dataclass(frozen=True, slots=True)
 class _Report:
     step: int
-    sources: Sequence[int]
+    sources: Numbers
     widths: Arriving  # (sources,)
 
-    def read(self) -> dict[int, int]:
+    def read(self, count: int) -> Numbers:
         (arrived,) = self.widths.read()
-        widths = dict(zip(self.sources, arrived.tolist(), strict=True))
-        if BROKEN in widths.values():
-            for source in (source for source, width in widths.items() if width == BROKEN):
-                raise ScorerError(
-                    f"The model's logits for source {source} were NaN or infinite at step {self.step}, so "
-                    "the search cannot go on. The weights are probably damaged: use an earlier checkpoint or "
-                    "train with a lower learning rate."
-                )
+        widths = np.zeros(count, dtype=np.int64)
+        widths[self.sources] = arrived.numpy()
+        if widths.min() == BROKEN:
+            raise ScorerError(
+                f"The model's logits for source {widths.argmin()} were NaN or infinite at step {self.step}, "
+                "so the search cannot go on. The weights are probably damaged: use an earlier checkpoint or "
+                "train with a lower learning rate."
+            )
         return widths
 
 
@@ -77,20 +78,29 @@ class Reports:
 
     Args:
         device: Where the search runs.
+        count: How many sources it has.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._delay = 1 if device.type == "cuda" else 0
+    def __init__(self, device: torch.device, count: int) -> None:
+        self._delay, self._count = 1 if device.type == "cuda" else 0, count
         self._queue: deque[_Report] = deque()
 
-    def exchange(self, step: int, sources: Sequence[int], widths: Tensor) -> dict[int, int] | None:
-        """Send a step's widths, (sources,), and get the latest by source; None if none has come yet.
+    def exchange(self, step: int, sources: Numbers, widths: Tensor) -> Numbers | None:
+        """Send the widths of a step's sources, and get the latest known.
+
+        Args:
+            step: The step.
+            sources: Those that took it, by their place in the whole batch.
+            widths: Theirs, (sources,).
+
+        Returns:
+            Every source's, (all sources,), 0 for those that are done; None if no report has come yet.
 
         Raises:
             ScorerError: If a source is reported broken.
         """
         self._queue.append(_Report(step, sources, fetched(widths)))
-        return self._queue.popleft().read() if len(self._queue) > self._delay else None
+        return self._queue.popleft().read(self._count) if len(self._queue) > self._delay else None
 
     def drain(self) -> None:
         """Read what is still on its way.
@@ -99,5 +109,5 @@ class Reports:
             ScorerError: If a source is reported broken; if asked again, again.
         """
         while self._queue:
-            self._queue[0].read()
+            self._queue[0].read(self._count)
             self._queue.popleft()

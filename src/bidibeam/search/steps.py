@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
 
 from bidibeam.errors import ScorerError, SettingsError
@@ -17,11 +18,10 @@ from bidibeam.search.reports import BROKEN
 from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
     from bidibeam.protocols import StepScorer
+    from bidibeam.search.reports import Numbers
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
@@ -41,7 +41,7 @@ class Live:
         kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
     """
 
-    sources: Sequence[int]
+    sources: Numbers
     log_probs: Tensor
     parents: Tensor
     tokens: Tensor
@@ -58,10 +58,10 @@ class Live:
             tokens=self.tokens[:, :width],
         )
 
-    def without_others(self, left: Sequence[int], lines: Tensor) -> Live:
-        """The same for some of the sources, named by their lines here: as a list, and as a tensor."""
+    def without_others(self, left: Numbers, lines: Tensor) -> Live:
+        """The same for some of the sources, named by their lines here: on the host, and on the device."""
         return Live(
-            sources=[self.sources[line] for line in left],
+            sources=self.sources[left],
             log_probs=self.log_probs[lines],
             parents=self.parents[lines],
             tokens=self.tokens[lines],
@@ -86,7 +86,7 @@ class Rules:
         """One empty hypothesis a source, so that the first step does not write every sequence B times."""
         zeros = torch.zeros(count, 1, dtype=torch.long, device=device)  # (sources, 1)
         return Live(
-            sources=range(count),
+            sources=np.arange(count),
             log_probs=zeros.float(),
             parents=zeros,
             tokens=zeros + self.roles.start,
