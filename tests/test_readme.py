@@ -88,21 +88,16 @@ def test_the_strategies_costs_are_those_of_the_committed_results() -> None:
 
 
 def test_the_spread_of_the_gpus_ratios_is_that_of_the_committed_results() -> None:
-    names = ("-first", "-second", "-third", "")
-    files = [ROOT / "results" / "strategies" / f"h200{name}.json" for name in names]
-    runs = [
-        {row["strategy"]: f"{row['ratio']:.2f}" for row in json.loads(file.read_text())["rows"]}
-        for file in files
-    ]
-
-    bleu, bidis = (
-        "{}, {}, {} and {}".format(*(run[name] for run in runs)) for name in ("bidia bleu_t", "bidis")
-    )
-    wmd = "{} (second), {} and {}".format(*(run["bidia wmd_t"] for run in runs[1:]))
-    assert f"gave BidiA with bleu_t {bleu}, with wmd_t {wmd}, and BidiS {bidis}." in TOLD
-    last = runs[-1]
-    assert f"BidiA takes {last['bidia wmd_t']} to {last['bidia bleu_t']} times" in TOLD
-    assert f"and BidiS {last['bidis']} times." in TOLD
+    for name in ("first", "second", "third", "fourth", "fifth", "sixth", "last"):
+        file = ROOT / "results" / "strategies" / f"h200{'' if name == 'last' else f'-{name}'}.json"
+        rows = {row["strategy"]: row for row in json.loads(file.read_text())["rows"]}
+        ratios = [
+            f"{rows[strategy]['ratio']:.2f}" if strategy in rows else "-"
+            for strategy in ("bidis", "bidia bleu_t", "bidia wmd_t")
+        ]
+        assert f"| {name} | {rows['vbs']['ms_a_source']:.2f} | {' | '.join(ratios)} |" in README
+    bidis, bleu, wmd = ratios
+    assert f"BidiA takes {bleu} (bleu_t) and {wmd} (wmd_t) times as long as VBS, and BidiS {bidis} times." in TOLD
 
 
 def test_the_time_of_a_reply_is_that_of_the_committed_results() -> None:

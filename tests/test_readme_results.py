@@ -275,3 +275,32 @@ def test_the_costs_of_the_experiments_are_those_of_the_committed_results() -> No
     assert len(costs) == 3
     told = [f"{min(found):.2f} to {max(found):.2f}" for found in ratios.values()]
     assert "BidiA takes {} and BidiS {} times as long.".format(*told) in TOLD
+
+
+def test_the_transformer_stands_beside_the_gru_as_it_came_out() -> None:
+    folder = ROOT / "results" / "cornell-transformer"
+    found = json.loads((folder / "results.json").read_text())
+    training = json.loads((folder / "training.json").read_text())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def bleu(system: str) -> float:
+        value: float = found["systems"][f"{system} 50"]["scores"]["bleu"]["value"]
+        return value
+
+    systems = [name.removesuffix(" 50") for name in found["systems"]]
+    for system in systems:
+        assert f"| {system} | {mean(scores('cornell', system)):.2f} | {bleu(system):.2f} |" in readme
+    assert readme.count("| GRU, three seeds | Transformer, one seed |") == 1
+    best = training["best"]
+    told = f"{training['parameters'] / 1e6:.1f} million parameters, {training['settings']['epochs']} epochs"
+    assert told in TOLD
+    assert f"validation loss {best['loss_regular']:.2f} and {best['loss_reverse']:.2f}" in TOLD
+    (test,) = (
+        test
+        for test in found["tests"]
+        if (test["system"], test["baseline"]) == ("bidia bleu_t 50", "vbs-tuned 50")
+    )
+    assert f"{-test['difference']:.2f} behind it (p = {test['approximate_randomisation']:.2f}" in TOLD
+    assert f"random from VBS' beam has {bleu('random'):.2f}:" in TOLD
+    validation = [seed["training"]["regular validation loss"] for seed in REAL["cornell"]["seeds"]]
+    assert f"The GRU's are {min(validation):.2f} to {max(validation):.2f}" in TOLD

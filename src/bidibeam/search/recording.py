@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Made = TypeVar("Made")
 
-MOST_MADE = 6
+MOST_MADE = 4
 """Things that a recorder keeps, those that were used last. Each holds a search's memory."""
 MOST_SEEN = 1000
 """Keys that a recorder remembers to have come once."""
