@@ -97,7 +97,10 @@ def test_the_spread_of_the_gpus_ratios_is_that_of_the_committed_results() -> Non
         ]
         assert f"| {name} | {rows['vbs']['ms_a_source']:.2f} | {' | '.join(ratios)} |" in README
     bidis, bleu, wmd = ratios
-    assert f"BidiA takes {bleu} (bleu_t) and {wmd} (wmd_t) times as long as VBS, and BidiS {bidis} times." in TOLD
+    assert (
+        f"BidiA takes {bleu} (bleu_t) and {wmd} (wmd_t) times as long as VBS, and BidiS {bidis} times."
+        in TOLD
+    )
 
 
 def test_the_time_of_a_reply_is_that_of_the_committed_results() -> None:

@@ -115,10 +115,13 @@ class StrategySettings:
         uses_vectors = "space" in _options_of(SIMILARITIES.get(self.similarity))
         if self.vectors is not None and not uses_vectors:
             raise SettingsError(
-                f"The similarity {self.similarity} uses no word vectors: leave the vectors out."
+                f"The similarity {self.similarity} uses no word vectors: leave `--vectors` (in Python: "
+                "vectors) out."
             )
         if "space" in self.similarity_options and isinstance(self.similarity_options["space"], str | int):
-            raise SettingsError("Word vectors are given as a file, FILE.vec, not as an option.")
+            raise SettingsError(
+                "Word vectors are given by `--vectors` (in Python: vectors), not as an option."
+            )
 
     def check_penalty(self) -> None:
         """Make sure that there is a T if one is to come from what was tuned.
@@ -188,7 +191,7 @@ def build_similarity(
     if "space" in known and "space" not in options:
         if space is None:
             raise SettingsError(
-                f"The similarity {given} needs word vectors: give a file of vectors, FILE.vec."
+                f"The similarity {given} needs word vectors: give `--vectors FILE.vec` (in Python: vectors)."
             )
         supplied["space"] = space()
     return as_similarity(_created(factory, supplied | dict(options), f"The similarity {given}"), given)
@@ -217,9 +220,10 @@ def _created(factory: Callable[..., Any], options: Mapping[str, Any], what: str,
     known = [each.name for each in fields(factory)]
     for name in options:
         if name not in known:
-            raise SettingsError(f"{what} has no option {name}. It has: {', '.join(known) or 'none'}.")
+            shown = f"{name} ({flag_of(name)})" if hint else name
+            raise SettingsError(f"{what} has no option {shown}. It has: {', '.join(known) or 'none'}.")
     required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
-    missing = [name for name in required if name not in options]
+    missing = [f"{name} ({flag_of(name)})" if hint else name for name in required if name not in options]
     if missing:
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
     return factory(**options)

@@ -153,7 +153,10 @@ def test_strategies_that_are_not_tuned_do_not_mind(tuned_run: Run, name: str) ->
 
 def test_an_untuned_run_has_defaults_or_says_what_is_missing(run: Run) -> None:
     assert strategy_of(run, "bidis") == BidiS(1.0)
-    with pytest.raises(SettingsError, match=r"^The strategy vbs-tuned needs length_exponent and word_re"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^The strategy vbs-tuned needs length_exponent \(--length-exponent\) and word_re",
+    ):
         load_decoder(run, "vbs-tuned")
 
 

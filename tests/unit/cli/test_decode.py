@@ -202,17 +202,18 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
         ),
         (
             "--strategy bidis --answer either",
-            "The strategy bidis has no option answer. It has: lambda_.",
+            "The strategy bidis has no option answer (--answer). It has: lambda_.",
         ),
         (
             "--lambda 1",
-            "The strategy bidia has no option lambda_. It has: similarity, answer, agreement.",
+            "The strategy bidia has no option lambda_ (--lambda). It has: similarity, answer, agreement.",
         ),
-        ("--strategy vbs --seed 0", "The strategy vbs has no option seed. It has: none."),
+        ("--strategy vbs --seed 0", "The strategy vbs has no option seed (--seed). It has: none."),
         (
             "--strategy vbs-tuned",
             (
-                "The strategy vbs-tuned needs length_exponent and word_reward; `bidibeam tune RUN` finds "
+                "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
+                "word_reward (--word-reward); `bidibeam tune RUN` finds "
                 "good values, and `bidibeam rerank --tuned RUN` takes them."
             ),
         ),

@@ -126,7 +126,7 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
         ),
         (
             ("--strategy", "bidia wmd_t"),
-            "The similarity wmd_t needs word vectors: give a file of vectors, FILE.vec.",
+            "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in Python: vectors).",
         ),
         (
             ("--strategy", "vbs", "--vectors", "some.vec"),

@@ -144,13 +144,17 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--similarity wmd_t", "The similarity wmd_t needs word vectors: give a file of vectors, FILE.vec."),
+        (
+            "--similarity wmd_t",
+            "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in Python: vectors).",
+        ),
         (
             "--similarity embedding_cosine",
-            "The similarity embedding_cosine needs word vectors: give a file of vectors, FILE.vec.",
+            "The similarity embedding_cosine needs word vectors: give `--vectors FILE.vec` (in Python: "
+            "vectors).",
         ),
         ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
-        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: lambda_."),
+        ("--strategy bidis --seed 1", "The strategy bidis has no option seed (--seed). It has: lambda_."),
         (
             "--strategy vbs --similarity edit",
             "The strategy vbs compares no hypotheses, so it has no --similarity.",

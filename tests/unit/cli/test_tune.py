@@ -144,7 +144,8 @@ def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path)
 
 def test_without_it_vbs_tuned_says_what_to_do_and_bidis_weighs_both_alike(copied_run: Path) -> None:
     assert refused("decode", copied_run, "--strategy", "vbs-tuned", typed="red\n") == (
-        "The strategy vbs-tuned needs length_exponent and word_reward; `bidibeam tune RUN` finds good "
+        "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
+        "word_reward (--word-reward); `bidibeam tune RUN` finds good "
         "values, and `bidibeam rerank --tuned RUN` takes them."
     )
     call = called("decode", copied_run, "--strategy", "bidis", typed="red\n")

@@ -77,13 +77,13 @@ def test_an_unknown_similarity_is_answered_with_the_list() -> None:
 
 def test_an_unknown_option_is_named_by_its_flag() -> None:
     assert message_of(StrategySettings("bidis", {"answer": "either"}).build) == (
-        "The strategy bidis has no option answer. It has: lambda_."
+        "The strategy bidis has no option answer (--answer). It has: lambda_."
     )
     assert message_of(StrategySettings("vbs", {"word_reward": 1.0}).build) == (
-        "The strategy vbs has no option word_reward. It has: none."
+        "The strategy vbs has no option word_reward (--word-reward). It has: none."
     )
     assert message_of(lambda: StrategySettings("bidia", {"lambda_": 1.0}).needs) == (
-        "The strategy bidia has no option lambda_. It has: similarity, answer, agreement."
+        "The strategy bidia has no option lambda_ (--lambda). It has: similarity, answer, agreement."
     )
 
 
@@ -96,10 +96,11 @@ def test_an_unknown_option_of_a_similarity_is_named() -> None:
 def test_missing_options_are_named_with_where_to_get_them() -> None:
     hint = "; `bidibeam tune RUN` finds good values, and `bidibeam rerank --tuned RUN` takes them."
     assert message_of(StrategySettings("vbs-tuned").build) == (
-        f"The strategy vbs-tuned needs length_exponent and word_reward{hint}"
+        "The strategy vbs-tuned needs length_exponent (--length-exponent) and word_reward "
+        f"(--word-reward){hint}"
     )
     assert message_of(StrategySettings("vbs-tuned", {"word_reward": 0.0}).build) == (
-        f"The strategy vbs-tuned needs length_exponent{hint}"
+        f"The strategy vbs-tuned needs length_exponent (--length-exponent){hint}"
     )
 
 
@@ -152,7 +153,7 @@ def test_word_vectors_are_read_only_where_they_are_needed() -> None:
 
 def test_without_word_vectors_the_flag_is_named() -> None:
     assert message_of(StrategySettings(similarity="wmd").build) == (
-        "The similarity wmd needs word vectors: give a file of vectors, FILE.vec."
+        "The similarity wmd needs word vectors: give `--vectors FILE.vec` (in Python: vectors)."
     )
 
 
@@ -253,5 +254,5 @@ def test_a_table_keeps_its_place_in_the_signature() -> None:
 def test_vectors_are_for_similarities_that_use_them() -> None:
     with pytest.raises(SettingsError, match=r"^The similarity bleu_t uses no word vectors: leave"):
         StrategySettings("bidia", vectors=Path("words.vec")).build()
-    with pytest.raises(SettingsError, match=r"^Word vectors are given as a file, FILE\.vec"):
+    with pytest.raises(SettingsError, match=r"^Word vectors are given by `--vectors`"):
         StrategySettings("bidia", similarity="wmd_t", similarity_options={"space": 3}).build()

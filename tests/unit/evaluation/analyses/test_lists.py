@@ -71,7 +71,8 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
         "analyse --tuned RUN` takes them.",
         "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score FILE "
         "--model MODEL` adds it.",
-        "bidia wmd_t": "The similarity wmd_t needs word vectors: give a file of vectors, FILE.vec.",
+        "bidia wmd_t": "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in "
+        "Python: vectors).",
         **{
             f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
             "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
