@@ -150,8 +150,10 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
         ),
         (
             "--similarity embedding_cosine",
-            "The similarity embedding_cosine needs word vectors: give `--vectors FILE.vec` (in Python: "
-            "vectors).",
+            (
+                "The similarity embedding_cosine needs word vectors: give `--vectors FILE.vec` (in Python: "
+                "vectors)."
+            ),
         ),
         ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
         ("--strategy bidis --seed 1", "The strategy bidis has no option seed (--seed). It has: lambda_."),
