@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,16 @@ from bidibeam.cli.lists import Lists, Reading, build_format, lists_options, sett
 from bidibeam.interchange.formats import FORMATS
 
 if TYPE_CHECKING:
-    from bidibeam.hypotheses import Beams, Direction
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis
     from bidibeam.interchange.formats import Format
 
 WRITING = ("direction", "per_source")
 """Settings that say something of what is written too."""
+OF_SOURCES = ("id", "source", "reference")
+OF_HYPOTHESES = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
+"""What may be known besides texts."""
+SPLITTING = frozenset({"tokens", "length"})
+"""To compare these with words takes longer than to read and write them: the first of a list tells enough."""
 
 
 @click.command()
@@ -60,10 +66,11 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     lists = Lists(reading, others=written, allow_empty=True)
     settings = {key: value for key, value in reading.settings.items() if key in written}
     direction = settings.get("direction", Direction.REGULAR) if "direction" in written else None
-    target, tally = build_format(name, settings), Tally(direction)
+    target = build_format(name, settings)
+    tally = Tally(direction, dropped={*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries, *_kept(name)})
     is_there = out_file != "-" and Path(out_file).is_file()
     _write(target, tally.counting(lists.read()), out_file)
-    tally.tell(lists.format_name, name, target.carries)
+    tally.tell(lists.format_name, name)
     if is_there:
         from bidibeam.cli.console import console
 
@@ -76,34 +83,38 @@ class Tally:
 
     Attributes:
         direction: Whose hypotheses are written; None for those of both.
+        dropped: What the format has no place for, of sources and of hypotheses.
         sources: How many sources there were.
         hypotheses: How many hypotheses of them.
         left_out: How many sources have hypotheses of the other direction, which are not written.
-        known: What is known about sources besides: "id", "source", "reference".
+        lost: What of it was known, and so was lost.
     """
 
     direction: Direction | None
+    dropped: Set[str]
     sources: int = 0
     hypotheses: int = 0
     left_out: int = 0
-    known: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
 
     def counting(self, lists: Iterable[Beams]) -> Iterator[Beams]:
         """The same lists, counted."""
         for beams in lists:
-            if beams.id not in (str(self.sources), str(self.sources + 1)):  # more than a number in order
-                self.known.add("id")
-            self.known.update(key for key in ("source", "reference") if getattr(beams, key))
-            self.sources += 1
             if self.direction is None:
-                self.hypotheses += len(beams.regular) + len(beams.reverse)
+                written = (*beams.regular, *beams.reverse)
             else:
-                self.hypotheses += len(beams.of(self.direction))
+                written = beams.of(self.direction).hypotheses
                 self.left_out += bool(beams.of(self.direction.other))
+            self.lost.update(self.dropped & _known_of_source(beams, self.sources))
+            for rank, one in enumerate(written):
+                looked_for = self.dropped - self.lost
+                self.lost.update(_known(one, looked_for - SPLITTING if rank else looked_for))
+            self.sources += 1
+            self.hypotheses += len(written)
             yield beams
 
-    def tell(self, from_format: str, to_format: str, carries: Collection[str]) -> None:
-        """Say it on stderr, with what was lost on the way to a format that carries no more than this."""
+    def tell(self, from_format: str, to_format: str) -> None:
+        """Say it on stderr, with what was lost on the way."""
         from bidibeam.cli.console import console, counted
 
         told = f"{counted(self.sources, 'source')}, {counted(self.hypotheses, 'hypothesis', 'hypotheses')}"
@@ -115,10 +126,47 @@ class Tally:
                 f"hypotheses too, but {to_format} holds one list a source; --direction {other} writes those.",
                 style="dim",
             )
-        lost = [key for key in ("id", "source", "reference") if key in self.known and key not in carries]
+        lost = [key for key in (*OF_SOURCES, *OF_HYPOTHESES) if key in self.lost]
         if lost:
             last = f"{', '.join(lost[:-1])} and {lost[-1]}" if len(lost) > 1 else lost[0]
-            console.print(f"Note: {to_format} has no place for {last}; that was dropped.", style="dim")
+            console.print(
+                f"Note: {to_format} has no place for {last}; that was dropped.", style="dim", soft_wrap=True
+            )
+
+
+def _known_of_source(beams: Beams, place: int) -> set[str]:
+    """What is known of a source besides its hypotheses; a number in order is no id."""
+    known = {key for key in ("source", "reference") if getattr(beams, key)}
+    return known if beams.id in (str(place), str(place + 1)) else {*known, "id"}
+
+
+def _known(found: Hypothesis, keys: Set[str]) -> set[str]:
+    """Those of the keys of which a hypothesis says more than its text does."""
+    from bidibeam.interchange.formats.single import hypothesis
+
+    said = {key for key in ("log_prob", "other_log_prob", "score") if getattr(found, key) is not None} & keys
+    if "finished" in keys and not found.finished:
+        said.add("finished")
+    if keys & SPLITTING:
+        plain = hypothesis(found.text, finished=found.finished)
+        said |= {key for key in keys & SPLITTING if getattr(found, key) != getattr(plain, key)}
+    return said
+
+
+def _kept(format_name: str) -> set[str]:
+    """What of a hypothesis can be read again once a format has written it: one is, of which all is known."""
+    from bidibeam.errors import BidibeamError
+    from bidibeam.hypotheses import Beams, Hypothesis, NBest
+
+    whole = Hypothesis("a b", ("a", "b@@", "c"), -2.5, 9, -1.25, finished=False, other_log_prob=-4.0)
+    target, stream = build_format(format_name, {"per_source": 1}), io.StringIO()
+    try:
+        target.write([Beams("0", "", regular=NBest((whole,)))], stream)
+        stream.seek(0)
+        found = [one for beams in target.read(stream) for one in beams.regular]
+    except BidibeamError:  # a format may have reasons to refuse it; then nobody knows
+        return set(OF_HYPOTHESES)
+    return {key for one in found for key in _known(one, set(OF_HYPOTHESES))}
 
 
 def _check_out(out_file: str, files: Collection[str]) -> None:

@@ -16,12 +16,27 @@ def info(run: Path | None, as_json: bool) -> None:
     """Show what a run directory holds.
 
     RUN is what `bidibeam train` or `bidibeam export` wrote: the network's shape, the data, and how far
-    training came. Left out, it is the small model that comes with bidibeam.
+    training came. Left out, it is the small model that comes with bidibeam. The folder of a Hugging Face
+    model will do too.
     """
+    from bidibeam.hf.folders import described
+    from bidibeam.models.checkpoint import hugging_face_config
+
+    run = run_or_bundled(run)
+    foreign = hugging_face_config(run)
+    facts = _of_run(run) if foreign is None else described(run, foreign)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    _show(facts, "Run" if foreign is None else "Hugging Face model")
+
+
+def _of_run(run: Path) -> dict[str, Any]:
     from bidibeam.assembly.exporting import progress_kept
     from bidibeam.models import checkpoint
 
-    run = run_or_bundled(run)
     config = checkpoint.read_config(run)
     shapes = checkpoint.tensor_shapes(run / checkpoint.WEIGHTS_FILE)
     facts = {
@@ -35,12 +50,7 @@ def info(run: Path | None, as_json: bool) -> None:
     }
     if "exported" in config.facts:
         facts["exported"] = {name: config.facts["exported"].get(name) for name in ("from", "precision")}
-    if as_json:
-        import json
-
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
-        return
-    _show(facts)
+    return facts
 
 
 def run_or_bundled(run: Path | None) -> Path:
@@ -54,12 +64,12 @@ def run_or_bundled(run: Path | None) -> Path:
     return bundled_path()
 
 
-def _show(facts: dict[str, Any]) -> None:
+def _show(facts: dict[str, Any], title: str) -> None:
     from bidibeam.cli.console import console
     from bidibeam.reporting.tables import facts_table
 
     plain = {name: value for name, value in facts.items() if not isinstance(value, dict)}
-    console.print(facts_table("Run", plain))
+    console.print(facts_table(title, plain))
     for name in ("progress", "model", "data", "training", "exported"):
         if not facts.get(name):
             continue

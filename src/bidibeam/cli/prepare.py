@@ -101,7 +101,8 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
     from bidibeam.data.prepare import PrepareSettings
 
     prepare_shown(PrepareSettings(corpus=corpus, **options), source, out, overwrite=overwrite)
-    console.print(f"Wrote {out}. Next: bidibeam train {out} --out RUN", markup=False)
+    flags = "--base MODEL --out FOLDER" if options["keep_text"] else "--out RUN"
+    console.print(f"Wrote {out}. Next: bidibeam train {out} {flags}", markup=False)
 
 
 def prepare_shown(

@@ -80,7 +80,7 @@ def train(
     be killed at any moment. `tensorboard --logdir RUN` draws the curves.
 
     With --base, DATA must have been prepared with --keep-text, --out becomes a folder that `from_pretrained`
-    reads, and --set and --config take the settings of `bidibeam.hf.FineTuneSettings`, as --set warmup=0.1.
+    reads, and --set and --config take settings of fine-tuning, as --set warmup=0.1 (docs/settings.md).
 
     \b
     bidibeam train data --out runs/first --preset demo
@@ -92,10 +92,12 @@ def train(
     """  # noqa: D301
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
+    from bidibeam.models.checkpoint import hugging_face_config
 
     common = {name: value for name, value in common.items() if value is not None}
     started = _started(run) if resume else None
-    if base is not None or started is not None:
+    is_finished = resume and hugging_face_config(run) is not None
+    if base is not None or started is not None or is_finished:
         _refuse_with_base(preset=preset, vectors=vectors)
         layers = _layers(config, overrides, common)
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
@@ -139,7 +141,9 @@ def train_run(
 
 def _started(run: Path) -> dict[str, Any] | None:
     """What an unfinished fine-tuning in a folder began with."""
-    if not (run / "training" / "started.json").is_file():  # spares the import of transformers
+    from bidibeam.models.checkpoint import STARTED_FILE
+
+    if not (run / STARTED_FILE).is_file():  # spares the import of transformers
         return None
     from bidibeam.hf import started_with
 
@@ -150,7 +154,10 @@ def _started(run: Path) -> dict[str, Any] | None:
 def _refuse_with_base(**options: Any) -> None:
     for name, value in options.items():
         if value is not None:
-            raise click.UsageError(f"--{name} is of bidibeam's own network, and does not go with --base.")
+            raise click.UsageError(
+                f"--{name} does not go with a Hugging Face model: it is for the network that bidibeam trains "
+                "without --base."
+            )
 
 
 def _layers(config: Path | None, overrides: tuple[str, ...], common: dict[str, Any]) -> list[dict[str, Any]]:
@@ -176,7 +183,7 @@ def _fine_tune(
     from bidibeam.hf import FineTuneSettings, fine_tune
 
     before = started or {"direction": "regular", "settings": {}}
-    if resume and started is None:
+    if resume and started is None and not (out / "config.json").is_file():
         console.print(f"There is no training in {out} yet: starting one.")
     settings = build(FineTuneSettings, merge(before["settings"], *layers))
     named: dict[str, Any] = {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings
     from bidibeam.selection.settings import StrategySettings
     from bidibeam.selection.tuning import Curve, Tuned
+    from bidibeam.similarities.spaces import WordVectors
 
 PLOT_FILE = "tuned.svg"
 SPLIT = "validation"
@@ -102,7 +103,9 @@ def tune(
             raise click.UsageError("--dtype goes with --regular and --reverse.")
         loaded = of_run(run, device=device)
     data = loaded.data(data_folder)
-    wanted = wanted or Wanted.all_of(loaded, settings, vectors)
+    if wanted is None:
+        wanted = Wanted.all_of(loaded, settings, vectors)
+        _note_left_out(wanted, loaded, settings)
     wanted.check_vectors(vectors)
     tuned = tune_found(
         loaded, data, settings, wanted, vectors=vectors, sources=sources, batch_size=batch_size
@@ -204,9 +207,11 @@ def tune_found(
 
     tuned = Tuned({}, {}, (), len(examples))
     if wanted.lengths:
-        tuned = tuned.joined(_tuned_lengths(wanted.lengths, found))
+        tuned = tuned.joined(_tuned_lengths(wanted.lengths, settings, found))
     if wanted.penalised:
-        tuned = tuned.joined(_tuned_penalties(tunable, wanted.penalised, vectors, found))
+        tuned = tuned.joined(
+            _tuned_penalties(wanted.penalised, settings, found, space=lambda: tunable.space(vectors))
+        )
     conditions: dict[str, Any] = {
         "search": settings,
         "weights": tunable.weights,
@@ -231,7 +236,9 @@ def _searched(
     return [answer.beams for answer in watched(answers, len(examples), what)]
 
 
-def _tuned_lengths(names: Sequence[str], found: Callable[..., list[Beams]]) -> Tuned:
+def _tuned_lengths(
+    names: Sequence[str], settings: SearchSettings, found: Callable[..., list[Beams]]
+) -> Tuned:
     """Lambda and the length settings, as far as they are wanted."""
     from bidibeam.cli.answering import saying_if_slow
     from bidibeam.selection.settings import StrategySettings
@@ -242,14 +249,15 @@ def _tuned_lengths(names: Sequence[str], found: Callable[..., list[Beams]]) -> T
     else:
         beams = found(StrategySettings("vbs"))
     with saying_if_slow("Trying every setting ..."):
-        return find(beams).without([name for name in LENGTHS if name not in names])
+        return find(beams, search=settings).without([name for name in LENGTHS if name not in names])
 
 
 def _tuned_penalties(
-    tunable: Tunable,
     strategies: dict[str, StrategySettings],
-    vectors: Path | None,
+    settings: SearchSettings,
     found: Callable[..., list[Beams]],
+    *,
+    space: Callable[[], WordVectors],
 ) -> Tuned:
     """T of every system that is wanted, on the sources for which both directions found something."""
     from bidibeam.cli.answering import saying_if_slow
@@ -259,7 +267,25 @@ def _tuned_penalties(
     beams = found(StrategySettings("bidia", options=CLOSEST), replies_only=True)
     both = [line for line in beams if len(line.regular) and len(line.reverse)]
     with saying_if_slow("Trying every T ..."):
-        return tune_penalty(both, strategies, space=lambda: tunable.space(vectors))
+        return tune_penalty(both, strategies, space=space, search=settings)
+
+
+def _note_left_out(wanted: Wanted, tunable: Tunable, settings: SearchSettings) -> None:
+    """What is tuned otherwise, and what it would need."""
+    from bidibeam.cli.console import console
+
+    left_out = [name for name in (*LENGTHS, *PENALISED) if name not in (*wanted.lengths, *wanted.penalised)]
+    if not left_out:
+        return
+    if not tunable.has_both:
+        needed = "the reverse direction too"
+    elif settings.beam_size == 1:
+        needed = "--beam-size 2 or more"
+    else:
+        needed = "word vectors, --vectors FILE.vec"
+    need = "it needs" if len(left_out) == 1 else "they need"
+    told = f"Note: left out {', '.join(left_out)}: {need} {needed}."
+    console.print(told, style="dim", soft_wrap=True)
 
 
 def _note_lost(names: Sequence[str]) -> None:
@@ -273,7 +299,8 @@ def _note_lost(names: Sequence[str]) -> None:
 def show_tuned(tunable: Tunable, tuned: Tuned) -> None:
     """What was found, and where it is."""
     from bidibeam.assembly.tuned import TUNED_FILE
-    from bidibeam.cli.console import console
+    from bidibeam.cli.console import console, counted
+    from bidibeam.cli.evaluate import FEW_SOURCES
     from bidibeam.reporting.tables import curves_table, facts_table
 
     for name, curve in tuned.named_curves:
@@ -287,8 +314,11 @@ def show_tuned(tunable: Tunable, tuned: Tuned) -> None:
         facts[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
     if not any(any(curve.bleu) for curve in tuned.curves):
         console.print("Note: every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
-    if tuned.end_note:
-        console.print(f"Note: {tuned.end_note}", soft_wrap=True)
+    for note in (tuned.flat_note, tuned.end_note):
+        if note:
+            console.print(f"Note: {note}", soft_wrap=True)
+    if tuned.sources < FEW_SOURCES:
+        console.print(f"Note: {counted(tuned.sources, 'source')}: settings tuned on so few say little.")
     console.print(facts_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", facts))
     console.print(
         f"Wrote {tunable.folder / TUNED_FILE}, which `bidibeam decode {tunable.named}` uses from now on.",
@@ -315,7 +345,8 @@ def _plot(path: Path, tuned: Tuned) -> None:
     from bidibeam.reporting.plots import MISSING, curves_figure
 
     panels = [
-        (_label(name, curve), curve.values, curve.bleu, curve.best[0]) for name, curve in tuned.named_curves
+        (_label(name, curve), curve.values, curve.bleu, value)
+        for (name, curve), value in zip(tuned.named_curves, tuned.chosen, strict=True)
     ]
     baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
     if not curves_figure(path, panels, baseline=baseline):

@@ -82,6 +82,8 @@ class PreparedData:
         Raises:
             RunError: If the directory or a file in it is missing, damaged or of another version.
         """
+        if path.is_file():
+            raise RunError(f"{path} is a file, and prepared data are a directory: {_instead_of(path)}.")
         if not path.is_dir():
             raise RunError(
                 f"There is no directory {path}: make it with `bidibeam prepare CORPUS --out {path}`."
@@ -158,6 +160,17 @@ class PreparedData:
                     f"{self.path / PAIRS} is damaged: its {name} split does not fit {INFO}. "
                     f"{_again(self.path)}"
                 )
+
+
+def _instead_of(file: Path) -> str:
+    """What to name instead of a file: the directory it is of, or one to be made of it."""
+    if (file.parent / INFO).is_file():
+        return f"give {file.parent}, which it is in"
+    corpus = next((kind for kind in ("jsonl", "tsv") if f".{kind}" in file.suffixes), "CORPUS")
+    return (
+        f"make one with `bidibeam prepare {corpus} --source {file} --out data`, and with --keep-text for "
+        "`train --base`"
+    )
 
 
 def _again(path: Path) -> str:

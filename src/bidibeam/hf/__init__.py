@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bidibeam.hf.decoding import HFGenerator, load_hf_decoder
     from bidibeam.hf.directions import check_pair, check_same_tokens, direction_of, mark
     from bidibeam.hf.generate import BidiGenerate
-    from bidibeam.hf.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, half
+    from bidibeam.hf.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig
     from bidibeam.hf.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
     from bidibeam.hf.loading import load_models, load_pair
     from bidibeam.hf.scoring import HFScorer
@@ -36,7 +36,6 @@ _HOMES = {
     "check_same_tokens": "directions",
     "direction_of": "directions",
     "fine_tune": "training",
-    "half": "joint",
     "load_hf_decoder": "decoding",
     "load_models": "loading",
     "load_pair": "loading",
@@ -59,7 +58,6 @@ __all__ = [
     "check_same_tokens",
     "direction_of",
     "fine_tune",
-    "half",
     "load_hf_decoder",
     "load_models",
     "load_pair",

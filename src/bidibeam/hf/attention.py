@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import local
+from functools import cache
+from threading import Lock, local
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -26,7 +27,7 @@ from bidibeam.errors import ScorerError
 from bidibeam.hf.branches import Branches, branch_attention
 
 IMPLEMENTATION = "bidibeam"
-UNSUPPORTED = ("softcap", "s_aux", "sliding_window")
+UNSUPPORTED = ("softcap", "s_aux")
 """What a model may ask of attention, that `attend` does not do."""
 
 
@@ -190,10 +191,12 @@ class Pass:
     Attributes:
         own: How rows attend to what was written.
         cross: What the encoder said, for cross-attention.
+        reach: How many positions the last query sees at most, padding aside.
     """
 
     own: Reading
     cross: Shared | None = None
+    reach: int = 0
     attended: list[int] = field(default_factory=list)
     """The layers that asked, in order: those of a model that attends in its own way never do."""
 
@@ -205,22 +208,75 @@ class Pass:
         return EncoderDecoderCache(own, Cache(layers=[_said(layer) for layer in self.cross.layers]))
 
 
-_CURRENT = local()
+class _Current(local):
+    """What the current thread does."""
+
+    now: Pass | None = None
+
+
+@dataclass
+class _Lent:
+    """A config that is in passes: its own class, and how many there are."""
+
+    kind: type
+    passes: int = 0
+
+
+_CURRENT = _Current()
+_LENT: dict[int, _Lent] = {}  # by the config's id
+_LENDING = Lock()
 
 
 @contextmanager
 def attending(configs: Sequence[Any], now: Pass) -> Iterator[None]:
-    """Let the models with these configs attend by `attend` meanwhile."""
-    before = [config._attn_implementation for config in configs]
+    """Let the models with these configs attend by `attend` meanwhile, in this thread alone."""
+    before = _CURRENT.now
+    with _LENDING:
+        for config in configs:
+            lent = _LENT.setdefault(id(config), _Lent(type(config)))
+            if not lent.passes:
+                object.__setattr__(config, "__class__", _attending_kind(lent.kind))
+            lent.passes += 1
     _CURRENT.now = now
     try:
-        for config in configs:
-            config._attn_implementation = IMPLEMENTATION
         yield
     finally:
-        for config, implementation in zip(configs, before, strict=True):
-            config._attn_implementation = implementation
-        _CURRENT.now = None
+        _CURRENT.now = before
+        with _LENDING:
+            for config in configs:
+                lent = _LENT[id(config)]
+                lent.passes -= 1
+                if not lent.passes:
+                    object.__setattr__(config, "__class__", lent.kind)
+                    del _LENT[id(config)]
+
+
+@cache
+def _attending_kind(kind: type) -> type:
+    """A class of configs that tell a model to attend by `attend`, but only in threads that are in a pass.
+
+    Others may run the same model meanwhile, by `generate` or in passes of their own.
+    """
+    own: Any = kind._attn_implementation  # type: ignore[attr-defined]
+
+    def said(config: Any) -> Any:
+        return own.fget(config) if _CURRENT.now is None else IMPLEMENTATION
+
+    parts = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind,), {**parts, "_attn_implementation": property(said, own.fset)})
+
+
+def check_window(name: str, window: int | None, reach: int) -> None:
+    """See that all positions so far are in a layer's window: then it changes nothing.
+
+    Raises:
+        ScorerError: If some are not.
+    """
+    if window is not None and reach > window:
+        raise ScorerError(
+            f"{name} attends with sliding_window {window:,}, which is not supported yet for more tokens than "
+            f"that, and here prompt and reply have {reach:,}; shorten them."
+        )
 
 
 def attend(
@@ -244,11 +300,20 @@ def attend(
         scaling: What products are multiplied by.
         position_bias: (1, heads, positions, all positions), T5's.
         options: What else a model says.
+
+    Raises:
+        ScorerError: If a model wants something else, or if this is no pass.
     """
     for name in UNSUPPORTED:
         if options.get(name) is not None:
             raise ScorerError(f"{type(module).__name__} attends with {name}, which is not supported yet.")
-    now: Pass = _CURRENT.now
+    now = _CURRENT.now
+    if now is None:
+        raise ScorerError(
+            f"{type(module).__name__} is set to attend with {IMPLEMENTATION!r}, which is for searches alone; "
+            "name another attn_implementation."
+        )
+    check_window(type(module).__name__, options.get("sliding_window"), now.reach)
     layer: int = module.layer_idx  # type: ignore[assignment]
     now.attended.append(layer)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling

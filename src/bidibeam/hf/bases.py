@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 import torch
+from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError
 from tokenizers.processors import TemplateProcessing
 from transformers import (
@@ -26,14 +28,17 @@ from bidibeam.hf.directions import JOINT, mark
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.labels import special_ids
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bidibeam.data.prepared import PreparedData
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
-FACTS_FILE = "bidibeam.json"
-"""What `bidibeam train --base` leaves beside a model."""
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
+WAIT = 10.0
+"""Seconds for the Hub to answer."""
 TRAINED_ONLY = "Name a tokenizer that goes with the weights, or leave --tokenizer out."
 
 
@@ -92,6 +97,8 @@ def _config(name: str) -> tuple[Any, bool]:
     """The base's config, and whether there is nothing else."""
     path = Path(name)
     if path.is_dir():
+        if said := unfinished(path):
+            raise InputError(said)
         if not (path / "config.json").is_file():
             raise InputError(
                 f"The base {name} has no config.json: name a folder that has one, or a Hub model."
@@ -100,12 +107,13 @@ def _config(name: str) -> tuple[Any, bool]:
         return _read_config(path / "config.json"), is_fresh
     if path.is_file():
         return _read_config(path), True
+    check_reachable(name, "base", ("config.json",))
     try:
         return AutoConfig.from_pretrained(name), False
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"The base {name!r} is neither a folder, nor a config file, nor a model that the Hugging Face "
-            f"Hub gave ({first_sentence(error)})."
+            f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub "
+            f"({first_sentence(error)})."
         ) from error
 
 
@@ -174,6 +182,8 @@ def _tokenizer(name: str, tokenizer: str | None, config: Any, *, is_fresh: bool,
     own = _prepared_tokenizer(Path(where))
     if own is not None:
         return wrapped(own, is_encoder_decoder=config.is_encoder_decoder)
+    if not Path(where).exists():
+        check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
         return AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
@@ -233,6 +243,31 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
             f"The tokenizer has ids up to {largest:,}, and the weights of {name} know only {rows:,} tokens. "
             f"{TRAINED_ONLY}"
         )
+
+
+def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
+    """Refuse a name that is no folder at once where the Hub does not answer, which is tried again for long.
+
+    Args:
+        name: The name, of something that is not here.
+        what: What it should be, for the message.
+        files: One of them must be in the Hub's cache, if the Hub does not answer.
+
+    Raises:
+        InputError: If nothing of that name is in the cache, and the Hub cannot be reached.
+    """
+    if constants.HF_HUB_OFFLINE:  # nothing is tried then
+        return
+    try:
+        if not any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
+            HfApi().model_info(name, timeout=WAIT)
+    except (HfHubHTTPError, HFValidationError):
+        return  # loading will say what is wrong with it
+    except Exception as error:  # each version of the Hub's library has its own for networks
+        raise InputError(
+            f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
+            f"cannot be reached ({first_sentence(error)})."
+        ) from error
 
 
 def first_sentence(error: Exception) -> str:

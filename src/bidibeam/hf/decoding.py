@@ -24,7 +24,7 @@ from bidibeam.hf.generate import shared_out
 from bidibeam.hf.labels import special_ids
 from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly, weights_of
 from bidibeam.hf.pairs import source_ids
-from bidibeam.hf.sides import Side, Spelling, Task, both_searched, words_by
+from bidibeam.hf.sides import Side, Spelling, Task, both_searched, positions_of, words_by
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
@@ -298,9 +298,10 @@ def longest_source(loaded: LoadedModel, steps: int, asked: int | None = None) ->
         SettingsError: If it has no positions for so long a reply.
     """
     config = loaded.model.config
-    positions = getattr(config, "max_position_embeddings", None)
-    if hasattr(config, "relative_attention_num_buckets"):
-        positions = None
+    positions = positions_of(config)
+    window = None if config.is_encoder_decoder else getattr(config, "sliding_window", None)
+    if window is not None:
+        positions = window if positions is None else min(positions, window)
     known = loaded.max_source_length if asked is None else asked
     if positions is None:
         return known

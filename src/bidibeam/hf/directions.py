@@ -58,10 +58,39 @@ def check_pair(regular: Any, reverse: Any) -> None:
         )
     way = found[0].value
     raise InputError(
-        f"Both {_name(regular)} and {_name(reverse)} are {way} models, so they cannot check each other. "
-        f"Train the other with `bidibeam train DATA --base MODEL --direction {found[0].other.value}`; a "
-        f'model trained elsewhere says so by "{FIELD}": "{found[0].other.value}" in its config.json.'
+        f"Both {_name(regular)} and {_name(reverse)} are {way} models, and a pair needs one of each "
+        f"direction. Train the other with `bidibeam train DATA --base MODEL --direction "
+        f"{found[0].other.value}`; a model trained elsewhere says so by "
+        f'"{FIELD}": "{found[0].other.value}" in its config.json.'
     )
+
+
+def check_same_ids(regular: Any, reverse: Any) -> None:
+    """Refuse two models, or configs, that cannot read the same ids and write after the same ones.
+
+    Raises:
+        SettingsError: If one is an encoder-decoder and the other is not, or they differ in the size of their
+            vocabularies, in the token that ends a reply, or in the one that a decoder starts with.
+    """
+    names, configs = (_name(regular), _name(reverse)), (_config(regular), _config(reverse))
+    kinds = ["an encoder-decoder" if one.is_encoder_decoder else "a decoder alone" for one in configs]
+    sizes = [one.get_text_config(decoder=True).vocab_size for one in configs]
+    difference = None
+    if kinds[0] != kinds[1]:
+        difference = f"{names[0]} is {kinds[0]} and {names[1]} {kinds[1]}"
+    elif sizes[0] != sizes[1]:
+        difference = f"{names[0]} knows {sizes[0]:,} tokens and {names[1]} {sizes[1]:,}"
+    else:
+        for field in ("eos_token_id", "decoder_start_token_id"):
+            ours, theirs = _ids(regular, field), _ids(reverse, field)
+            if ours and theirs and not ours & theirs:
+                difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
+    if difference is not None:
+        raise SettingsError(
+            f"The two models cannot share the ids that generate is given: {difference}. Train the reverse "
+            "one from the regular one's base, or search both by `bidibeam decode`, which knows their "
+            "tokenizers."
+        )
 
 
 def check_same_tokens(first: Any, second: Any) -> None:
@@ -96,6 +125,15 @@ def _first_difference(first: Any, second: Any) -> str | None:
 
 def _config(model: Any) -> Any:
     return getattr(model, "config", model)
+
+
+def _ids(model: Any, field: str) -> set[int]:
+    """The ids of a special token, as the generation config has them, or else the config."""
+    for config in (getattr(model, "generation_config", None), _config(model)):
+        value = getattr(config, field, None)
+        if value is not None:
+            return {*value} if isinstance(value, list | tuple) else {value}
+    return set()
 
 
 def _name(model: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,15 +13,24 @@ from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.errors import SettingsError
-from bidibeam.hf.directions import check_pair
+from bidibeam.hf.directions import check_pair, check_same_ids
 from bidibeam.hf.joint import BidirectionalSeq2Seq
-from bidibeam.hf.scoring import special_id
-from bidibeam.hf.sides import Side, Task, Written, both_searched, task_of
-from bidibeam.hypotheses import Beams, Direction, Ranked
+from bidibeam.hf.sides import Side, Task, Written, both_searched, positions_of, task_of
+from bidibeam.hypotheses import Beams, Direction, Ranking
 from bidibeam.protocols import Needs
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.naming import SystemName
 from bidibeam.similarities.spaces import WordVectors
+
+RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+"""What `generate` may be asked to return besides, and a search does not keep."""
+
+
+class _Chosen(NamedTuple):
+    """Ids that are returned, in reading order, and the score that they have."""
+
+    ids: tuple[int, ...]
+    score: float
 
 
 class BidiGenerate:
@@ -29,8 +38,8 @@ class BidiGenerate:
 
     `generate` prepares inputs, lengths, forced and forbidden tokens as always; then the hypotheses of both
     models are searched for and one is chosen. `num_beams` is N_B: bidia shares it out among the directions.
-    `num_return_sequences` are the first of the ranking; with `return_dict_in_generate=True` their scores are
-    the strategy's own.
+    `num_return_sequences` are the first of the ranking, and after them other ids that read the same; with
+    `return_dict_in_generate=True` their scores are the strategy's own.
 
     Args:
         reverse: The model that writes from the end, or a `BidirectionalSeq2Seq` whose reverse half does; None
@@ -93,28 +102,45 @@ class BidiGenerate:
             inputs_tensor,
             **model_kwargs,
         )
-        settings = task.rules.settings(generation_config, generation_config.num_beams)
-        sizes = shared_out(self._needs, settings, "num_beams", self._strategy.name)
-        sides = {Direction.REGULAR: Side.of(model, Direction.REGULAR, self._tokenizer)}
-        tasks = {Direction.REGULAR: task}
-        if self._reverse is not None and wants_reverse(self._needs):
-            check_pair(model, self._reverse)
-            sides[Direction.REVERSE] = Side.of(self._reverse, Direction.REVERSE, self._tokenizer)
-            tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
-        sources = [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)]
-        beams, written = both_searched(
-            sides, tasks, sizes, sources, judged=self._needs.other_weight is not None
-        )
+        check_records(generation_config)
+        beams, written = self._searched(model, task)
         selection = self._strategy.build(max_length=task.rules.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
-        chosen = [selection.rank(line).entries[:count] for line in beams]
+        chosen = [
+            _first(selection.rank(line), {way: lines[number] for way, lines in written.items()}, count)
+            for number, line in enumerate(beams)
+        ]
         fewest = min(map(len, chosen))
         if fewest < count:
             raise SettingsError(
                 f"num_return_sequences is {count}, but {self._strategy.name} ranks only {fewest} hypotheses "
                 "of a source; ask for fewer, or for more num_beams."
             )
-        return _output(model, task, chosen, written)
+        return _output(model, task, chosen)
+
+    def _searched(
+        self, model: PreTrainedModel, task: Task
+    ) -> tuple[list[Beams], dict[Direction, list[Written]]]:
+        """The hypotheses that the strategy needs."""
+        settings = task.rules.settings(task.config, task.config.num_beams)
+        sizes = shared_out(self._needs, settings, "num_beams", self._strategy.name)
+        models, tasks = {Direction.REGULAR: model}, {Direction.REGULAR: task}
+        if self._reverse is not None and wants_reverse(self._needs):
+            check_pair(model, self._reverse)
+            check_same_ids(model, self._reverse)
+            models[Direction.REVERSE] = self._reverse
+            tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
+        judged, ends = self._needs.other_weight is not None, task.rules.roles.ends
+        for direction, one in models.items():
+            check_room(one, tasks[direction], judged=judged)
+        return both_searched(
+            {direction: Side.of(one, direction, self._tokenizer, ends) for direction, one in models.items()},
+            tasks,
+            sizes,
+            [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)],
+            judged=judged,
+            merged=wants_both(self._needs),
+        )
 
     def _space(self) -> WordVectors:
         if self._vectors is None or self._tokenizer is None:
@@ -127,6 +153,48 @@ class BidiGenerate:
 def wants_reverse(needs: Needs) -> bool:
     """Whether a strategy needs a model that writes from the end."""
     return Direction.REVERSE in needs.directions or needs.other_weight is not None
+
+
+def wants_both(needs: Needs) -> bool:
+    """Whether a strategy holds what the two models say against each other."""
+    return len(needs.directions) > 1 or needs.other_weight is not None
+
+
+def check_records(config: GenerationConfig) -> None:
+    """Refuse to return what a search does not keep.
+
+    Raises:
+        SettingsError: If the config asks for it.
+    """
+    asked = [name for name in RECORDS if getattr(config, name, None)]
+    if asked and config.return_dict_in_generate:
+        raise SettingsError(
+            f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
+            "leave it out; sequences_scores come anyway."
+        )
+
+
+def check_room(model: PreTrainedModel, task: Task, *, judged: bool) -> None:
+    """Refuse replies longer than a model has positions for, before it writes or judges any.
+
+    Args:
+        model: The model.
+        task: What it is to write.
+        judged: Whether replies are judged, each with an end, so that those cut off are one token longer.
+
+    Raises:
+        SettingsError: If there are too few.
+    """
+    config, steps = model.config, task.rules.max_new_tokens
+    positions = positions_of(config)
+    if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
+        return
+    begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
+    if begun + steps - 1 + judged > positions:  # what is written last is not read
+        raise SettingsError(
+            f"{type(model).__name__} has {positions:,} positions, too few for {begun} tokens and a reply of "
+            f"{steps}: lower max_new_tokens."
+        )
 
 
 def shared_out(
@@ -156,24 +224,35 @@ def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Tas
         return task
     if reverse.get_encoder() is model.get_encoder():
         return task
+    ids = task.inputs.ids
+    if ids.is_floating_point() or bool((ids < 0).any()):  # generate fills in -100 where there are none
+        given = "inputs_embeds" if ids.is_floating_point() else "encoder_outputs"
+        raise SettingsError(
+            f"generate was given {given} without input_ids, which the reverse model reads with an encoder of "
+            "its own: give input_ids."
+        )
     return task._replace(inputs=replace(task.inputs, encoded=None))
 
 
-def _output(
-    model: PreTrainedModel,
-    task: Task,
-    chosen: Sequence[Sequence[Ranked]],
-    written: Mapping[Direction, Sequence[Written]],
-) -> Any:
+def _first(ranking: Ranking, written: Mapping[Direction, Written], count: int) -> list[_Chosen]:
+    """The first of a ranking as ids; then, if there are too few, what reads the same, best reply first."""
+    chosen = [
+        _Chosen(written[entry.direction].ids[entry.place], entry.score) for entry in ranking.entries[:count]
+    ]
+    for entry in ranking.entries if len(chosen) < count else ():
+        chosen += [_Chosen(ids, entry.score) for ids in written[entry.direction].others[entry.place]]
+    return chosen[:count]
+
+
+def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chosen]]) -> Any:
     """What `generate` returns: sequences with their prompt, padded; or with their scores."""
-    pad = special_id(model, "pad_token_id")
-    fill = task.rules.roles.end if pad is None else pad
+    pad = task.config.pad_token_id
+    fill = task.rules.roles.end if pad is None else int(pad)
     rows, scores = [], []
-    for number, (prompt, entries) in enumerate(zip(task.prompt, chosen, strict=True)):
-        for entry in entries:
-            ids = written[entry.direction][number].ids[entry.place]
-            rows.append(torch.cat((prompt, torch.tensor(ids, dtype=torch.long, device=prompt.device))))
-            scores.append(entry.score)
+    for prompt, line in zip(task.prompt, chosen, strict=True):
+        for one in line:
+            rows.append(torch.cat((prompt, torch.tensor(one.ids, dtype=torch.long, device=prompt.device))))
+            scores.append(one.score)
     sequences = pad_sequence(rows, batch_first=True, padding_value=fill)
     if not task.config.return_dict_in_generate:
         return sequences

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from threading import get_ident, local
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from bidibeam.errors import ScorerError
 from bidibeam.hf.steps.layout import multiply
+from bidibeam.hf.steps.plain import is_hooked
 
 TOLERANCE = 1e-3
 """How far our logits may be from the model's own, relative to the largest of them."""
 SCORED_LOGITS = 1 << 26
 """Logits worked on at once when sequences are scored: a bound on the memory needed."""
 
-_SCALES: WeakKeyDictionary[PreTrainedModel, float] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[PreTrainedModel, tuple[Hashable, float]] = WeakKeyDictionary()
+"""Scales that models were asked for, each with what the model's code was then."""
 
 
 class Head:
     """The output layer of a model: hidden states times output embeddings, perhaps scaled, plus a bias.
 
-    That it is so, and the scale, is found by asking the model once.
+    That it is so, and the scale, is found by asking the model once. A layer that was hooked, adapted or
+    replaced is called itself; a model that was hooked is asked for every search.
 
     Args:
         model: The model.
@@ -35,20 +40,42 @@ class Head:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
+        self._rooms = local()  # threads may share a scorer
         self.renew()
-        if model not in _SCALES:
-            _SCALES[model] = _scale(model, self.weight, self._bias)
-        self._scale = _SCALES[model]
-        self._logits = self.weight.new_empty(0)
 
     def renew(self) -> None:
-        """Look at the model's parameters again: they may be others now."""
-        layer = self._model.get_output_embeddings()
+        """Look at the model's parameters and at its code again: they may be others now.
+
+        Raises:
+            ScorerError: If the model's logits come about in another way.
+        """
+        model = self._model
+        layer: nn.Module | None = model.get_output_embeddings()
         if layer is None or getattr(layer, "weight", None) is None:
-            raise ScorerError(f"{type(self._model).__name__} has no output embeddings, so it cannot write.")
-        self.weight: Tensor = layer.weight.detach()
+            raise ScorerError(f"{type(model).__name__} has no output embeddings, so it cannot write.")
+        self.weight: Tensor = layer.weight.detach()  # type: ignore[operator]
         """(vocabulary, size)."""
-        self._bias = _bias(self._model, layer)
+        self._called = None if _is_linear(layer) else layer
+        self._biases = _biases(model, layer if self._called is None else None)
+        self._bias = _sum(self._biases)
+        around = (part for part in (model, model.base_model) if part is not model.get_decoder())
+        is_touched = any(map(is_hooked, around))
+        code = (type(model).forward, type(layer), self._called is None)
+        known = _KNOWN.get(model)
+        if is_touched or known is None or known[0] != code:
+            known = _KNOWN[model] = (code, self._asked(is_touched=is_touched))
+        self._scale = known[1]
+
+    @property
+    def is_recordable(self) -> bool:
+        """Whether a GPU may record what it does: no code but ours is called."""
+        return self._called is None
+
+    @property
+    def kind(self) -> Hashable:
+        """What a recording of it relies on, but for the numbers in its parameters."""
+        places = tuple(one.data_ptr() for one in (self.weight, *self._biases))
+        return places, self._scale, self.is_recordable
 
     @property
     def vocabulary_size(self) -> int:
@@ -62,12 +89,9 @@ class Head:
             hidden: What the decoder says.
             panels: The weight as (size, some of the vocabulary) each, as products read it.
         """
-        if hidden.dtype != torch.float32:
+        if hidden.dtype != torch.float32 or self._called is not None:
             return self._fresh(hidden).float()
-        needed = len(hidden) * self.vocabulary_size
-        if self._logits.numel() < needed or self._logits.device != hidden.device:
-            self._logits = hidden.new_empty(needed)
-        out = self._logits[:needed].view(len(hidden), -1)
+        out = self._room(hidden)
         hidden = self._scaled(hidden)
         if len(panels) < 2:
             return multiply(hidden, panels[0] if panels else self.weight.t(), self._bias, out)
@@ -79,10 +103,10 @@ class Head:
 
     def apart(self) -> Callable[[Tensor], Tensor]:
         """What `logits` does, in fresh memory each time, with the parameters as they are found now."""
-        weight, bias, scale = self.weight, self._bias, self._scale
+        weight, biases, scale = self.weight, self._biases, self._scale
 
         def logits(hidden: Tensor) -> Tensor:
-            return F.linear(hidden if scale == 1.0 else hidden * scale, weight, bias).float()
+            return F.linear(hidden if scale == 1.0 else hidden * scale, weight, _sum(biases)).float()
 
         return logits
 
@@ -96,39 +120,80 @@ class Head:
             parts.append(logits.gather(1, targets).squeeze(1) - logits.logsumexp(1))
         return torch.cat(parts)
 
+    def _room(self, hidden: Tensor) -> Tensor:
+        """Where to write logits: (rows, vocabulary)."""
+        needed = len(hidden) * self.vocabulary_size
+        room: Tensor | None = getattr(self._rooms, "logits", None)
+        if room is None or room.numel() < needed or room.device != hidden.device:
+            room = self._rooms.logits = hidden.new_empty(needed)
+        return room[:needed].view(len(hidden), -1)
+
     def _fresh(self, hidden: Tensor) -> Tensor:
-        return F.linear(self._scaled(hidden), self.weight, self._bias)
+        return self._said(self._scaled(hidden))
 
     def _scaled(self, hidden: Tensor) -> Tensor:
         return hidden if self._scale == 1.0 else hidden * self._scale
 
+    def _said(self, scaled: Tensor) -> Tensor:
+        """What the layer says of (rows, size), and what the model adds to it."""
+        if self._called is None:
+            return F.linear(scaled, self.weight, self._bias)
+        said: Tensor = self._called(scaled[:, None])[:, 0]  # as the model calls it
+        return said if self._bias is None else said + self._bias
 
-def _bias(model: PreTrainedModel, layer: torch.nn.Module) -> Tensor | None:
-    """What is added to the logits, (vocabulary,), if it is anything."""
+    @torch.inference_mode()
+    def _asked(self, *, is_touched: bool) -> float:
+        """What hidden states are multiplied by; the model is asked about two tokens."""
+        own, hidden = _answer(self._model, self.vocabulary_size)
+        zero = self._said(torch.zeros_like(hidden)).float()
+        raw = self._said(hidden).float() - zero
+        scale = float(((own - zero) * raw).sum() / (raw * raw).sum().clamp(min=1e-30))
+        if abs(scale - 1.0) < TOLERANCE:
+            scale = 1.0
+        tolerance = TOLERANCE if self.weight.dtype == torch.float32 else 20 * TOLERANCE
+        off = float((self._said(hidden * scale).float() - own).abs().max())
+        if off <= tolerance * max(float(own.abs().max()), 1e-3):
+            return scale
+        name = type(self._model).__name__
+        if is_touched:
+            raise ScorerError(
+                f"{name} has a hook on it or a forward that is not its class's, and its logits are not those "
+                "of its output layer; remove that, or put it on the output layer."
+            )
+        raise ScorerError(f"{name} makes its logits in a way of its own, which is not supported yet.")
+
+
+def _is_linear(layer: nn.Module) -> bool:
+    """Whether a layer is nothing but a product with its parameters, and a bias."""
+    if type(layer) is not nn.Linear or is_hooked(layer):
+        return False
+    return all(type(one) in (nn.Parameter, type(None)) for one in layer._parameters.values())
+
+
+def _biases(model: PreTrainedModel, layer: nn.Module | None) -> list[Tensor]:
+    """What is added to the logits, (vocabulary,) each, if it is anything; layer: where it is not called."""
     parts = [getattr(layer, "bias", None), getattr(model, "final_logits_bias", None)]
-    found = [part.detach().flatten() for part in parts if part is not None and bool((part != 0).any())]
-    return sum(found[1:], found[0]) if found else None
+    return [part.detach().flatten() for part in parts if part is not None and bool((part != 0).any())]
 
 
-@torch.inference_mode()
-def _scale(model: PreTrainedModel, weight: Tensor, bias: Tensor | None) -> float:
-    """What hidden states are multiplied by; the model is asked about two tokens."""
+def _sum(biases: Sequence[Tensor]) -> Tensor | None:
+    return sum(biases[1:], biases[0]) if biases else None
+
+
+def _answer(model: PreTrainedModel, vocabulary: int) -> tuple[Tensor, Tensor]:
+    """A model's logits of two tokens, (2, vocabulary), and what its decoder said of them, (2, size)."""
     seen: list[Tensor] = []
-    hook = model.get_decoder().register_forward_hook(lambda _, __, output: seen.append(output[0]))
-    ids = torch.tensor([[0, min(1, len(weight) - 1)]], device=model.device)
+    here = get_ident()
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        if get_ident() == here:  # other threads may call the model meanwhile
+            seen.append(output[0])
+
+    hook = model.get_decoder().register_forward_hook(keep)
+    ids = torch.tensor([[0, min(1, vocabulary - 1)]], device=model.device)
     more = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
     try:
-        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more).logits[0].float()
+        logits: Tensor = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more).logits[0].float()
     finally:
         hook.remove()
-    own = logits if bias is None else logits - bias.float()
-    raw = F.linear(seen[-1][0], weight).float()
-    scale = float((own * raw).sum() / (raw * raw).sum().clamp(min=1e-30))
-    if abs(scale - 1.0) < TOLERANCE:
-        scale = 1.0
-    tolerance = TOLERANCE if weight.dtype == torch.float32 else 20 * TOLERANCE
-    if float((raw * scale - own).abs().max()) > tolerance * max(float(own.abs().max()), 1e-3):
-        raise ScorerError(
-            f"{type(model).__name__} makes its logits in a way of its own, which is not supported yet."
-        )
-    return scale
+    return logits, seen[-1][0]

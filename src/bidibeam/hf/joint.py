@@ -112,9 +112,9 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         self.regular = AutoModelForSeq2SeqLM.from_config(config.base_config)
         self.reverse = AutoModelForSeq2SeqLM.from_config(config.base_config)
         for direction in Direction:
-            mark(self.half(direction), direction)
+            mark(self.of(direction), direction)
             if config.generation:
-                self.half(direction).generation_config = GenerationConfig.from_dict(config.generation)
+                self.of(direction).generation_config = GenerationConfig.from_dict(config.generation)
         ties = _share_encoder(self.regular, self.reverse)
         self._tied_weights_keys = ties
         self.post_init()
@@ -155,10 +155,10 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         model = cls(config)
         if base is not base_config:
             for direction in Direction:
-                model.half(direction).load_state_dict(base.state_dict())
+                model.of(direction).load_state_dict(base.state_dict())
         return model
 
-    def half(self, direction: Direction) -> Any:
+    def of(self, direction: Direction) -> Any:
         """The model of one direction; its `save_pretrained` writes it alone, encoder included."""
         return self.regular if Direction(direction) is Direction.REGULAR else self.reverse
 
@@ -214,11 +214,6 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
     def _init_weights(self, module: Any) -> None:
         """Fresh weights as the base's class makes them."""
         self.regular._init_weights(module)
-
-
-def half(model: BidirectionalSeq2Seq, direction: Direction) -> Any:
-    """One direction's model of a joint one."""
-    return model.half(direction)
 
 
 def _require_new_enough(version: str) -> None:

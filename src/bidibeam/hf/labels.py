@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.rows import Rows, TokenPairs
 from bidibeam.hypotheses import Direction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
 
 IGNORED = -100
 """The label that no loss counts, in transformers as in PyTorch."""
 
-Labels = TypeVar("Labels", Tensor, list[int], list[list[int]])
+Labels = TypeVar("Labels", bound="Tensor | NDArray[Any] | Sequence[Any]")
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
@@ -37,37 +42,86 @@ def reverse_labels(labels: Labels, special_ids: Iterable[int], ignore_index: int
     prompt. Doing it twice gives back what there was.
 
     Args:
-        labels: (batch, length) or (length,), or lists of ids; rows of lists may differ in length.
+        labels: (batch, length) or (length,), a tensor or an array; or ids in a list or a tuple, or rows of
+            any of these, which may differ in length.
         special_ids: Ids that stay in place, such as `bidibeam.hf.special_ids(tokenizer)`.
         ignore_index: The label that stands for no token.
 
     Returns:
-        The same kind of thing as `labels`, which stay as they are.
+        The same kind of thing as `labels`, which stay as they are; a sequence of another kind becomes a list.
+
+    Raises:
+        InputError: If `labels` are no such thing.
     """
-    kept = frozenset(special_ids) | {ignore_index}
+    if not _is_row(labels):
+        raise _refusal(_described(labels))
+    return cast("Labels", _turned(labels, frozenset(special_ids) | {ignore_index}))
+
+
+def _is_row(labels: Any) -> bool:
+    """Whether these are several, ids or rows of them, and not one id."""
+    if isinstance(labels, Tensor | np.ndarray):
+        return labels.ndim > 0
+    return isinstance(labels, Sequence) and not isinstance(labels, str | bytes)
+
+
+def _turned(labels: Any, kept: frozenset[int]) -> Any:
+    if isinstance(labels, Tensor | np.ndarray):
+        if not _has_ids(labels):
+            raise _refusal(_described(labels))
+        if isinstance(labels, Tensor):
+            return _turn_tensor(labels, kept)
+        return _turn_tensor(torch.from_numpy(labels.astype(np.int64)), kept).numpy().astype(labels.dtype)
+    rows = sum(map(_is_row, labels))
+    if rows not in (0, len(labels)):
+        raise _refusal("rows and ids side by side")
+    turned = [_turned(row, kept) for row in labels] if rows else _turn_row(labels, kept)
+    return tuple(turned) if isinstance(labels, tuple) else turned
+
+
+def _turn_row(row: Sequence[Any], kept: frozenset[int]) -> list[Any]:
+    moves = [_id(token) not in kept for token in row]
+    moving = (token for token, is_moving in zip(reversed(row), reversed(moves), strict=True) if is_moving)
+    return [next(moving) if is_moving else token for token, is_moving in zip(row, moves, strict=True)]
+
+
+def _turn_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
+    """Turn every row of (..., length) around."""
+    ids = labels.long()  # (..., length)
+    moves = ~torch.isin(ids, torch.tensor(sorted(kept), device=ids.device))  # (..., length)
+    places = torch.argsort(~moves, dim=-1, stable=True)  # (..., length), those that move first, in order
+    rank = moves.cumsum(dim=-1) - 1  # (..., length), the number of a place among those that move
+    mirrored = (moves.sum(dim=-1, keepdim=True) - 1 - rank).clamp(min=0)  # (..., length)
+    own = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)  # (..., length)
+    origin = torch.where(moves, places.gather(-1, mirrored), own)  # (..., length)
+    return ids.gather(-1, origin).to(labels.dtype)
+
+
+def _id(token: Any) -> int:
+    try:
+        return operator.index(token)
+    except TypeError:
+        raise _refusal(_described(token)) from None
+
+
+def _has_ids(labels: Tensor | NDArray[Any]) -> bool:
     if isinstance(labels, Tensor):
-        return _reverse_tensor(labels, kept)
-    if labels and isinstance(labels[0], list):
-        return [_reverse_row(row, kept) for row in labels]
-    return _reverse_row(labels, kept)  # type: ignore[arg-type, return-value]
+        return not (labels.is_floating_point() or labels.is_complex() or labels.dtype is torch.bool)
+    return labels.dtype.kind in "iu"
 
 
-def _reverse_row(row: list[int], kept: frozenset[int]) -> list[int]:
-    moving = (token for token in reversed(row) if token not in kept)
-    return [token if token in kept else next(moving) for token in row]
+def _described(labels: Any) -> str:
+    if isinstance(labels, Tensor | np.ndarray) and not _has_ids(labels):
+        kind = "a tensor" if isinstance(labels, Tensor) else "an array"
+        return f"{kind} of {str(labels.dtype).removeprefix('torch.')}"
+    return "a single id" if hasattr(labels, "__index__") else f"a value of type {type(labels).__name__}"
 
 
-def _reverse_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
-    if labels.dim() == 1:
-        return _reverse_tensor(labels.unsqueeze(0), kept).squeeze(0)
-    ids = torch.tensor(sorted(kept), device=labels.device, dtype=labels.dtype)
-    moves = ~torch.isin(labels, ids)  # (batch, length)
-    places = torch.argsort(~moves, dim=1, stable=True)  # (batch, length), those that move first, in order
-    rank = moves.cumsum(dim=1) - 1  # (batch, length), the number of a place among those that move
-    mirrored = (moves.sum(dim=1, keepdim=True) - 1 - rank).clamp(min=0)  # (batch, length)
-    own = torch.arange(labels.shape[1], device=labels.device).expand_as(labels)  # (batch, length)
-    origin = torch.where(moves, places.gather(1, mirrored), own)  # (batch, length)
-    return labels.gather(1, origin)
+def _refusal(received: str) -> InputError:
+    return InputError(
+        "Labels must be ids, whole numbers, in a tensor, an array, a list or a tuple, or rows of such, but "
+        f"there is {received}."
+    )
 
 
 class PairCollator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,13 +22,15 @@ from transformers.utils import logging
 
 from bidibeam.assembly.runs import chosen_device
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
-from bidibeam.hf.bases import FACTS_FILE, TOKENIZERS, WEIGHTS, first_sentence
+from bidibeam.hf.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
 from bidibeam.hf.directions import JOINT, check_pair, direction_of
+from bidibeam.hf.folders import training_facts as training_facts
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.scoring import HFScorer
 from bidibeam.hf.sides import Task, prepared
 from bidibeam.hf.texts import is_run
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import unfinished
 
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
@@ -145,15 +146,6 @@ def weights_of(models: Mapping[Direction, LoadedModel]) -> str:
     return "+".join(dict.fromkeys(models[each].fingerprint for each in Direction if each in models))
 
 
-def training_facts(folder: Path) -> dict[str, Any]:
-    """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
-    try:
-        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
 def _alone(
     found: Mapping[Direction, LoadedModel], models: dict[Direction, LoadedModel]
 ) -> dict[Direction, LoadedModel]:
@@ -216,6 +208,8 @@ def _config(where: str) -> Any:
             raise InputError(
                 f"{where} is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode {where}`."
             )
+        if said := unfinished(path):
+            raise InputError(said)
         if not (path / "config.json").is_file():
             raise InputError(
                 f"{where} has no config.json: name a folder that `save_pretrained` wrote, or a Hub model."
@@ -227,10 +221,12 @@ def _config(where: str) -> Any:
             )
     elif path.exists():
         raise InputError(f"{where} is a file: name a folder that `save_pretrained` wrote, or a Hub model.")
+    else:
+        check_reachable(where, "model", ("config.json",))
     try:
         config = AutoConfig.from_pretrained(where)
     except (OSError, ValueError, KeyError) as error:
-        what = "cannot be read" if path.is_dir() else "is neither a folder nor a model that the Hub gave"
+        what = "cannot be read" if path.is_dir() else "is neither a folder nor on the Hugging Face Hub"
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
     _check_kind(where, config)
     return config

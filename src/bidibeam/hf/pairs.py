@@ -98,7 +98,7 @@ def encode_pairs(
     if not any(map(len, parts)):
         raise InputError(
             f"None of {len(examples):,} pairs has a response of 1 to {max_response_length} tokens: raise "
-            "max_response_length, or look at the tokenizer."
+            "max_response_length (as by --set max_response_length=128), or look at the tokenizer."
         )
     return TokenPairs.joined(parts)
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
 from transformers import (
+    EosTokenCriteria,
     ForcedBOSTokenLogitsProcessor,
     ForcedEOSTokenLogitsProcessor,
     GenerationConfig,
     LogitsProcessorList,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
+    StopStringCriteria,
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
@@ -30,6 +34,8 @@ State = TypeVar("State")
 
 STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
 """By `early_stopping`."""
+ARGUMENTS: dict[type, str] = {MaxTimeCriteria: "max_time", StopStringCriteria: "stop_strings"}
+"""Which argument of `generate` asks for a criterion."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,28 @@ def rules_of(config: GenerationConfig, processors: LogitsProcessorList, prompt_l
     if rules.min_new_tokens >= room:  # no reply may end, which is nothing that a search is asked otherwise
         return Rules(roles, room, others=processors)
     return rules
+
+
+def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
+    """Refuse whatever would end a reply otherwise than a search does.
+
+    Args:
+        criteria: When `generate` would stop.
+        config: The config, complete.
+
+    Raises:
+        SettingsError: If one is more than the greatest length and the end tokens of the config.
+    """
+    for one in criteria:
+        if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
+            continue
+        if type(one) is EosTokenCriteria and {*_ids(one.eos_token_id)} == {*_ids(config.eos_token_id)}:
+            continue
+        name = ARGUMENTS.get(type(one)) or f"stopping_criteria= with {type(one).__name__}"
+        raise SettingsError(
+            f"generate was given {name}, but here a reply ends with an end token or at its greatest length "
+            "only: leave it out, and give eos_token_id and max_new_tokens."
+        )
 
 
 def _with(rules: Rules, processor: Any, prompt_length: int) -> Rules | None:

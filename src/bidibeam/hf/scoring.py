@@ -6,12 +6,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
+from pathlib import Path
+from threading import local
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import transformers
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from bidibeam import work
@@ -31,10 +33,22 @@ LENGTHS = 16
 """Sources are read as long as a multiple of it, where searches of one shape are recorded."""
 SCORED_TOKENS = 1 << 14
 """Tokens scored in one forced pass, padding included: a bound on the memory needed."""
+POSITIONS = ("embed_positions", "wpe", "positions_embed")
+"""What encoders and decoders call a table of positions."""
 
 
 _IS_LEAN: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 """Whether a model's lean step said what the model says, where it was asked."""
+
+
+class _Recorders(local):
+    """A thread's recordings, model by model: two threads must not play the same one at once."""
+
+    def __init__(self) -> None:
+        self.by_model: WeakKeyDictionary[PreTrainedModel, Recorder[Any]] = WeakKeyDictionary()
+
+
+_RECORDERS = _Recorders()
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,7 @@ class HFState:
         encoded: (sources, length, size), the same as the encoder gave it; decoders want to see it.
         prompt: What a decoder-only model read before, once per source.
         positions: (sources,), the position of a decoder-only model's first token.
+        read: How many tokens the longest prompt has; 0 where there is none.
         way: How steps are taken; known with the first that reads a token, or from the start.
         is_recorded: Whether a GPU records the steps.
     """
@@ -98,6 +113,7 @@ class HFState:
     encoded: Tensor | None = None
     prompt: Shared | None = None
     positions: Tensor | None = None
+    read: int = 0
     way: Way | None = None
     is_recorded: bool = False
 
@@ -151,7 +167,6 @@ class HFScorer:
         parts = (part.config for part in self._decoder.modules() if hasattr(part, "config"))
         self._configs = list({id(config): config for config in parts}.values())
         self._head = Head(model)
-        self._recorder: Recorder[Any] = Recorder()
 
     @property
     def vocabulary_size(self) -> int:
@@ -178,7 +193,12 @@ class HFScorer:
 
     @torch.inference_mode()
     def start_with(self, inputs: Inputs, beams: int | None = None) -> HFState:
-        """The same with inputs that are more than ids, and for so many hypotheses each, if that is known."""
+        """The same with inputs that are more than ids, and for so many hypotheses each, if that is known.
+
+        Raises:
+            ScorerError: If the model makes its logits in a way of its own, keeps no keys and values, or has
+                too few positions.
+        """
         self._head.renew()
         if not self.model.config.is_encoder_decoder:
             return self._start_prompted(inputs)
@@ -196,6 +216,9 @@ class HFScorer:
         """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step.
 
         The first step reads nothing: the first token follows what the decoder has begun with.
+
+        Raises:
+            ScorerError: If the model has too few positions, or attends in a way that is not supported.
         """
         rows = len(last_tokens)
         work.count(projected_rows=rows)
@@ -205,14 +228,23 @@ class HFScorer:
         here = torch.arange(rows, device=last_tokens.device)[:, None]  # (rows, 1)
         places = torch.cat((state.places, here), dim=1)  # (rows, steps)
         reading = BranchReading(state.branches, places, state.prompt)
+        try:
+            hidden, way = self._stepped(last_tokens, reading, state)
+        except ScorerError as error:
+            if state.is_recorded:  # a search may well end before
+                raise RuntimeError(str(error)) from error
+            raise
+        return way.project(hidden), replace(state, places=places, way=way)
+
+    def _stepped(self, tokens: Tensor, reading: BranchReading, state: HFState) -> tuple[Tensor, Way]:
+        """What the decoder says of (rows,) tokens, (rows, size), and how it was asked."""
+        self._check_room(self._decoder, state.read + reading.places.shape[1])
         way = state.way
         if way is None:
-            way = self._recorded_way(rows) if state.is_recorded else self._way(last_tokens, reading, state)
+            way = self._recorded_way(len(tokens)) if state.is_recorded else self._way(tokens, reading, state)
         if way.decode is not None:
-            hidden = way.decode(last_tokens, self._now(reading, state))
-        else:
-            hidden = self._decoded(last_tokens[:, None], Pass(reading, state.cross), state)[:, -1]
-        return way.project(hidden), replace(state, places=places, way=way)
+            return way.decode(tokens, self._now(reading, state)), way
+        return self._decoded(tokens[:, None], Pass(reading, state.cross), state)[:, -1], way
 
     @torch.inference_mode()
     def select(self, state: HFState, rows: Tensor, kept: Sequence[int] | None = None) -> HFState:
@@ -245,11 +277,17 @@ class HFScorer:
         """Recordings of searches, where a GPU makes them."""
         return self._recorder if self.model.device.type == "cuda" else None
 
+    @property
+    def _recorder(self) -> Recorder[Any]:
+        """Shared by all scorers of the model, in a thread."""
+        known = _RECORDERS.by_model.get(self.model)
+        return _RECORDERS.by_model.setdefault(self.model, Recorder()) if known is None else known
+
     def kind(self, state: HFState) -> Hashable:
         """Where the parameters are, and the shapes of what is read."""
-        parameters = (*self._decoder.parameters(), self._head.weight)
+        places = tuple(one.data_ptr() for one in self._decoder.parameters())
         shapes = tuple((tuple(tensor.shape), tensor.dtype) for tensor in self.tensors(state))
-        return tuple(one.data_ptr() for one in parameters), shapes, state.sources, is_plain(self._decoder)
+        return places, self._head.kind, shapes, state.sources, is_plain(self._decoder)
 
     def tensors(self, state: HFState) -> list[Tensor]:
         """What the steps after the first read: pointers, and what was written and said before."""
@@ -264,7 +302,7 @@ class HFScorer:
         Raises:
             RuntimeError: If only the model's own modules know how to take a step.
         """
-        if not _IS_LEAN.get(self.model):
+        if not _IS_LEAN.get(self.model) or not self._head.is_recordable:
             raise RuntimeError(f"{type(self.model).__name__} has no step that could be recorded")
         return replace(
             state,
@@ -273,6 +311,7 @@ class HFScorer:
             cross=state.cross and state.cross.cloned(),
             prompt=state.prompt and state.prompt.cloned(),
             positions=None if state.positions is None else state.positions.clone(),
+            read=_length(state.prompt),  # those that are played may be as long
             way=None,
             is_recorded=True,
         )
@@ -295,6 +334,7 @@ class HFScorer:
         """What the encoder says: (sources, length, size)."""
         if inputs.encoded is not None:
             return inputs.encoded
+        self._check_room(self.model.get_encoder(), inputs.ids.shape[1])
         encoded: Tensor = self.model.get_encoder()(input_ids=inputs.ids, attention_mask=inputs.mask)[0]
         return encoded
 
@@ -322,6 +362,7 @@ class HFScorer:
     def _start_encoded(self, inputs: Inputs) -> HFState:
         encoded, mask = self._encoded(inputs), inputs.mask
         assert inputs.begin is not None
+        self._check_room(self._decoder, inputs.begin.shape[1])
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         read = self._decoder(
             input_ids=inputs.begin,
@@ -353,11 +394,15 @@ class HFScorer:
                 f"{type(self.model).__name__} takes no position_ids, so prompts of different lengths cannot "
                 "be read together; use a batch size of 1."
             )
+        longest = int(positions.max()) + 1
+        self._check_room(self._decoder, longest)
         more = {"position_ids": positions} if self._takes_positions else {}
         cache = DynamicCache()
         read = self._decoder(
             input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **more
         )
+        if not len(cache) or any(getattr(layer, "keys", None) is None for layer in cache.layers):
+            raise ScorerError(self._unsearchable("it keeps no keys and values in a cache"))
         return HFState(
             branches=Branches(),
             places=ids.new_empty(len(ids), 0),
@@ -366,6 +411,7 @@ class HFScorer:
             last=read[0][:, -1],
             prompt=self._in_few_shapes(Shared.of_cache(cache, mask)),
             positions=positions[:, -1] + 1,
+            read=longest,
         )
 
     def _way(self, tokens: Tensor, reading: BranchReading, state: HFState) -> Way:
@@ -387,42 +433,62 @@ class HFScorer:
         return Way(decode if _IS_LEAN.get(self.model) else None, self._projection(layout))
 
     def _now(self, reading: BranchReading, state: HFState) -> Now:
-        if state.positions is None:
-            return Now(reading, state.cross)
         rows, steps = reading.places.shape
+        reach = state.read + steps
+        if state.positions is None:
+            return Now(reading, state.cross, reach=reach)
         positions = state.positions.repeat_interleave(rows // state.sources) + (steps - 1)  # (rows,)
-        return Now(reading, state.cross, positions)
+        return Now(reading, state.cross, positions, reach)
 
     def _decoded(self, ids: Tensor, now: Pass, state: HFState) -> Tensor:
         """What the decoder says of (rows, length) ids: (rows, length, size)."""
         more: dict[str, Any] = {}
         if state.encoded is not None:
             more["encoder_hidden_states"] = state.encoded
+        written = now.own.length - _length(state.prompt)
+        now = replace(now, reach=state.read + written + ids.shape[1])
         if state.positions is not None and self._takes_positions:
             each = len(ids) // state.sources
-            written = now.own.length - state.prompt.layers[0].keys.shape[2]  # type: ignore[union-attr]
             steps = torch.arange(written, written + ids.shape[1], device=ids.device)  # (length,)
             more["position_ids"] = state.positions.repeat_interleave(each)[:, None] + steps  # (rows, length)
         if state.prompt is not None:
             more["attention_mask"] = ids.new_ones(len(ids), now.own.length + ids.shape[1])  # not read
         cache = now.cache(state.layers)
-        try:
-            with attending(self._configs, now):
+        with attending(self._configs, now):
+            try:
                 read = self._decoder(input_ids=ids, past_key_values=cache, use_cache=True, **more)
-        except RuntimeError as error:
-            if now.attended:
-                raise
-            raise ScorerError(self._own_ways()) from error
+            except (RuntimeError, TypeError) as error:
+                if now.attended or isinstance(error, torch.OutOfMemoryError):
+                    raise
+                raise ScorerError(self._own_ways()) from error
         if len(now.attended) != state.layers * (1 if state.cross is None else 2):
             raise ScorerError(self._own_ways())
         hidden: Tensor = read[0]
         return hidden
 
     def _own_ways(self) -> str:
+        return self._unsearchable(
+            f"in transformers {transformers.__version__} it does not attend through the attention interface"
+        )
+
+    def _unsearchable(self, why: str) -> str:
+        name = Path(self.model.name_or_path or "").name or type(self.model).__name__
         return (
-            f"{type(self.model).__name__} of transformers {transformers.__version__} does not attend through "
-            "the attention interface, so it cannot be searched here. A newer transformers may; or write "
-            "n-best lists with its generate and rerank them."
+            f"{name} is a {self.model.config.model_type} model, which cannot be searched here ({why}); write "
+            "n-best lists with its generate, and rerank them."
+        )
+
+    def _check_room(self, part: nn.Module, tokens: int) -> None:
+        """See that an encoder or a decoder has positions for so many tokens."""
+        room = _room(part)
+        if room is None or tokens <= room:
+            return
+        name = type(self.model).__name__
+        if part is not self._decoder:
+            raise ScorerError(f"{name} has {room:,} positions, too few for a source of {tokens:,} tokens.")
+        what = "what it writes" if self.model.config.is_encoder_decoder else "a prompt and what follows"
+        raise ScorerError(
+            f"{name} has {room:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
         )
 
     def _forced(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
@@ -451,6 +517,8 @@ class HFScorer:
     def _before(self, state: HFState, targets: Tensor) -> Tensor:
         """What the decoder says before each token of (rows, tokens), as many rows of each source."""
         each = len(targets) // state.sources
+        begun = state.read if state.begin is None else state.begin.shape[1]
+        self._check_room(self._decoder, begun + targets.shape[1] - 1)
         if state.begin is not None:
             begin = state.begin.repeat_interleave(each, 0)  # (rows, start)
             read = torch.cat((begin, targets[:, :-1]), dim=1)
@@ -461,6 +529,20 @@ class HFScorer:
             return last
         hidden = self._decoded(targets[:, :-1], Pass(ForcedReading(state.prompt)), state)
         return torch.cat((last, hidden), dim=1)
+
+
+def _length(prompt: Shared | None) -> int:
+    """How many positions a prompt takes, padding included."""
+    return 0 if prompt is None else prompt.layers[0].keys.shape[2]
+
+
+def _room(part: nn.Module) -> int | None:
+    """How many positions an encoder or a decoder has a table for; None if it counts on without one."""
+    for name in POSITIONS:
+        table = getattr(part, name, None)
+        if isinstance(table, nn.Embedding):
+            return len(table.weight) - int(getattr(table, "offset", 0))
+    return None
 
 
 def _is_close(own: Tensor, lean: Tensor) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 
 from bidibeam.data.words import split
+from bidibeam.errors import SettingsError
 from bidibeam.hf.labels import reverse_labels, special_ids
-from bidibeam.hf.rules import Rules, rules_of
+from bidibeam.hf.rules import Rules, check_criteria, rules_of
 from bidibeam.hf.scoring import HFScorer, HFState, Inputs
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.search.beam import find
@@ -20,6 +21,9 @@ from bidibeam.search.found import Found, FoundSequence
 from bidibeam.search.settings import SearchSettings
 
 Spelling = Callable[[Sequence[int]], tuple[tuple[str, ...], str]]
+
+HEEDED = ("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values")
+"""Tensors that `generate` may hand over: read, or seen to say nothing new."""
 
 
 class Task(NamedTuple):
@@ -51,14 +55,20 @@ def task_of(
     input_ids: Tensor,
     logits_processor: LogitsProcessorList,
     generation_config: GenerationConfig,
-    stopping_criteria: Any = None,  # noqa: ARG001
+    stopping_criteria: Any = None,
     inputs_tensor: Tensor | None = None,
     **model_kwargs: Any,
 ) -> Task:
-    """A task from what `generate` hands over; every source's row comes as often as there are beams."""
+    """A task from what `generate` hands over; every source's row comes as often as there are beams.
+
+    Raises:
+        SettingsError: If something was asked for that a search does not heed.
+    """
     each = max(generation_config.num_beams or 1, generation_config.num_return_sequences or 1)
     prompt = input_ids[::each]  # (sources, length)
     mask = model_kwargs.get("attention_mask")
+    check_criteria(stopping_criteria or (), generation_config)
+    _check_heeded(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
     if model.config.is_encoder_decoder:
         encoded = model_kwargs["encoder_outputs"][0][::each]
         known = (
@@ -72,6 +82,52 @@ def task_of(
         inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
     rules = rules_of(generation_config, logits_processor, prompt.shape[1])
     return Task(inputs, prompt, rules, generation_config)
+
+
+def _check_heeded(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
+    """Refuse tensors that a search would not read.
+
+    Args:
+        given: What `generate` hands over by name.
+        each: How often every source's row comes.
+        is_encoder_decoder: Whether the model is one; what its encoder read is known by what it said.
+
+    Raises:
+        SettingsError: If there is one.
+    """
+    names = {name for name, value in given.items() if isinstance(value, Tensor)} - {*HEEDED}
+    if is_encoder_decoder:
+        names.discard("inputs_embeds")
+    cache, kept = given.get("past_key_values"), given.get("decoder_attention_mask")
+    if cache is not None and cache.get_seq_length() > 0:
+        names.add("past_key_values")
+    if kept is not None and not bool(kept.all()):
+        names.add("decoder_attention_mask")
+    if not is_encoder_decoder and _has_own_positions(given, each):
+        names.add("position_ids")
+    if names:
+        what = "input_ids alone" if "inputs_embeds" in names else "input_ids and attention_mask alone"
+        raise SettingsError(
+            f"generate was given {' and '.join(sorted(names))}, which a search does not read: give {what}."
+        )
+
+
+def _has_own_positions(given: Mapping[str, Any], each: int) -> bool:
+    """Whether tokens of a prompt are anywhere but where the mask has them."""
+    positions, mask = given.get("position_ids"), given.get("attention_mask")
+    if positions is None or positions.dim() != 2:
+        return False
+    is_there = torch.ones_like(positions) if mask is None else mask  # (rows, length)
+    is_there = is_there[::each].long()  # (sources, length)
+    return bool(((is_there.cumsum(-1) - 1 != positions[::each]) & (is_there > 0)).any())
+
+
+def positions_of(config: Any) -> int | None:
+    """How many tokens a model has positions for; None if any number."""
+    if hasattr(config, "relative_attention_num_buckets"):
+        return None
+    found: int | None = getattr(config, "max_position_embeddings", None)
+    return found
 
 
 def words_by(tokenizer: Any) -> Spelling:
@@ -103,11 +159,13 @@ class Written:
         nbest: The hypotheses, one a text.
         ids: Of each, its ids in reading order, with the end token if it came.
         sequences: Of each, the sequence that was found.
+        others: Of each, the ids of further sequences that read the same, best first.
     """
 
     nbest: NBest
     ids: list[tuple[int, ...]]
     sequences: list[FoundSequence]
+    others: list[list[tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
@@ -131,16 +189,18 @@ class Side:
         object.__setattr__(self, "scorer", HFScorer(self.model))
 
     @staticmethod
-    def of(model: PreTrainedModel, direction: Direction, tokenizer: Any = None) -> Side:
-        """With a tokenizer, or else with what the model's config says of its tokens."""
+    def of(
+        model: PreTrainedModel, direction: Direction, tokenizer: Any = None, ends: Iterable[int] = ()
+    ) -> Side:
+        """With a tokenizer, or else with what the model's config says of its tokens, and with end tokens."""
         if tokenizer is not None:
             return Side(model, direction, special_ids(tokenizer), words_by(tokenizer))
-        special = config_special_ids(model)
+        special = config_special_ids(model).union(ends)
         return Side(model, direction, special, ids_but(special))
 
-    def search(self, task: Task, settings: SearchSettings) -> list[Written]:
-        """The hypotheses of every source."""
-        return [self._written(line, task.rules) for line in self.sequences(task, settings)]
+    def search(self, task: Task, settings: SearchSettings, *, merged: bool = True) -> list[Written]:
+        """The hypotheses of every source; merged, one of those that read the same stands for all."""
+        return [self._written(line, task.rules, merged=merged) for line in self.sequences(task, settings)]
 
     def sequences(self, task: Task, settings: SearchSettings) -> list[list[FoundSequence]]:
         """All that the search finds, in writing order."""
@@ -154,33 +214,44 @@ class Side:
         return find(scorer, lines, settings, task.rules.roles)
 
     def opinions(self, task: Task, written: Sequence[Written]) -> list[list[float]]:
-        """What this side makes of the other's replies, each as a whole with an end."""
-        end = task.rules.roles.end
+        """What this side makes of the other's replies, each as a whole with its end, or else this side's."""
+        roles = task.rules.roles
+        special = self.special.union(roles.ends)
         turned = [
-            [reverse_labels([*sequence.tokens, end], self.special) for sequence in line.sequences]
+            [
+                reverse_labels(
+                    [*one.tokens, one.end if one.end is not None and one.end in roles.ends else roles.end],
+                    special,
+                )
+                for one in line.sequences
+            ]
             for line in written
         ]
         return self.scorer.log_probs_after(self.scorer.start_with(task.inputs), turned)
 
-    def _written(self, sequences: Sequence[FoundSequence], rules: Rules) -> Written:
-        """One hypothesis a text, its best sequence's; several sequences of subwords may spell the same."""
-        merged: dict[str, Hypothesis] = {}
-        ids, first = [], []
+    def _written(self, sequences: Sequence[FoundSequence], rules: Rules, *, merged: bool) -> Written:
+        """A hypothesis for each text, or for each sequence; several sequences may spell the same text."""
+        special = self.special.union(rules.roles.ends)
+        places: dict[str, int] = {}
+        line = Written(NBest(), [], [], [])
+        hypotheses: list[Hypothesis] = []
         for sequence in sequences:
-            whole = [*sequence.tokens, rules.roles.end] if sequence.finished else list(sequence.tokens)
-            reading = whole
+            reading = list(sequence.tokens) if sequence.end is None else [*sequence.tokens, sequence.end]
             if self.direction is Direction.REVERSE:
-                reading = reverse_labels(whole, self.special)
+                reading = reverse_labels(reading, special)
             tokens, text = self.spelled(reading)
-            known = merged.get(text)
-            if known is not None:
-                merged[text] = known._replace(multiplicity=known.multiplicity + 1)
+            place = places.setdefault(text, len(hypotheses))
+            if merged and place < len(hypotheses):
+                line.others[place].append(tuple(reading))
                 continue
-            _, log_prob, length, score, finished = sequence
-            merged[text] = Hypothesis(text, tokens, log_prob, length, score, finished)
-            ids.append(tuple(reading))
-            first.append(sequence)
-        return Written(NBest(tuple(merged.values())), ids, first)
+            _, log_prob, length, score, finished, _ = sequence
+            hypotheses.append(Hypothesis(text, tokens, log_prob, length, score, finished))
+            line.ids.append(tuple(reading))
+            line.sequences.append(sequence)
+            line.others.append([])
+        counted = zip(hypotheses, line.others, strict=True)
+        whole = tuple(one._replace(multiplicity=1 + len(others)) for one, others in counted)
+        return replace(line, nbest=NBest(whole))
 
 
 class _Begun:
@@ -221,6 +292,7 @@ def both_searched(
     beams: Sequence[Beams],
     *,
     judged: bool,
+    merged: bool = True,
 ) -> tuple[list[Beams], dict[Direction, list[Written]]]:
     """Sources with the hypotheses of every side that has a size.
 
@@ -230,10 +302,11 @@ def both_searched(
         sizes: How to search, by direction; a side without is not searched.
         beams: The sources.
         judged: Whether the other side's opinion of each hypothesis is wanted.
+        merged: Whether one hypothesis stands for all sequences of a side that read the same.
     """
     filled, found = list(beams), {}
     for direction, settings in sizes.items():
-        written = found[direction] = sides[direction].search(tasks[direction], settings)
+        written = found[direction] = sides[direction].search(tasks[direction], settings, merged=merged)
         lists = [line.nbest for line in written]
         if judged:
             other = direction.other

@@ -16,14 +16,16 @@ from transformers.utils import logging
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import write_json, write_text
-from bidibeam.hf.bases import FACTS_FILE, Base, open_base
+from bidibeam.hf.bases import Base, open_base
 from bidibeam.hf.cards import model_card
+from bidibeam.hf.folders import FACTS_FILE
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.labels import PairCollator
 from bidibeam.hf.pairs import encode_pairs, set_prompt_end
 from bidibeam.hf.settings import DIRECTIONS, FineTuneSettings
 from bidibeam.hf.trainer import DirectionalTrainer, Stopping, Watching, arguments, uses_bf16
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 from bidibeam.training.logs import Silence
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 WORK = "training"
 """The folder of checkpoints while training goes on."""
-STARTED = "started.json"
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "log_every"}
 
 
@@ -89,7 +90,7 @@ def fine_tune(
     with _without_bars():
         start = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
         trainer = _trainer(start, data, out, direction, settings, observer or Silence())
-        write_json(out / WORK / STARTED, started)
+        write_json(out / STARTED_FILE, started)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         facts = {**started, "data": _data_facts(data), **_outcome(trainer, start)}
         _save(trainer, start, out, facts)
@@ -110,7 +111,7 @@ def _without_bars() -> Iterator[None]:
 
 def started_with(out: Path) -> dict[str, Any] | None:
     """What an unfinished training in a folder began with: base, direction, tokenizer, settings."""
-    path = out / WORK / STARTED
+    path = out / STARTED_FILE
     if not path.is_file():
         return None
     try:
@@ -123,6 +124,11 @@ def started_with(out: Path) -> dict[str, Any] | None:
 def _prepare_folder(out: Path, started: dict[str, Any], *, resume: bool) -> Path | None:
     """Refuse a folder that holds something else; return the checkpoint to go on from, if there is one."""
     if (out / "config.json").is_file():
+        if resume and hugging_face_config(out) is not None:
+            raise RunError(
+                f"{out} is finished already: there is nothing to resume. To train it further, give it as "
+                "--base, and another --out."
+            )
         raise RunError(
             f"{out} holds a finished model already. Choose another --out; to train it further, give it as "
             "--base."
@@ -217,10 +223,20 @@ def _check_positions(start: Base, settings: FineTuneSettings) -> None:
     lengths = settings.max_source_length, settings.max_response_length
     needed = max(lengths) if model.config.is_encoder_decoder else sum(lengths)
     if needed > positions:
+        fitting = _fitting(settings, positions, are_apart=model.config.is_encoder_decoder)
+        told = " ".join(f"--set {name}={value}" for name, value in fitting.items())
         raise SettingsError(
             f"The model has {positions:,} positions, too few for sources of {lengths[0]} and responses of "
-            f"{lengths[1]} tokens: lower max_source_length or max_response_length."
+            f"{lengths[1]} tokens: lower them, as by {told} (in Python: in FineTuneSettings)."
         )
+
+
+def _fitting(settings: FineTuneSettings, positions: int, *, are_apart: bool) -> dict[str, int]:
+    """The lengths that must change, as long as a model's positions allow."""
+    response = min(settings.max_response_length, positions if are_apart else positions // 2)
+    source = min(settings.max_source_length, positions if are_apart else positions - response)
+    fitting = {"max_source_length": source, "max_response_length": response}
+    return {name: value for name, value in fitting.items() if value != getattr(settings, name)}
 
 
 def _described(start: Base, direction: str, pairs: int, settings: FineTuneSettings) -> dict[str, Any]:
@@ -269,6 +285,9 @@ def _save(trainer: DirectionalTrainer, start: Base, out: Path, facts: dict[str, 
     final = out / WORK / "final"
     shutil.rmtree(final, ignore_errors=True)
     model.save_pretrained(final)
+    if not model.config.is_encoder_decoder:
+        # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
+        start.tokenizer.padding_side = start.tokenizer.init_kwargs["padding_side"] = "left"
     start.tokenizer.save_pretrained(final)
     write_text(final / "README.md", model_card(facts))
     write_json(final / FACTS_FILE, facts)

@@ -21,6 +21,8 @@ from bidibeam.models.settings import ModelSettings
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
+STARTED_FILE = Path("training", "started.json")
+"""What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
 ARCHITECTURE = "gru"
 
@@ -55,16 +57,13 @@ def read_config(folder: Path) -> ModelConfig:
     """Read config.json.
 
     Raises:
-        RunError: If it is missing, damaged or of another version.
+        RunError: If it is missing, damaged, of another version or of a Hugging Face model.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
-        patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
-        nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
-        hint = (
-            f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
-        )
-        raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
+        raise _without_config(folder)
+    if (foreign := hugging_face_config(folder)) is not None:
+        raise _hugging_face_error(folder, foreign)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["format_version"]
@@ -89,6 +88,40 @@ def read_config(folder: Path) -> ModelConfig:
         ) from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
     return ModelConfig(settings, size, {key: value for key, value in content.items() if key not in known})
+
+
+def hugging_face_config(folder: Path) -> dict[str, Any] | None:
+    """The config of a Hugging Face model, if that is what a folder holds."""
+    try:
+        content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and "model_type" in content else None
+
+
+def unfinished(folder: Path) -> str | None:
+    """What to say of a folder in which `bidibeam train --base` has not come to its end; None of any other."""
+    if (folder / CONFIG_FILE).is_file() or not (folder / STARTED_FILE).is_file():
+        return None
+    return f"The training in {folder} is unfinished: `bidibeam train DATA --out {folder} --resume` goes on."
+
+
+def _without_config(folder: Path) -> RunError:
+    if said := unfinished(folder):
+        return RunError(said)
+    patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
+    nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
+    hint = f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
+    return RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
+
+
+def _hugging_face_error(folder: Path, config: Mapping[str, Any]) -> RunError:
+    is_reverse = config.get("bidibeam_direction") == "reverse"
+    named = f"--regular MODEL --reverse {folder}" if is_reverse else f"--regular {folder}"
+    return RunError(
+        f"{folder} is a Hugging Face model, not one of bidibeam's own runs: `bidibeam decode {named}`, and "
+        "tune likewise (in Python: bidibeam.hf.load_hf_decoder). Chat and export take only runs."
+    )
 
 
 def _require(is_met: bool, found: str) -> None:

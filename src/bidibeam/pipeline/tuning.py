@@ -24,11 +24,11 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     files = BeamFiles({size: place.beams(VALIDATION, size) for size in plan.beams[VALIDATION]})
     space = cache(lambda: words_of(place, plan.layout.data, plan.vectors))
-    notes = []
+    notes: list[str] = []
     for size in plan.audience.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
         tuned = _tuned(plan, size, files, space)
-        if tuned.end_note:
-            notes.append(f"N_B = {size}: {tuned.end_note}")
+        if size > 1:  # one hypothesis is chosen whatever the settings
+            notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
         targets = [place.tuned(size)]
         if size == settings.largest:
             targets.append(place.run / TUNED_FILE)
@@ -47,13 +47,13 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
 
 def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> Tuned:
     """Lambda and the length settings on the regular beam, and T on both."""
-    tuned = Tuned({}, {}, (), 0)
+    tuned, search = Tuned({}, {}, (), 0), plan.settings.searching(size)
     if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
         lines = files.for_system(Needs((Direction.REGULAR,)), size) or []
-        tuned = tune(line for line in lines if len(line.regular))
+        tuned = tune((line for line in lines if len(line.regular)), search=search)
     strategies = {name.untuned: strategy_named(name.untuned) for name in plan.names if name.is_tuned}
     both = files.for_system(Needs(tuple(Direction)), size) if strategies else None
     if both is None:
         return tuned
     whole = [line for line in both if len(line.regular) and len(line.reverse)]
-    return tuned.joined(tune_penalty(whole, strategies, space=space))
+    return tuned.joined(tune_penalty(whole, strategies, space=space, search=search))

@@ -91,7 +91,8 @@ def best_candidates(
         log_probs: (sources, beams), of the prefixes, float32; -inf in empty slots.
         count: How many to find.
         forbidden: Tokens to leave out.
-        is_normalised: Whether the logits are log-probabilities already, at most 0, to be taken as they are.
+        is_normalised: Whether the logits are log-probabilities already, to be taken as they are. Somebody may
+            have raised some of them above 0.
     """
     sources, beams, vocabulary = logits.shape
     rows = logits.view(-1, vocabulary)  # (rows, vocabulary)
@@ -106,7 +107,9 @@ def best_candidates(
         maxima[:, forbidden.blocks] = allowed.amax(-1)
     log_sums = log_sums.view(sources, beams)
 
-    blocks = _best_blocks(maxima.view(sources, beams, -1), log_sums, log_probs, count)  # (sources, chosen)
+    blocks = _best_blocks(  # (sources, chosen)
+        maxima.view(sources, beams, -1), log_sums, log_probs, count, is_signed=is_normalised
+    )
     per_beam = maxima.shape[1]
     beam = blocks // per_beam  # (sources, chosen)
     token = ((blocks - beam * per_beam) * BLOCK).unsqueeze(-1) + torch.arange(BLOCK, device=logits.device)
@@ -118,9 +121,9 @@ def best_candidates(
     chosen += log_probs.gather(1, beam).unsqueeze(-1)
     chosen.masked_fill_(is_forbidden, -torch.inf)
 
-    ranked = keys(chosen, flat).view(sources, -1)  # (sources, chosen * 64)
+    ranked = keys(chosen, flat, is_signed=is_normalised).view(sources, -1)  # (sources, chosen * 64)
     ranked = ranked.topk(min(count, beams * vocabulary), largest=False).values  # (sources, candidates)
-    return Candidates(log_probs_of(ranked), places_of(ranked), is_broken)
+    return Candidates(log_probs_of(ranked, is_signed=is_normalised), places_of(ranked), is_broken)
 
 
 def log_sum_exps(logits: Tensor) -> Tensor:
@@ -179,12 +182,15 @@ def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     return maxima, log_sums
 
 
-def _best_blocks(maxima: Tensor, log_sums: Tensor, log_probs: Tensor, count: int) -> Tensor:
+def _best_blocks(
+    maxima: Tensor, log_sums: Tensor, log_probs: Tensor, count: int, *, is_signed: bool
+) -> Tensor:
     """Those that hold the `count` best tokens of each source, as beam * blocks + block: (sources, chosen)."""
     best = maxima - log_sums.unsqueeze(-1)  # (sources, beams, blocks)
     best = best.add_(log_probs.unsqueeze(-1)).flatten(1)  # (sources, beams * blocks)
     places = torch.arange(best.shape[1], device=best.device)  # (beams * blocks,)
-    chosen = keys(best, places).topk(min(count, best.shape[1]), largest=False, sorted=False).values
+    ranked = keys(best, places, is_signed=is_signed)  # (sources, beams * blocks)
+    chosen = ranked.topk(min(count, best.shape[1]), largest=False, sorted=False).values
     return places_of(chosen)  # (sources, chosen)
 
 

@@ -33,7 +33,8 @@ class FoundSequence(NamedTuple):
         log_prob: Its log-probability, that of the end token included where it has one.
         length: |Y|, what the score was normalised by.
         score: The length-normalised log-probability.
-        finished: Whether the end token came, or the maximum length cut it off.
+        finished: Whether an end token came, or the maximum length cut it off.
+        end: The end token that came.
     """
 
     tokens: tuple[int, ...]
@@ -41,6 +42,7 @@ class FoundSequence(NamedTuple):
     length: int
     score: float
     finished: bool
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Columns:
         scores: (sequences), float32.
         finished: (sequences), boolean.
         ends: (sources), where each source's sequences end.
+        end_tokens: (sequences), the end token of each, and something below 0 where none came; None where it
+            is not known.
     """
 
     written: Array
@@ -66,6 +70,7 @@ class Columns:
     scores: Array
     finished: Array
     ends: Array
+    end_tokens: Array | None = None
 
     def __len__(self) -> int:
         return len(self.stops)
@@ -84,6 +89,7 @@ class Columns:
             self.scores[part],
             self.finished[part],
             self.ends[first:last] - start,
+            None if self.end_tokens is None else self.end_tokens[part],
         )
 
     def where(self, is_kept: Array) -> Columns:
@@ -98,6 +104,7 @@ class Columns:
             self.scores[is_kept],
             self.finished[is_kept],
             before[self.ends],
+            None if self.end_tokens is None else self.end_tokens[is_kept],
         )
 
     def tokens(self, *, backwards: bool = False) -> list[tuple[int, ...]]:
@@ -111,9 +118,15 @@ class Columns:
     def sequences(self) -> list[list[FoundSequence]]:
         """Each source's, as objects."""
         numbers = (self.log_probs, self.lengths, self.scores, self.finished)
-        columns = zip(self.tokens(), *(column.tolist() for column in numbers), strict=True)
+        columns = zip(self.tokens(), *(column.tolist() for column in numbers), self._ends(), strict=True)
         flat = list(map(partial(tuple.__new__, FoundSequence), columns))
         return [flat[start:end] for start, end in pairwise((0, *self.ends.tolist()))]
+
+    def _ends(self) -> list[int | None]:
+        """Each sequence's end token."""
+        if self.end_tokens is None:
+            return [None] * len(self)
+        return [None if token < 0 else token for token in self.end_tokens.tolist()]
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,7 @@ class _Entries(NamedTuple):
     scores: Tensor  # -inf where there is no entry
     steps: Tensor  # how many tokens to read back
     slots: Tensor
+    ends: Tensor  # the end token, or -1
 
     def gathered(self, places: Tensor) -> _Entries:
         """Some of each source's, (sources, entries)."""
@@ -158,7 +172,7 @@ class Found:
     Attributes:
         arriving: The entries, best first: tokens, (sources, entries, steps), of which those past an entry's
             own are of no meaning; then, each (sources, entries), log-probabilities, scores, -inf where there
-            is no entry, the number of its tokens, and whether it finished. None for no sources.
+            is no entry, the number of its tokens, and its end token, or -1. None for no sources.
         settings: Those of the search.
         reports: The search's, not yet read to the end.
     """
@@ -177,9 +191,8 @@ class Found:
             self.reports.drain()
         if self.arriving is None:
             none = np.zeros(0, dtype=np.int64)
-            return Columns(
-                none, none, none, none.astype(np.float32), none, none.astype(np.float32), none > 0, none
-            )
+            numbers = none.astype(np.float32)
+            return Columns(none, none, none, numbers, none, numbers, none > 0, none, none)
         return self._columns(*(tensor.numpy() for tensor in self.arriving.read()))
 
     def sequences(self) -> list[list[FoundSequence]]:
@@ -191,12 +204,11 @@ class Found:
         with uncollected():
             return self.columns().sequences()
 
-    def _columns(
-        self, tokens: Array, log_probs: Array, scores: Array, steps: Array, finished: Array
-    ) -> Columns:
+    def _columns(self, tokens: Array, log_probs: Array, scores: Array, steps: Array, ends: Array) -> Columns:
         is_kept = scores > -np.inf  # (sources, entries)
         is_written = np.arange(tokens.shape[2]) < np.where(is_kept, steps, 0)[:, :, None]
-        counts, is_finished = steps[is_kept], finished[is_kept]  # (sequences,)
+        counts, end_tokens = steps[is_kept], ends[is_kept]  # (sequences,)
+        is_finished = end_tokens >= 0  # (sequences,)
         stops = counts.cumsum()  # (sequences,)
         return Columns(
             written=tokens[is_written],
@@ -207,6 +219,7 @@ class Found:
             scores=scores[is_kept],
             finished=is_finished,
             ends=is_kept.sum(1).cumsum(),
+            end_tokens=end_tokens,
         )
 
 
@@ -244,16 +257,12 @@ def best_entries(
 ) -> tuple[Tensor, ...]:
     """What `Found` has on its way, still on the device; the arguments are those of `read_back`."""
     entries = _finished(steps, vocabulary, settings, penalty)
-    ended = entries.slots.shape[1]
-    if settings.unfinished == "drop":
-        is_finished = torch.ones_like(entries.slots, dtype=torch.bool)
-    else:
+    if settings.unfinished != "drop":
         cut_off = _unfinished(steps, live_log_probs, penalty)
         entries = _Entries(*(torch.cat(both, dim=1) for both in zip(entries, cut_off, strict=True)))
-        places = _best(entries.scores, settings)  # (sources, B)
-        entries, is_finished = entries.gathered(places), places < ended
+        entries = entries.gathered(_best(entries.scores, settings))
     tokens = _trace(steps, entries, vocabulary)  # (sources, entries, steps)
-    return tokens, entries.log_probs, entries.scores, entries.steps, is_finished
+    return tokens, entries.log_probs, entries.scores, entries.steps, entries.ends
 
 
 def _best(scores: Tensor, settings: SearchSettings) -> Tensor:
@@ -283,12 +292,14 @@ def _finished(
     columns = []
     for number, step in enumerate(steps, start=1):
         log_probs = _spread(step.ended_log_probs, step, sources, -torch.inf)  # (sources, candidates)
-        slots = _spread(step.candidates // vocabulary, step, sources, 0)  # (sources, candidates)
+        flat = _spread(step.candidates, step, sources, 0)  # (sources, candidates)
         scores = penalty.score(log_probs, settings.counted(number))
-        columns.append((log_probs, scores, torch.full_like(slots, number - 1), slots))
-    log_probs, scores, lengths, slots = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
+        columns.append((log_probs, scores, torch.full_like(flat, number - 1), flat))
+    log_probs, scores, lengths, flat = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
     best = scores.sort(dim=1, descending=True, stable=True).indices[:, : settings.beam_size]  # (sources, B)
-    return _Entries(log_probs, scores, lengths, slots).gathered(best)
+    log_probs, scores, lengths, flat = (part.gather(1, best) for part in (log_probs, scores, lengths, flat))
+    slots = flat // vocabulary  # (sources, B)
+    return _Entries(log_probs, scores, lengths, slots, ends=flat - slots * vocabulary)
 
 
 def _unfinished(steps: Sequence[Step], live_log_probs: Tensor, penalty: LengthPenalty) -> _Entries:
@@ -296,7 +307,8 @@ def _unfinished(steps: Sequence[Step], live_log_probs: Tensor, penalty: LengthPe
     log_probs = _spread(live_log_probs, steps[-1], len(steps[0].sources), -torch.inf)  # (sources, beams)
     lengths = torch.full(log_probs.shape, len(steps), device=log_probs.device)
     slots = torch.arange(log_probs.shape[1], device=log_probs.device).expand(log_probs.shape)
-    return _Entries(log_probs, penalty.score(log_probs, len(steps)), lengths, slots)
+    ends = torch.full_like(lengths, -1)
+    return _Entries(log_probs, penalty.score(log_probs, len(steps)), lengths, slots, ends)
 
 
 def _trace(steps: Sequence[Step], entries: _Entries, vocabulary: int) -> Tensor:

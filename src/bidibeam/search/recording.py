@@ -22,6 +22,7 @@ MOST_SEEN = 1000
 """Keys that a recorder remembers to have come once."""
 
 _LOG = logging.getLogger(__name__)
+_RECORDING = Lock()
 
 
 class Tape:
@@ -47,8 +48,7 @@ class Tape:
             RuntimeError: If it asks for something that cannot be recorded, to wait for one.
         """
         graph = torch.cuda.CUDAGraph()
-        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
-        with torch.cuda.stream(self._stream):
+        with _RECORDING, torch.cuda.stream(self._stream):  # threads share the stream
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 result = part()

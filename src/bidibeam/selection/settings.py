@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
 """Words of a system's name, and the options whose values they are."""
 TUNED = "tuned"
-TUNING_HINT = "; `bidibeam tune RUN` finds good values, and `bidibeam rerank --tuned RUN` takes them"
+TUNING_HINT = (
+    "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, and "
+    "rerank by --tuned"
+)
 """What to do about settings of a strategy that are missing."""
 
 
@@ -147,8 +150,8 @@ class StrategySettings:
         if self.wants_tuned:
             raise SettingsError(
                 f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
-                f"{self.system!r}. `bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by "
-                "--tuned RUN."
+                f"{self.system!r}. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
+                "evaluate and analyse take it by --tuned."
             )
 
     @property

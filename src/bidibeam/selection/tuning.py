@@ -8,7 +8,7 @@ once; after that lambda and the length settings cost one weighted sum and one ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,16 @@ from sacrebleu.metrics.bleu import BLEU
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, NBest
-from bidibeam.selection.bidis import normalised_other
+from bidibeam.search.settings import SearchSettings
+from bidibeam.selection.bidis import BidiS, normalised_other
 from bidibeam.selection.choosing import choose_many
+from bidibeam.selection.curves import Curve, Tuned, nearest
 from bidibeam.selection.ranking import number
 from bidibeam.similarities.ngrams import count_matches
 from bidibeam.similarities.tokens import number_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
     from bidibeam.protocols import Selection
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
+__all__ = ["EXPONENTS", "LAMBDAS", "PENALTIES", "REWARDS", "Curve", "Tuned", "tune", "tune_penalty"]
+
 ORDER = 4
 LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
 """0 to 2 by tenths, and on to 10 by halves."""
@@ -42,112 +46,8 @@ EXPONENTS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths."""
 REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths, in natural logarithms a token."""
-OUTER = 0.1
-"""A value this near the upper end of its grid, as a share of the grid, lies at it."""
 PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Corpus BLEU along one setting, the others as they are named.
-
-    Attributes:
-        setting: The setting's name.
-        held: What the other settings were.
-        values: The values tried.
-        bleu: Corpus BLEU at each.
-    """
-
-    setting: str
-    held: dict[str, float]
-    values: tuple[float, ...]
-    bleu: tuple[float, ...]
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """The value with the highest BLEU, the first of equal ones, and that BLEU."""
-        index = int(np.argmax(self.bleu))
-        return self.values[index], self.bleu[index]
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether a better value may lie beyond those tried.
-
-        So it is if the best is the first, unless that is 0, which stands for nothing at all; or if it lies in
-        the last tenth of the grid. Where all values are as good, nothing was decided.
-        """
-        first, last = self.values[0], self.values[-1]
-        if len(set(self.bleu)) == 1:
-            return False
-        value, _ = self.best
-        return (value == first and first != 0) or value >= last - OUTER * (last - first)
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """What was found.
-
-    Attributes:
-        options: By strategy, the settings to use; T by strategy and similarity, "bidia bleu_t".
-        bleu: By the same names, corpus BLEU with them; and that of VBS as it was searched.
-        curves: What there is to see: BLEU against lambda, against the exponent and the word reward, each with
-            the other as it was chosen, and against every T; one for each option, in the order of `options`.
-        sources: How many sources decided.
-    """
-
-    options: dict[str, dict[str, float]]
-    bleu: dict[str, float]
-    curves: tuple[Curve, ...]
-    sources: int
-
-    @property
-    def named_curves(self) -> list[tuple[str, Curve]]:
-        """Each curve with the name in `options` that it belongs to."""
-        names = [name for name, options in self.options.items() for _ in options]
-        return list(zip(names, self.curves, strict=True))
-
-    @property
-    def at_ends(self) -> list[tuple[str, Curve]]:
-        """The curves, by name, whose best value lies at the end of what was tried."""
-        return [(name, curve) for name, curve in self.named_curves if curve.is_at_end]
-
-    @property
-    def end_note(self) -> str:
-        """Which values lie at the end of their grids, in a sentence; empty if none does."""
-        told = [
-            f"{curve.setting.replace('_', ' ')} of {name} ({curve.best[0]:g} of {curve.values[0]:g} to "
-            f"{curve.values[-1]:g})"
-            for name, curve in self.at_ends
-        ]
-        return f"At the end of what was tried, so better may lie beyond: {', '.join(told)}." if told else ""
-
-    def without(self, names: Collection[str]) -> Tuned:
-        """The same but for some of the names in `options`."""
-        return Tuned(
-            {name: options for name, options in self.options.items() if name not in names},
-            {name: bleu for name, bleu in self.bleu.items() if name not in names},
-            tuple(curve for name, curve in self.named_curves if name not in names),
-            self.sources,
-        )
-
-    def extended(self, strategy: str, options: dict[str, float], bleu: float, *curves: Curve) -> Tuned:
-        """The same and one more strategy."""
-        return Tuned(
-            {**self.options, strategy: options},
-            {**self.bleu, strategy: bleu},
-            (*self.curves, *curves),
-            self.sources,
-        )
-
-    def joined(self, other: Tuned) -> Tuned:
-        """The same and what was found elsewhere on as many sources, or a few less."""
-        return Tuned(
-            {**self.options, **other.options},
-            {**self.bleu, **other.bleu},
-            (*self.curves, *other.curves),
-            self.sources,
-        )
 
 
 class Candidates:
@@ -228,16 +128,19 @@ def tune(
     lambdas: Sequence[float] = LAMBDAS,
     exponents: Sequence[float] = EXPONENTS,
     rewards: Sequence[float] = REWARDS,
+    search: SearchSettings | None = None,
 ) -> Tuned:
     """Choose the settings of `bidis`, if there are the opinions for it, and of `vbs-tuned`.
 
-    Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins.
+    Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins;
+    where all are equal, the one nearest the default: lambda 1, the exponent of the search, no word reward.
 
     Args:
         beams: Regular beams with references; for lambda, scored by both directions.
         lambdas: Values of lambda to try.
         exponents: Length exponents to try.
         rewards: Word rewards to try.
+        search: How the beams were searched; by default as a search is.
 
     Raises:
         InputError: If a reference, a score or all hypotheses of a source are missing.
@@ -248,7 +151,8 @@ def tune(
     tuned = Tuned({}, {"vbs": vbs}, (), candidates.sources)
     if candidates.have_opinions:
         tuned = _with_lambda(tuned, candidates, scores, lambdas)
-    return _with_lengths(tuned, candidates, exponents, rewards)
+    default = (search or SearchSettings()).length_penalty
+    return _with_lengths(tuned, candidates, exponents, rewards, default=default)
 
 
 def tune_penalty(
@@ -257,14 +161,19 @@ def tune_penalty(
     *,
     values: Sequence[int] = PENALTIES,
     space: Callable[[], WordVectors] | None = None,
+    search: SearchSettings | None = None,
 ) -> Tuned:
-    """Choose T of BP_T for strategies that compare both directions. Of equal values the first wins.
+    """Choose T of BP_T for strategies that compare both directions.
+
+    Of equal values the first wins; where all are equal, the one nearest the strategy's own T, or else that of
+    the search.
 
     Args:
         beams: Beams of both directions with references.
         strategies: By the name that the result has, such as "bidia bleu_t"; their similarities have a T.
         values: Values of T to try.
         space: Word vectors for similarities that need some; called at most once.
+        search: How the beams were searched; by default as a search is.
 
     Raises:
         InputError: If there is no source, or one without reference or without hypotheses of a direction.
@@ -274,6 +183,7 @@ def tune_penalty(
     candidates = Candidates(replace(line, regular=NBest((*line.regular, *line.reverse))) for line in lines)
     tuned = Tuned({}, {}, (), candidates.sources)
     vectors = None if space is None else cache(space)
+    longest = (search or SearchSettings()).max_length
     for name, strategy in strategies.items():
         bleu = []
         for value in values:
@@ -281,7 +191,7 @@ def tune_penalty(
             selection = replace(strategy, similarity_options=options).build(space=vectors)
             bleu.append(candidates.bleu_at(_chosen_places(selection, lines)))
         curve = Curve("T", {}, tuple(values), tuple(bleu))
-        best, highest = curve.best
+        best, highest = curve.chosen(strategy.similarity_options.get("max_length", longest))
         tuned = tuned.extended(name, {"T": best}, highest, curve)
     return tuned
 
@@ -309,12 +219,17 @@ def _with_lambda(tuned: Tuned, candidates: Candidates, scores: Array, lambdas: S
     others = candidates.values(normalised_other)
     bleu = tuple(candidates.bleu(scores + value * others) for value in lambdas)
     curve = Curve("lambda", {}, tuple(lambdas), bleu)
-    value, best = curve.best
+    value, best = curve.chosen(BidiS.lambda_)
     return tuned.extended("bidis", {"lambda_": value}, best, curve)
 
 
 def _with_lengths(
-    tuned: Tuned, candidates: Candidates, exponents: Sequence[float], rewards: Sequence[float]
+    tuned: Tuned,
+    candidates: Candidates,
+    exponents: Sequence[float],
+    rewards: Sequence[float],
+    *,
+    default: float,
 ) -> Tuned:
     log_probs = candidates.values(lambda hypothesis: number(hypothesis, "log_prob"))
     lengths = candidates.values(lambda hypothesis: float(hypothesis.length))
@@ -324,7 +239,8 @@ def _with_lengths(
             for normal in (log_probs * ((5.0 + lengths) / 6.0) ** -exponent for exponent in exponents)
         ]
     )
-    row, column = divmod(int(grid.argmax()), len(rewards))
+    usual = exponents.index(nearest(exponents, default)), rewards.index(nearest(rewards, 0.0))
+    row, column = _best_cell(grid, usual)
     return tuned.extended(
         "vbs-tuned",
         {"length_exponent": exponents[row], "word_reward": rewards[column]},
@@ -332,6 +248,18 @@ def _with_lengths(
         _curve("length_exponent", exponents, grid[:, column], word_reward=rewards[column]),
         _curve("word_reward", rewards, grid[row], length_exponent=exponents[row]),
     )
+
+
+def _best_cell(grid: Array, usual: tuple[int, int]) -> tuple[int, int]:
+    """Row and column of the highest value, the first of equal ones; what changes nothing stays as usual."""
+    row, column = divmod(int(grid.argmax()), grid.shape[1])
+    highest = grid[row, column]
+    for _ in range(2):  # on the usual row, the column may turn out to change nothing either
+        if (grid[row] == highest).all():
+            column = usual[1]
+        if (grid[:, column] == highest).all():
+            row = usual[0]
+    return row, column
 
 
 def _curve(setting: str, values: Sequence[float], bleu: Array, **held: float) -> Curve:

@@ -180,8 +180,8 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
             "vbs-tuned",
             (
                 "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-                "word_reward (--word-reward); `bidibeam tune RUN` finds "
-                "good values, and `bidibeam rerank --tuned RUN` takes them."
+                "word_reward (--word-reward); `bidibeam tune` finds good "
+                "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
             ),
         ),
         ("bidia bleu_t 3", "Unknown word '3' in the system 'bidia bleu_t 3'."),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from bidibeam.cli.main import run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
-from tests.unit.cli.calls import called
+from tests.unit.cli.calls import called, refused
+from tests.unit.hf.folders import write_joint, write_pair
+from tests.unit.hf.tiny import write_config
 
 
 def test_a_directory_around_a_run_points_at_the_run(
@@ -28,6 +32,67 @@ def test_a_directory_that_is_no_run_is_named(
     assert run([command, str(tmp_path / "nowhere")]) == 1
 
     assert "is not a run directory: it has no config.json" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folders of a regular and of a reverse Hugging Face model."""
+    return write_pair(tmp_path_factory.mktemp("models"), "bart")
+
+
+@pytest.mark.parametrize("command", ["decode", "chat", "tune", "export"])
+def test_a_hugging_face_model_is_no_run(command: str, models: tuple[Path, Path], tmp_path: Path) -> None:
+    regular, reverse = models
+    flags = ("--out", tmp_path / "out") if command == "export" else ()
+
+    assert refused(command, regular, *flags) == (
+        f"{regular} is a Hugging Face model, not one of bidibeam's own runs: `bidibeam decode --regular "
+        f"{regular}`, and tune likewise (in Python: bidibeam.hf.load_hf_decoder). Chat and export take only "
+        "runs."
+    )
+    assert f"`bidibeam decode --regular MODEL --reverse {reverse}`" in refused(command, reverse, *flags)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["decode", "chat", "info", "tune"])
+def test_a_training_that_was_killed_is_to_be_resumed(command: str, tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "started.json").write_text("{}")
+
+    assert refused(command, tmp_path) == (
+        f"The training in {tmp_path} is unfinished: `bidibeam train DATA --out {tmp_path} --resume` goes on."
+    )
+
+
+def test_info_describes_a_hugging_face_model(models: tuple[Path, Path], tmp_path: Path) -> None:
+    parameters = sum(tensor.numel() for tensor in load_file(models[1] / "model.safetensors").values())
+    ours, bare = tmp_path / "ours", tmp_path / "bare"
+    shutil.copytree(models[0], ours)
+    facts = {"base": "some/bart", "steps": 6, "settings": {"epochs": 2}, "data": {"corpus": "tsv"}}
+    (ours / "bidibeam.json").write_text(json.dumps(facts))
+    write_config(bare, "gpt2")
+    (bare / "bidibeam.json").write_text("[]")
+
+    described = [json.loads(called("info", path, "--json").out) for path in (models[1], ours, bare)]
+
+    plain = {"folder": str(models[1]), "kind": "bart", "direction": "reverse", "parameters": parameters}
+    assert described[0] == {**plain, "vocabulary": 16}
+    assert described[1] == {
+        **plain,
+        "folder": str(ours),
+        "direction": "regular",
+        "vocabulary": 16,
+        "base": "some/bart",
+        "progress": {"steps": 6},
+        "data": {"corpus": "tsv"},
+        "training": {"epochs": 2},
+    }
+    assert described[2] == {"folder": str(bare), "kind": "gpt2", "direction": "regular", "vocabulary": 40}
+    told = called("info", ours).told
+    for words in ("Hugging Face model", "some/bart", "epochs", "corpus"):
+        assert words in told
+    joint = write_joint(tmp_path / "joint")
+    assert json.loads(called("info", joint, "--json").out)["direction"] == "both"
 
 
 def test_info_tells_shape_data_and_progress(toy_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

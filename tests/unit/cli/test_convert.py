@@ -121,7 +121,7 @@ def test_one_of_the_directions_is_written(ours: Path) -> None:
     assert regular.told == (
         "2 sources, 4 hypotheses, from jsonl to mbrs. Note: 2 of the sources have reverse hypotheses too, "
         "but mbrs holds one list a source; --direction reverse writes those. Note: mbrs has no place for id, "
-        "source and reference; that was dropped."
+        "source, reference, log_prob, other_log_prob, score and finished; that was dropped."
     )
     assert reverse.replies == ["Bye."] * 2
 
@@ -312,3 +312,87 @@ def test_convert_tells_what_a_format_has_no_place_for(to: str, lost: tuple[str, 
     for key in ("id", "source", "reference"):
         assert (f"{key}" in told(id="x", source="so?").partition("has no place for ")[2]) == (key in lost)
     assert "id" not in told(source="so?").partition("has no place for ")[2]  # a number of its own will do
+
+
+EVERYTHING: dict[str, Any] = {
+    "text": "hello you",
+    "tokens": ["hel@@", "lo", "you"],
+    "log_prob": -2.5,
+    "other_log_prob": -4.0,
+    "length": 7,
+    "score": -1.25,
+    "finished": False,
+}
+DROPPED = {
+    "jsonl": "",
+    "moses": "tokens",
+    "fairseq": "other_log_prob and finished",
+    "mbrs": "tokens, log_prob, other_log_prob, length, score and finished",
+    "openai": "tokens, log_prob, other_log_prob, length and score",
+}
+
+
+def note_of(folder: Path, to: str, *flags: object, regular: Any = (), reverse: Any = ()) -> str:
+    """What is told to be dropped of a source of which nothing else is known."""
+    lists = write_lines(folder / "l.jsonl", {"regular": list(regular), "reverse": list(reverse)})
+    call = called("convert", lists, "--to", to, *flags)
+    assert call.status == 0, call.err
+    return call.told.partition("has no place for ")[2].removesuffix("; that was dropped.")
+
+
+@pytest.mark.parametrize(("to", "dropped"), DROPPED.items())
+def test_convert_tells_what_of_a_hypothesis_a_format_has_no_place_for(
+    to: str, dropped: str, tmp_path: Path
+) -> None:
+    assert note_of(tmp_path, to, regular=[EVERYTHING]) == dropped
+
+
+@pytest.mark.parametrize(("to", "dropped"), DROPPED.items())
+def test_what_is_told_to_be_dropped_is_what_does_not_come_back(to: str, dropped: str, tmp_path: Path) -> None:
+    first, there = write_lines(tmp_path / "l.jsonl", {"regular": [EVERYTHING]}), tmp_path / "there"
+    counts = ("--per-source", "1") if to == "mbrs" else ()
+    assert called("convert", first, "--to", to, "-o", there).status == 0
+
+    (back,) = json.loads(called("convert", there, "--from", to, *counts).out)["regular"]
+
+    for key in ("log_prob", "score"):
+        if back[key] == pytest.approx(EVERYTHING[key], rel=1e-6):  # fairseq's logarithms are in base 2
+            back[key] = EVERYTHING[key]
+    changed = {key for key, value in EVERYTHING.items() if back.get(key) != value}
+    assert changed == set(dropped.replace(" and ", ", ").split(", ")) - {""}
+
+
+@pytest.mark.parametrize("to", DROPPED)
+def test_nothing_is_told_of_what_a_text_says_itself_or_nobody_knows(to: str, tmp_path: Path) -> None:
+    words: dict[str, Any] = {"text": "Hello you!", "tokens": ["hello", "you", "!"], "length": 4}
+    scored = {**words, "score": -1.0} if to == "fairseq" else words  # its lines need one
+
+    assert note_of(tmp_path, to, regular=[scored]) == ""
+
+
+def test_only_what_would_have_been_written_is_told_to_be_dropped(tmp_path: Path) -> None:
+    bare, scored = {"text": "a"}, {"text": "b", "score": -1.0}
+
+    assert note_of(tmp_path, "mbrs", regular=[bare], reverse=[scored]) == ""
+    assert note_of(tmp_path, "mbrs", "--direction", "reverse", regular=[bare], reverse=[scored]) == "score"
+    assert note_of(tmp_path, "mbrs", "--per-source", "2", regular=[bare, scored]) == "score"
+
+
+def test_a_format_that_cannot_write_the_example_is_told_to_drop_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Formats of other packages may refuse what they like."""
+    from bidibeam.errors import InputError
+    from bidibeam.interchange.formats.mbrs import Mbrs
+
+    write = Mbrs.write
+
+    def choosy(self: Mbrs, beams: Any, stream: Any) -> None:
+        kept = list(beams)
+        if kept[0].regular[0].text != "b":
+            raise InputError("Only b.")
+        write(self, kept, stream)
+
+    monkeypatch.setattr(Mbrs, "write", choosy)
+
+    assert note_of(tmp_path, "mbrs", regular=[{"text": "b", "score": -1.0}]) == ""

@@ -213,8 +213,8 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
             "--strategy vbs-tuned",
             (
                 "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-                "word_reward (--word-reward); `bidibeam tune RUN` finds "
-                "good values, and `bidibeam rerank --tuned RUN` takes them."
+                "word_reward (--word-reward); `bidibeam tune` finds good "
+                "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
             ),
         ),
         ("--similarity-option order", "--similarity-option must be NAME=VALUE, not 'order'."),

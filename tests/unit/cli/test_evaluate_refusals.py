@@ -121,7 +121,8 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
             ("--strategy", "bidia wmd_t tuned"),
             (
                 "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for 'bidia wmd_t'. "
-                "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
+                "`bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse "
+                "take it by --tuned."
             ),
         ),
         (

@@ -32,6 +32,18 @@ def test_prepares_and_tells_what_came_of_it(tmp_path: Path) -> None:
         assert expected in result.stderr
 
 
+def test_what_comes_next_fits_what_was_kept(tmp_path: Path) -> None:
+    source, out = corpus(tmp_path / "c.jsonl"), tmp_path / "out"
+
+    for flags, following in (
+        ([], "--out RUN"),
+        (["--keep-text", "--overwrite"], "--base MODEL --out FOLDER"),
+    ):
+        given = ["jsonl", "--source", str(source), "--out", str(out), *flags]
+        told = " ".join(CliRunner().invoke(prepare, given).stderr.split())
+        assert told.endswith(f"Next: bidibeam train {out} {following}")
+
+
 def test_every_setting_is_an_option_with_the_same_default() -> None:
     given = prepare.make_context("prepare", ["--out", "data"]).params
 

@@ -270,7 +270,7 @@ def test_what_cannot_be_scored_is_said(
         ((nothing, *model, "--from", "jsonl"), f"{nothing} holds no lists, so there is nothing to score."),
         (
             (good, "--model", "no/such"),
-            "The model 'no/such' is neither a folder nor a model that the Hub gave",
+            "The model 'no/such' is neither a folder nor on the Hugging Face Hub",
         ),
         ((good, *model, "--length-penalty", "nan"), "--length-penalty must be a finite number"),
         ((good, *model, "--list-direction", "reverse"), "The format jsonl says itself whose its lists are"),

@@ -96,12 +96,29 @@ def test_there_may_be_nothing_to_resume(data: PreparedData, bart: Path, tmp_path
     assert "There is no training in" in call.told
 
 
+def test_a_finished_model_is_not_resumed(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert called("train", data.path, "--base", bart, "--out", out, *QUICK).status == 0
+
+    for flags in (["--base", bart, *QUICK], []):
+        assert refused("train", data.path, "--out", out, "--resume", *flags) == (
+            f"{out} is finished already: there is nothing to resume. To train it further, give it as --base, "
+            "and another --out."
+        )
+    (out / "config.json").write_text('{"format_version": 1}')
+    said = refused("train", data.path, "--out", out, "--resume", "--base", bart, *QUICK)
+    assert said.startswith(f"{out} holds a finished model already. Choose another --out")
+
+
 def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for flags, message in (
         (["--direction", "reverse"], "--direction goes with --base: name a Hugging Face model or a config."),
         (["--tokenizer", "x"], "--tokenizer goes with --base: name a Hugging Face model or a config."),
-        (["--base", bart, "--preset", "demo"], "--preset is of bidibeam's own network, and does not go with"),
+        (
+            ["--base", bart, "--preset", "demo"],
+            "--preset does not go with a Hugging Face model: it is for the network that bidibeam trains",
+        ),
     ):
         call = called("train", data.path, "--out", out, *flags)
         assert call.status == 2

@@ -90,6 +90,29 @@ def test_a_value_at_the_end_of_its_grid_is_noted_once_and_kept(
     assert call.told.count(f"Note: At the end of what was tried, so better may lie beyond: {told}") == 1
 
 
+def test_a_setting_that_makes_no_difference_is_noted_and_stays_at_its_default(copied_run: Path) -> None:
+    call = called("tune", copied_run, "--beam-size", "1", "--length-penalty", "0.9")
+
+    content = json.loads((copied_run / "tuned.json").read_text())
+    assert content["options"] == {
+        "bidis": {"lambda_": 1.0},
+        "vbs-tuned": {"length_exponent": 0.9, "word_reward": 0.0},
+    }
+    assert all(len(set(curve["bleu"])) == 1 for curve in content["curves"])
+    assert (
+        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0)."
+    ) in call.told
+
+
+def test_what_was_tuned_on_few_sources_is_noted(copied_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> str:
+        return called("tune", copied_run, *SEARCH, "--sources", "3", "--strategy", "vbs-tuned").told
+
+    assert "Note: 3 sources: settings tuned on so few say little." in told()
+    monkeypatch.setattr("bidibeam.cli.evaluate.FEW_SOURCES", 3)
+    assert "so few say little" not in told()
+
+
 def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, toy_data: PreparedData) -> None:
     assert called("tune", unsure_run, *SEARCH).status == 0
     content = json.loads((unsure_run / "tuned.json").read_text())
@@ -145,8 +168,8 @@ def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path)
 def test_without_it_vbs_tuned_says_what_to_do_and_bidis_weighs_both_alike(copied_run: Path) -> None:
     assert refused("decode", copied_run, "--strategy", "vbs-tuned", typed="red\n") == (
         "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-        "word_reward (--word-reward); `bidibeam tune RUN` finds good "
-        "values, and `bidibeam rerank --tuned RUN` takes them."
+        "word_reward (--word-reward); `bidibeam tune` finds good "
+        "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
     )
     call = called("decode", copied_run, "--strategy", "bidis", typed="red\n")
     assert call.signature.startswith("strategy:bidis|lambda:1|beam_size:")
@@ -221,6 +244,8 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     assert call.status == 0
     assert "BLEU by word reward" in call.told
     assert "lambda" not in call.told
+    left_out = "Note: left out bidis, bidia bleu_t, bidia wmd_t: they need the reverse direction too."
+    assert left_out in call.told
     assert set(json.loads((copied_regular_run / "tuned.json").read_text())["options"]) == {"vbs-tuned"}
     assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
 
@@ -287,7 +312,8 @@ def test_without_a_t_for_it_a_tuned_name_is_refused_with_the_way_out(tuned_run: 
 
     assert said == (
         "The system 'bidia bleu_t either tuned' must be tuned first: no T was tuned for 'bidia bleu_t "
-        "either'. `bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
+        "either'. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and "
+        "analyse take it by --tuned."
     )
     (tuned_run / "tuned.json").unlink()
     assert "must be tuned first" in refused("decode", tuned_run, "--strategy", "bidia tuned", typed="red\n")
@@ -322,7 +348,8 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
 
 
 def test_of_a_single_hypothesis_there_is_no_t_to_tune(copied_run: Path) -> None:
-    assert called("tune", copied_run, "--beam-size", "1", "--sources", "3").status == 0
+    call = called("tune", copied_run, "--beam-size", "1", "--sources", "3")
+    assert "Note: left out bidia bleu_t, bidia wmd_t: they need --beam-size 2 or more." in call.told
     assert set(json.loads((copied_run / "tuned.json").read_text())["options"]) == {"bidis", "vbs-tuned"}
 
     said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")

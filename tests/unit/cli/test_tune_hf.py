@@ -97,10 +97,13 @@ def test_subwords_are_tuned_without_vectors_or_with_a_file(tmp_path: Path, data:
     regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)
     command = ("tune", "--regular", regular, "--reverse", reverse, "--data", data.path, *SEARCH)
 
-    assert called(*command, "--sources", "3").status == 0
+    without = called(*command, "--sources", "3")
+    assert without.status == 0
+    assert "Note: left out bidia wmd_t: it needs word vectors, --vectors FILE.vec." in without.told
     assert set(tuned_of(regular)["options"]) == {"bidis", "vbs-tuned", "bidia bleu_t"}
     vectors = write_vectors(tmp_path / "toy.vec", WORDS)
-    assert called(*command, "--sources", "3", "--vectors", vectors).status == 0
+    beside = called(*command, "--sources", "3", "--vectors", vectors)
+    assert (beside.status, "left out" in beside.told) == (0, False)
     assert "bidia wmd_t" in tuned_of(regular)["options"]
 
 

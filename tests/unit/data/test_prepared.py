@@ -51,6 +51,29 @@ def test_a_missing_directory_says_how_to_make_it(tmp_path: Path) -> None:
         PreparedData.open(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(
+    ("name", "corpus"), [("mine.jsonl.gz", "jsonl"), ("mine.tsv", "tsv"), ("mine.zip", "CORPUS")]
+)
+def test_a_file_is_to_be_prepared_first(name: str, corpus: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.touch()
+
+    with pytest.raises(RunError) as caught:
+        PreparedData.open(file)
+
+    assert str(caught.value) == (
+        f"{file} is a file, and prepared data are a directory: make one with `bidibeam prepare {corpus} "
+        f"--source {file} --out data`, and with --keep-text for `train --base`."
+    )
+
+
+def test_a_file_of_prepared_data_names_their_directory(prepared: Path) -> None:
+    with pytest.raises(
+        RunError, match=rf"test\.jsonl is a file, .* directory: give {prepared}, which it is in\.$"
+    ):
+        PreparedData.open(prepared / "test.jsonl")
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(name: str, prepared: Path) -> None:
     (prepared / name).unlink()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub.errors import HFValidationError
 from transformers import (
     BertConfig,
     BertLMHeadModel,
@@ -39,7 +40,12 @@ def refused(error: type[Exception], message: str, *args: Any, **options: Any) ->
 def test_two_of_one_direction_and_swapped_models_are_refused(tmp_path: Path) -> None:
     regular, reverse = write_pair(tmp_path, "bart")
 
-    refused(InputError, r"^Both .*bart-regular and .*bart-regular are regular models, so ", regular, regular)
+    refused(
+        InputError,
+        r"^Both .*bart-regular and .*bart-regular are regular models, and a pair needs ",
+        regular,
+        regular,
+    )
     refused(InputError, r"^Both .* are reverse models", reverse, reverse)
     refused(
         InputError, r"^The models are swapped: .*bart-reverse, given as the regular one", reverse, regular
@@ -90,7 +96,7 @@ def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.touch()
     (tmp_path / "empty").mkdir()
 
-    message = r"^The model 'no/such' is neither a folder nor a model that the Hub gave \("
+    message = r"^The model 'no/such' is neither a folder nor on the Hugging Face Hub \("
     refused(InputError, message, "no/such")
     refused(InputError, r"file is a file: name a folder that `save_pretrained` wrote, or a Hub", file)
     refused(InputError, r"empty has no config\.json: name a folder that", tmp_path / "empty")
@@ -100,6 +106,63 @@ def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "broken" / "config.json").write_text('{"model_type": "nonsense"}')
     (tmp_path / "broken" / "model.safetensors").touch()
     refused(InputError, r"^The model '.*broken' cannot be read \(", tmp_path / "broken")
+
+
+def test_what_training_has_not_finished_is_named(tmp_path: Path) -> None:
+    (tmp_path / "killed" / "training").mkdir(parents=True)
+    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
+
+    message = (
+        r"^The training in .*killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$"
+    )
+    refused(InputError, message, tmp_path / "killed")
+
+
+def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def unreachable(_: object, name: str, **__: object) -> None:
+        asked.append(name)
+        raise ConnectionError("No route to host")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    monkeypatch.setattr(
+        "transformers.AutoConfig.from_pretrained", lambda name: pytest.fail(f"{name} is loaded")
+    )
+
+    message = (
+        r"^There is no folder nothere, and the Hugging Face Hub, where there may be a model of that name, "
+        r"cannot be reached \(No route to host\)\.$"
+    )
+    refused(InputError, message, "nothere")
+    assert asked == ["nothere"]
+
+
+def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Exception | None] = [None, HFValidationError("a/b/c"), ConnectionError("No route")]
+    loaded: list[str] = []
+
+    def answer(*_: object, **__: object) -> None:
+        given = answers.pop(0)
+        if given is not None:
+            raise given
+
+    def load(name: str) -> None:
+        loaded.append(name)
+        raise OSError("enough")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", answer)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", load)
+
+    for name in ("known", "mistyped"):
+        refused(InputError, rf"^The model '{name}' is neither a folder nor on the Hugging Face Hub", name)
+    monkeypatch.setattr("bidibeam.hf.bases.try_to_load_from_cache", lambda name, file: f"{name}/{file}")
+    refused(InputError, r"^The model 'cached' is neither", "cached")
+
+    assert loaded == ["known", "mistyped", "cached"]
+    assert len(answers) == 1
 
 
 def test_a_run_of_our_own_is_no_such_model(toy_run: Path) -> None:
@@ -144,7 +207,7 @@ def test_a_model_that_cannot_be_searched_is_refused_before_anything_is_read(tmp_
     vit = ViTModel(ViTConfig(**{**sizes, **attention}, image_size=8, patch_size=4))
     ids = {"eos_token_id": 3, "pad_token_id": 0, "bos_token_id": 2}
     bert = BertLMHeadModel(BertConfig(**sizes, **attention, **ids, is_decoder=True))
-    window = MistralForCausalLM(MistralConfig(**sizes, **attention, num_key_value_heads=2, sliding_window=4))
+    window = MistralForCausalLM(MistralConfig(**sizes, **attention, num_key_value_heads=2, sliding_window=2))
 
     message = (
         r"^mamba is a mamba model, which cannot be searched here \(.*\); write n-best lists with its gen"
@@ -224,6 +287,7 @@ def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch
     local = load_models(folder)[Direction.REGULAR]
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     local.model.config._commit_hash = "0123456789abcdef0123"
     monkeypatch.setattr(AutoConfig, "from_pretrained", lambda _: local.model.config)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda _: local.tokenizer)

@@ -10,6 +10,7 @@ from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import check_pair, check_same_tokens, direction_of, mark
 from bidibeam.hf.bases import wrapped
+from bidibeam.hf.directions import check_same_ids
 from bidibeam.hypotheses import Direction
 from tests.unit.hf.tiny import tiny_config, tiny_model
 
@@ -67,9 +68,28 @@ def test_swapped_models_are_refused() -> None:
 def test_two_of_the_same_direction_are_refused(direction: str, other: str) -> None:
     with pytest.raises(
         InputError,
-        match=rf"^Both a and the bart model are {direction} models, so they cannot .* --direction {other}`;",
+        match=rf"^Both a and the bart model are {direction} models, and a pair .* --direction {other}`;",
     ):
         check_pair(config_of(Direction(direction), "a"), config_of(Direction(direction)))
+
+
+def test_models_of_the_same_ids_may_share_them() -> None:
+    check_same_ids(config_of(None), config_of(Direction.REVERSE))
+
+
+def test_one_of_several_end_tokens_is_enough() -> None:
+    regular, reverse = tiny_model("bart", eos_token_id=2), tiny_model("bart", eos_token_id=2)
+    regular.generation_config.eos_token_id = [9, 2]
+
+    check_same_ids(regular, reverse)
+    reverse.generation_config.eos_token_id = 3
+    with pytest.raises(SettingsError, match=r"ids that generate is given: eos_token_id is 2 in the bart mod"):
+        check_same_ids(regular, reverse)
+
+
+def test_another_start_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r": decoder_start_token_id is 2 in the bart model and 0 in the "):
+        check_same_ids(tiny_config("bart", decoder_start_token_id=2), tiny_config("t5", eos_token_id=2))
 
 
 def test_the_same_tokenizer_is_the_same() -> None:

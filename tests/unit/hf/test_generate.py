@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, MaxLengthCriteria, StoppingCriteria
 
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, mark, reverse_labels
 from bidibeam.hf.scoring import HFScorer
 from bidibeam.hypotheses import Direction
 from tests.unit.hf.test_parity import KINDS, model_of
+from tests.unit.hf.tiny import tiny_model
 
 STRATEGIES = (
     "vbs",
@@ -217,3 +218,279 @@ def test_the_users_model_attends_as_before_afterwards() -> None:
 
     assert model.config._attn_implementation == before
     assert reverse.config._attn_implementation == before
+
+
+ENDS = [2, 9, 12, 30]
+
+
+ENDING: dict[str, Any] = {
+    "max_new_tokens": 9,
+    "early_stopping": True,
+    "eos_token_id": ENDS,
+    "forced_eos_token_id": 2,
+    "length_penalty": -2.0,
+}
+"""Replies end in different ways, and all of them do: those cut off rank last with vbs alone."""
+
+
+def ended(row: list[int], pad: int = 1) -> list[int]:
+    """A row without the padding behind it."""
+    return row[: max(place for place, token in enumerate(row, start=1) if token != pad)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> None:
+    options = {**ENDING, "num_beams": 4, "pad_token_id": 20}
+    last: set[int] = set()
+    is_padded = False
+
+    for seed in range(6):
+        model = model_of(kind, seed)
+        expected = model.generate(**inputs(model), **options)
+        found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
+
+        assert found.tolist() == expected.tolist()
+        last.update(ended(row, pad=20)[-1] for row in found.tolist())
+        is_padded |= 20 in found[:, -1]
+
+    assert is_padded
+    assert last <= set(ENDS)
+    assert last - {2}
+
+
+def test_an_end_stays_the_end_where_the_other_model_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    own = HFScorer.log_probs_after
+
+    def log_probs_after(self: HFScorer, state: Any, sequences: Any) -> list[list[float]]:
+        asked.extend(tuple(sequence) for line in sequences for sequence in line)
+        return own(self, state, sequences)
+
+    monkeypatch.setattr(HFScorer, "log_probs_after", log_probs_after)
+    last = set()
+    for seed in range(6):
+        model, reverse = model_of("bart", seed), pair("bart")[1]
+        found = model.generate(
+            **inputs(model), **ENDING, num_beams=6, custom_generate=BidiGenerate(reverse, "bidis")
+        )
+        for row in found[:, 1:].tolist():
+            reply = ended(row)
+            assert tuple(reverse_labels(reply, {0, 1, *ENDS})) in asked
+            last.add(reply[-1])
+    assert last - {2}
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_an_end_stays_the_end_of_what_the_reverse_model_writes(kind: str) -> None:
+    last = set()
+    for seed in range(6):
+        reverse = model_of(kind, seed)
+        mark(reverse, Direction.REVERSE)
+        model = model_of(kind, seed=3)
+        found = model.generate(
+            **inputs(model), **ENDING, num_beams=4, custom_generate=BidiGenerate(reverse, "reverse-vbs")
+        )
+        for row in found[:, 1 if model.config.is_encoder_decoder else 4 :].tolist():
+            *words, end = ended(row)
+            assert not set(words) & set(ENDS)
+            last.add(end)
+    assert last <= set(ENDS)
+    assert last - {2}
+
+
+@pytest.mark.parametrize("strategy", ["vbs", "longest", "bidis", "bidia bleu_t either"])
+def test_as_many_sequences_come_back_as_were_found(strategy: str) -> None:
+    is_repeated = False
+    for seed in range(8):
+        model, reverse = model_of("bart", seed), model_of("bart", seed + 20)
+        mark(reverse, Direction.REVERSE)
+
+        found = model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse, strategy),
+            num_beams=6,
+            num_return_sequences=6,
+            max_new_tokens=9,
+            eos_token_id=ENDS,
+        ).view(3, 6, -1)
+
+        for line in found.tolist():
+            words = [tuple(token for token in row if token not in (0, 1, *ENDS)) for row in line]
+            is_repeated |= len(set(words)) < len(words)
+            if "bidia" not in strategy:  # both directions may write the same ids
+                assert len(set(map(tuple, line))) == len(line)
+    assert is_repeated
+
+
+def test_sequences_that_read_the_same_come_as_generate_has_them() -> None:
+    options = {**ENDING, "num_beams": 6, "num_return_sequences": 6, "return_dict_in_generate": True}
+    for seed in range(6):
+        model = model_of("bart", seed)
+
+        expected = model.generate(**inputs(model), **options, output_scores=True)
+        found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
+
+        assert found.sequences.tolist() == expected.sequences.tolist()
+        assert found.sequences_scores.tolist() == pytest.approx(expected.sequences_scores.tolist(), rel=1e-5)
+
+
+class Never(StoppingCriteria):  # type: ignore[misc]
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:  # noqa: ARG002
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            "bart",
+            {"stopping_criteria": [Never()]},
+            "given stopping_criteria= with Never, but here a reply en",
+        ),
+        ("bart", {"stopping_criteria": [MaxLengthCriteria(3)]}, "given stopping_criteria= with MaxLengthCri"),
+        ("bart", {"max_time": 9.0}, "given max_time, but here a reply ends with an end token or at its"),
+        ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "given decoder_attention_mask, which"),
+        ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "given position_ids, which a search"),
+        ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "given token_type_ids, which a search does"),
+        (
+            "bart",
+            {"output_scores": True, "return_dict_in_generate": True},
+            "given output_scores=True, but a search of both directions keeps no such record",
+        ),
+        ("bart", {"max_new_tokens": 65}, "BartForConditionalGeneration has 64 positions, too few for 1 tok"),
+        ("gpt2", {"max_new_tokens": 62}, "GPT2LMHeadModel has 64 positions, too few for 4 tokens and a rep"),
+    ],
+)
+def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
+    kind: str, options: dict[str, Any], message: str
+) -> None:
+    model, reverse = pair(kind)
+
+    with pytest.raises(BidibeamError, match=message):
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse),
+            **{"num_beams": 4, "max_new_tokens": 4, **options},
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bart", {"stopping_criteria": [MaxLengthCriteria(5)]}),
+        ("bart", {"decoder_attention_mask": torch.ones(3, 1).long()}),
+        ("gpt2", {"position_ids": torch.tensor([[9, 9, 0, 1], [0, 1, 2, 3], [9, 0, 1, 2]])}),
+        ("bart", {"output_scores": True}),
+        ("bart", {"max_new_tokens": 64}),
+        ("gpt2", {"max_new_tokens": 61}),
+        ("llama", {"max_new_tokens": 70}),
+    ],
+)
+def test_what_changes_nothing_is_not_refused(kind: str, options: dict[str, Any]) -> None:
+    model, reverse = pair(kind)
+    how: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4, "min_new_tokens": 1}
+    how["custom_generate"] = BidiGenerate(reverse)
+    if "max_new_tokens" in options:
+        how["min_new_tokens"] = options["max_new_tokens"] - 1
+
+    found = model.generate(**inputs(model), **{**how, **options})
+
+    if "max_new_tokens" not in options:
+        assert torch.equal(found, model.generate(**inputs(model), **how))
+
+
+def test_a_judge_reads_one_token_more_of_what_was_cut_off() -> None:
+    model, reverse = pair("bart")
+    how: dict[str, Any] = {"custom_generate": BidiGenerate(reverse, "bidis"), "num_beams": 2}
+
+    with pytest.raises(
+        BidibeamError, match="64 positions, too few for 1 tokens and a reply of 64: lower max"
+    ):
+        model.generate(**inputs(model), **how, max_new_tokens=64)
+    assert len(model.generate(**inputs(model), **how, max_new_tokens=63, min_new_tokens=62)) == 3
+
+
+def embedded(model: Any) -> dict[str, Any]:
+    given = inputs(model)
+    return {
+        "inputs_embeds": model.get_input_embeddings()(given["input_ids"]),
+        "attention_mask": given["attention_mask"],
+    }
+
+
+def encoded(model: Any) -> dict[str, Any]:
+    given = inputs(model)
+    return {
+        "encoder_outputs": model.get_encoder()(**given),
+        "attention_mask": given["attention_mask"],
+    }
+
+
+@pytest.mark.parametrize("make", [embedded, encoded])
+def test_a_reverse_encoder_needs_ids(make: Any) -> None:
+    model, reverse = pair("bart")
+
+    with pytest.raises(BidibeamError, match=r"without input_ids, which the reverse model reads with an enc"):
+        model.generate(**make(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
+
+
+@pytest.mark.parametrize("make", [embedded, encoded])
+def test_an_encoder_that_is_shared_or_alone_needs_none(make: Any) -> None:
+    joint = BidirectionalSeq2Seq.from_encoder_decoder(model_of("bart", seed=3), special_ids=[0, 1, 2]).eval()
+    for ours in (BidiGenerate(joint), BidiGenerate(strategy="vbs")):
+        how: dict[str, Any] = {"custom_generate": ours, "num_beams": 4, "max_new_tokens": 5}
+
+        expected = joint.regular.generate(**inputs(joint.regular), **how)
+
+        assert torch.equal(joint.regular.generate(**make(joint.regular), **how), expected)
+
+
+def test_a_prompt_of_embeddings_is_refused() -> None:
+    model, _ = pair("gpt2")
+
+    with pytest.raises(
+        BidibeamError, match="given inputs_embeds, which a search does not read: give input_id"
+    ):
+        model.generate(
+            **embedded(model), custom_generate=BidiGenerate(strategy="vbs"), num_beams=4, max_new_tokens=4
+        )
+
+
+def test_what_was_read_before_is_refused() -> None:
+    model, _ = pair("gpt2")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    read = model(input_ids=ids[:, :3], use_cache=True).past_key_values
+
+    with pytest.raises(BidibeamError, match="given past_key_values, which a search does not read"):
+        model.generate(
+            input_ids=ids,
+            past_key_values=read,
+            custom_generate=BidiGenerate(strategy="vbs"),
+            num_beams=1,
+            max_new_tokens=4,
+        )
+
+
+@pytest.mark.parametrize("strategy", ["bidia", "bidis"])
+@pytest.mark.parametrize(
+    ("kind", "other", "changes", "message"),
+    [
+        ("bart", "gpt2", {}, "the bart model is an encoder-decoder and the gpt2 model a decoder alone"),
+        ("gpt2", "bart", {}, "the gpt2 model is a decoder alone and the bart model an encoder-decoder"),
+        ("bart", "bart", {"vocab_size": 30}, "the bart model knows 40 tokens and the bart model 30"),
+        ("gpt2", "gpt2", {"vocab_size": 41}, "the gpt2 model knows 40 tokens and the gpt2 model 41"),
+        ("bart", "bart", {"eos_token_id": 3}, "eos_token_id is 2 in the bart model and 3 in the bart model"),
+    ],
+)
+def test_a_reverse_model_of_other_ids_is_refused(
+    kind: str, other: str, changes: dict[str, Any], message: str, strategy: str
+) -> None:
+    model = model_of(kind, seed=3)
+    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
+    reverse = tiny_model(other, seed=5, **{**ids, **changes})
+    mark(reverse, Direction.REVERSE)
+
+    with pytest.raises(BidibeamError, match=message):
+        model.generate(
+            **inputs(model), custom_generate=BidiGenerate(reverse, strategy), num_beams=4, max_new_tokens=4
+        )

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from transformers import AutoModel, AutoModelForSeq2SeqLM
 
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hf import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, direction_of, half, reverse_labels
+from bidibeam.hf import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, direction_of, reverse_labels
 from bidibeam.hf import joint as joint_module
 from bidibeam.hypotheses import Direction
 from tests.unit.hf.tiny import tiny_config, tiny_model
@@ -85,7 +85,7 @@ def test_both_halves_teach_one_encoder_and_each_its_own_decoder(kind: str) -> No
         model(**batch())[name].backward()
         assert encoder.grad is not None
         gradients.append(encoder.grad.clone())
-        idle = model.half(Direction.REVERSE if name == "regular_loss" else Direction.REGULAR).get_decoder()
+        idle = model.of(Direction.REVERSE if name == "regular_loss" else Direction.REGULAR).get_decoder()
         layers = [p for n, p in idle.named_parameters() if "embed_tokens" not in n and p.requires_grad]
         assert all(p.grad is None or not p.grad.any() for p in layers)
     model.zero_grad()
@@ -131,13 +131,37 @@ def test_a_half_is_an_ordinary_model_with_its_direction(tmp_path: Path) -> None:
     sources = batch()["input_ids"]
 
     for direction in Direction:
-        one = half(model, direction)
+        one = model.of(direction)
         assert direction_of(one) is direction
         one.save_pretrained(tmp_path / direction)
         alone = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / direction)
         assert direction_of(alone) is direction
         written = [m.generate(sources, max_new_tokens=5, do_sample=False) for m in (one, alone)]
         assert torch.equal(*written)
+
+
+def test_half_is_half_precision_as_in_every_module() -> None:
+    model = joint("bart")
+
+    assert model.half() is model
+
+    assert {weight.dtype for weight in model.parameters()} == {torch.float16}
+    assert model.regular.get_encoder() is model.reverse.get_encoder()
+    assert model.float().regular.dtype == model.reverse.dtype == torch.float32
+
+
+def test_a_direction_may_be_given_by_its_name() -> None:
+    model = joint("bart")
+
+    assert model.of(Direction.REGULAR) is model.of("regular") is model.regular
+    assert model.of(Direction.REVERSE) is model.of("reverse") is model.reverse
+
+
+def test_no_method_hides_one_of_a_module() -> None:
+    own = {name for name, value in vars(BidirectionalSeq2Seq).items() if callable(value)}
+    hidden = {name for name in own - {"forward"} if hasattr(torch.nn.Module, name) and name[0] != "_"}
+
+    assert hidden == set()
 
 
 def test_it_starts_from_the_weights_of_a_model_and_keeps_how_that_generates(tmp_path: Path) -> None:

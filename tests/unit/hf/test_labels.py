@@ -3,13 +3,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.errors import SettingsError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import PairCollator, ReverseCollator, reverse_labels, special_ids
 from bidibeam.hf.bases import wrapped
 from bidibeam.hypotheses import Direction
@@ -54,6 +55,104 @@ def test_another_label_may_be_the_ignored_one() -> None:
     assert reverse_labels([[5, -1, 6, 7]], [7], ignore_index=-1) == [[6, -1, 5, 7]]
     assert reverse_labels([[5, 6], [5, 6, 7]], []) == [[6, 5], [7, 6, 5]]
     assert reverse_labels([], []) == []
+
+
+KINDS_OF_ROW: dict[str, Any] = {
+    "list": list,
+    "tuple": tuple,
+    "tensor": lambda row: torch.tensor(row, dtype=torch.long),
+    "array": lambda row: np.array(row, dtype=np.int64),
+    "int32 tensor": lambda row: torch.tensor(row, dtype=torch.int32),
+    "int32 array": lambda row: np.array(row, dtype=np.int32),
+    "list of scalar tensors": lambda row: [torch.tensor(token) for token in row],
+    "list of NumPy integers": lambda row: [np.int64(token) for token in row],
+}
+RAGGED = st.lists(st.lists(st.sampled_from([-100, *range(8)]), max_size=8), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_ROW)
+@given(rows=RAGGED)
+def test_rows_of_any_kind_are_turned_each_by_itself_and_stay_of_their_kind(
+    kind: str, rows: list[list[int]]
+) -> None:
+    made, expected = KINDS_OF_ROW[kind], [slowly(row, SPECIAL) for row in rows]
+
+    for outer in (list, tuple):
+        turned = reverse_labels(outer(map(made, rows)), SPECIAL)
+        assert type(turned) is outer
+        assert [list(map(int, row)) for row in turned] == expected
+        for one, row in zip(turned, rows, strict=True):
+            assert type(one) is type(made(row))
+            assert getattr(one, "dtype", None) == getattr(made(row), "dtype", None)
+    assert list(map(int, reverse_labels(made(rows[0]), SPECIAL))) == expected[0]
+
+
+@given(ROWS)
+def test_an_array_is_turned_as_the_oracle_turns_it_and_stays_one(rows: list[list[int]]) -> None:
+    for dtype in (np.int64, np.int32, np.int16):
+        labels = np.array(rows, dtype=dtype)
+        turned = reverse_labels(labels, SPECIAL)
+        assert isinstance(turned, np.ndarray)
+        assert turned.dtype == dtype
+        assert turned.tolist() == [slowly(row, SPECIAL) for row in rows]
+        assert labels.tolist() == rows
+
+
+def test_unsigned_ids_need_no_ignored_place() -> None:
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        turned = reverse_labels(np.array([5, 6, 2], dtype=dtype), SPECIAL)
+        assert turned.dtype == dtype
+        assert turned.tolist() == [6, 5, 2]
+    assert reverse_labels(torch.tensor([5, 6, 2], dtype=torch.uint8), SPECIAL).tolist() == [6, 5, 2]
+
+
+def test_batches_of_batches_are_turned_row_by_row() -> None:
+    rows = torch.arange(24).view(2, 3, 4) + 5
+
+    assert torch.equal(reverse_labels(rows, SPECIAL), rows.flip(-1))
+    assert np.array_equal(reverse_labels(rows.numpy()[:, ::-1], SPECIAL), rows.numpy()[:, ::-1, ::-1])
+    assert reverse_labels(rows.tolist(), SPECIAL) == rows.flip(-1).tolist()
+
+
+def test_nothing_is_turned_into_nothing() -> None:
+    for shape in ((0,), (0, 3), (2, 0)):
+        assert reverse_labels(torch.empty(shape, dtype=torch.long), SPECIAL).shape == shape
+        assert reverse_labels(np.empty(shape, dtype=np.int64), SPECIAL).shape == shape
+    assert reverse_labels([[], [5, 6, 2]], SPECIAL) == [[], [6, 5, 2]]
+    assert reverse_labels((), SPECIAL) == ()
+
+
+NO_LABELS: dict[str, tuple[Any, str]] = {
+    "a float tensor": (torch.tensor([[5.0, 6.0]]), "a tensor of float32"),
+    "a mask": (torch.tensor([True, False]), "a tensor of bool"),
+    "a float array": (np.array([5.0, 6.0]), "an array of float64"),
+    "rows of an array of objects": (np.array([[5], [6, 7]], dtype=object), "an array of object"),
+    "one tensor that is no row": (torch.tensor(5), "a single id"),
+    "one id": (5, "a single id"),
+    "nothing": (None, "a value of type NoneType"),
+    "a text": ("abc", "a value of type str"),
+    "tokens": (["a", "b"], "a value of type str"),
+    "a mapping": ({"labels": [5, 6]}, "a value of type dict"),
+    "a set": ({5, 6}, "a value of type set"),
+    "numbers that are none": ([5, 6.0], "a value of type float"),
+    "a row with a gap": ([[5, None]], "a value of type NoneType"),
+    "rows beside ids": ([5, [6, 7]], "rows and ids side by side"),
+    "ids beside rows": ([[6, 7], 5], "rows and ids side by side"),
+    "one tensor with a fraction": ([torch.tensor(5.5)], "a tensor of float32"),
+}
+
+
+@pytest.mark.parametrize("case", NO_LABELS)
+def test_what_is_no_row_of_ids_is_named(case: str) -> None:
+    labels, received = NO_LABELS[case]
+
+    with pytest.raises(InputError) as caught:
+        reverse_labels(labels, SPECIAL)
+
+    assert str(caught.value) == (
+        "Labels must be ids, whole numbers, in a tensor, an array, a list or a tuple, or rows of such, but "
+        f"there is {received}."
+    )
 
 
 def reader() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from bidibeam.hf.scoring import HFScorer
 from bidibeam.hf.sides import Side, prepared, task_of
@@ -100,13 +101,12 @@ def theirs(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any])
     )
 
 
-def is_written(one: FoundSequence, row: list[int], ends: set[int]) -> bool:
-    """Whether a row says what we found: the same tokens, an end if it ended, and then only padding."""
-    length = len(one.tokens)
-    rest = row[length:]
-    if one.finished:
-        return row[:length] == list(one.tokens) and rest[0] in ends and set(rest[1:]) <= {1}
-    return row == list(one.tokens)
+def is_written(one: FoundSequence, row: list[int]) -> bool:
+    """Whether a row says what we found: the same tokens, the end if it ended, and then only padding."""
+    if not one.finished:
+        return row == list(one.tokens)
+    whole = [*one.tokens, one.end]
+    return row[: len(whole)] == whole and set(row[len(whole) :]) <= {1}
 
 
 def check(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any], stopping: str) -> None:
@@ -118,14 +118,13 @@ def check(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any], 
     found = Side.of(model, Direction.REGULAR).sequences(task, settings)
 
     assert settings.stopping == stopping
-    ends = {2, *(options.get("eos_token_id") or ())}
     prompt = 1 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
     ours = [one for line in found for one in line]
     assert len(ours) == len(expected.sequences)
     scores = expected.sequences_scores.tolist()
     assert [one.score for one in ours] == pytest.approx(scores, abs=SCORE_TOLERANCE)
     for one, other in zip(ours, expected.sequences, strict=True):
-        assert is_written(one, other[prompt:].tolist(), ends)
+        assert is_written(one, other[prompt:].tolist())
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -141,6 +140,35 @@ def test_the_other_rules_do_so_too(kind: str, early_stopping: bool | str) -> Non
     stopping = "optimal" if early_stopping else "heuristic"
     for model, inputs, options in cases(kind, 3):
         check(model, inputs, {**options, "early_stopping": early_stopping}, stopping)
+
+
+class Raised(LogitsProcessor):  # type: ignore[misc]
+    """Makes some tokens more likely than certain."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = scores.clone()
+        scores[:, input_ids.shape[1] % 7 + 5 :: 7] += 2.5
+        return scores
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_processors_may_raise_scores_above_0(kind: str, early_stopping: bool | str) -> None:
+    names: dict[bool | str, str] = {True: "constant", False: "heuristic", "never": "optimal"}
+    raised: list[dict[str, Any]] = [
+        {"sequence_bias": [[[5], 2.0], [[6], 4.0], [[2], 1.5]]},
+        {"logits_processor": LogitsProcessorList([Raised()])},
+    ]
+    for number in range(8):
+        chance, model = Random(number), model_of(kind, seed=number % 4)
+        options = {
+            "num_beams": chance.choice((2, 3, 5)),
+            "max_new_tokens": chance.choice((2, 5, 12)),
+            "length_penalty": chance.choice((0.0, 0.6, 1.0)),
+            "early_stopping": early_stopping,
+            **raised[number % 2],
+        }
+        check(model, random_inputs(model, chance), options, names[early_stopping])
 
 
 @pytest.mark.parametrize("kind", KINDS)

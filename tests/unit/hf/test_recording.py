@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from threading import Thread
 from typing import Any
+from weakref import ref
 
 import pytest
 import torch
@@ -13,6 +16,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.search import playing
 from bidibeam.search.recording import Recorder
 from tests.unit.hf.test_steps import IDS, KINDS, VOCABULARY, model_of
+from tests.unit.hf.tiny import tiny_model
 from tests.unit.search.tapes import Again
 
 BEAMS = 4
@@ -101,6 +105,88 @@ def test_other_memory_or_a_hook_ends_a_recording(device: str) -> None:
     assert all(ours == theirs for ours, theirs in (both(model, side, inputs) for _ in range(3)))
     hook.remove()
     assert all(ours == theirs for ours, theirs in (both(model, side, inputs) for _ in range(2)))
+
+
+def test_a_bias_that_comes_after_a_recording_is_added(device: str) -> None:
+    model = model_of("bart").to(device)
+    side = Side.of(model, Direction.REGULAR)
+    inputs = {key: value.to(device) for key, value in sources(0, 3, 5, left=False).items()}
+    before = [both(model, side, inputs)[0] for _ in range(3)]
+
+    for amount in (4.0, 8.0):
+        model.final_logits_bias[0, 9::3] += amount
+        after = [both(model, side, inputs) for _ in range(3)]
+
+        assert all(ours == theirs for ours, theirs in after)
+        assert after[0][0] != before[0]
+        before = [after[0][0]]
+
+
+def test_an_output_layer_that_is_hooked_ends_a_recording(device: str) -> None:
+    model = model_of("gpt2").to(device)
+    side = Side.of(model, Direction.REGULAR)
+    inputs = {key: value.to(device) for key, value in sources(0, 3, 5, left=True).items()}
+    for _ in range(3):
+        both(model, side, inputs)
+    rising = torch.arange(VOCABULARY, device=device) * 0.2
+
+    hook = model.lm_head.register_forward_hook(lambda _, __, out: out + rising)
+    assert all(ours == theirs for ours, theirs in (both(model, side, inputs) for _ in range(3)))
+    hook.remove()
+    assert all(ours == theirs for ours, theirs in (both(model, side, inputs) for _ in range(2)))
+
+
+def test_all_sides_of_a_model_share_its_recordings(device: str) -> None:
+    model = model_of("bart").to(device)
+    inputs = {key: value.to(device) for key, value in sources(0, 3, 5, left=False).items()}
+
+    found = [both(model, Side.of(model, Direction.REGULAR), inputs) for _ in range(4)]
+
+    assert all(ours == theirs for ours, theirs in found)
+    recorder = Side.of(model, Direction.REGULAR).scorer.recorder
+    assert recorder is not None
+    assert len(recorder._made) == 1
+    if device == "cpu":
+        assert Again.made == 1
+
+
+def test_threads_and_models_have_recordings_of_their_own() -> None:
+    model, other = HFScorer(model_of("bart")), HFScorer(model_of("bart"))
+    found: list[Recorder[Any]] = []
+    thread = Thread(target=lambda: found.append(model._recorder))
+    thread.start()
+    thread.join()
+
+    assert model._recorder is HFScorer(model.model)._recorder
+    assert model._recorder is not other._recorder
+    assert model._recorder is not found[0]
+
+
+@HAS_GPU
+def test_recordings_go_with_their_model() -> None:
+    model = model_of("bart").cuda()
+    inputs = {key: value.cuda() for key, value in sources(0, 3, 5, left=False).items()}
+    for _ in range(3):
+        both(model, Side.of(model, Direction.REGULAR), inputs)
+    is_alive = ref(model)
+
+    del model
+    gc.collect()
+
+    assert is_alive() is None
+
+
+def test_a_search_that_may_run_out_of_positions_is_not_recorded(device: str) -> None:
+    model = tiny_model("gpt2", vocab_size=VOCABULARY, **IDS, n_positions=18, initializer_range=0.3).to(device)
+    side = Side.of(model, Direction.REGULAR)
+
+    for seed, length in enumerate((5, 5, 12, 12, 5)):  # with 6 more they need 18 at most, but 16 and 6 more
+        inputs = sources(seed, 3, length, left=True)
+        ours, theirs = both(model, side, {key: value.to(device) for key, value in inputs.items()})
+        assert ours == theirs
+    recorder = side.scorer.recorder
+    assert recorder is not None
+    assert list(recorder._made.values()) == [None]
 
 
 def test_a_cpu_records_nothing() -> None:

@@ -374,12 +374,21 @@ def test_settings_out_of_range_are_named(copies: PreparedData, tmp_path: Path) -
 
 
 def test_a_model_with_too_few_positions_is_refused(copies: PreparedData, tmp_path: Path) -> None:
-    for kind, source_length in (("bart", 65), ("gpt2", 45)):
+    for kind, lengths, told in (
+        ("bart", (65, 20), "--set max_source_length=64"),
+        ("bart", (256, 128), "--set max_source_length=64 --set max_response_length=64"),
+        ("gpt2", (45, 20), "--set max_source_length=44"),
+        ("gpt2", (20, 128), "--set max_response_length=32"),
+        ("gpt2", (256, 128), "--set max_source_length=32 --set max_response_length=32"),
+    ):
         base = str(write_config(tmp_path / kind, kind))
-        with pytest.raises(SettingsError, match=r"^The model has 64 positions, too few for sources of"):
-            fine_tune(
-                copies, tmp_path / "out", base=base, settings=replace(QUICK, max_source_length=source_length)
-            )
+        settings = replace(QUICK, max_source_length=lengths[0], max_response_length=lengths[1])
+        with pytest.raises(SettingsError) as caught:
+            fine_tune(copies, tmp_path / "out", base=base, settings=settings)
+        assert str(caught.value) == (
+            f"The model has 64 positions, too few for sources of {lengths[0]} and responses of {lengths[1]} "
+            f"tokens: lower them, as by {told} (in Python: in FineTuneSettings)."
+        )
     relative = str(write_config(tmp_path / "t5", "t5"))
     fine_tune(copies, tmp_path / "out", base=relative, settings=replace(QUICK, max_source_length=600))
 

@@ -86,12 +86,35 @@ def test_a_base_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
-    refused(
-        InputError, r"^The base 'no/such' is neither a folder, nor a config file, nor a mo", "no/such", copies
+    message = (
+        r"^The base 'no/such' is neither a folder, nor a config file, nor a model on the Hugging Face Hub"
     )
+    refused(InputError, message, "no/such", copies)
+    (tmp_path / "killed" / "training").mkdir(parents=True)
+    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
+    refused(InputError, r"^The training in .*killed is unfinished: ", str(tmp_path / "killed"), copies)
     refused(
         InputError, r"has no config\.json: name a folder that has one, or a Hub model\.$", tmp_path, copies
     )
+
+
+def test_a_hub_out_of_reach_is_said_at_once(
+    copies: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("No route to host")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    for loader in ("AutoConfig", "AutoTokenizer"):
+        monkeypatch.setattr(f"transformers.{loader}.from_pretrained", lambda name: pytest.fail(name))
+
+    refused(InputError, r"^There is no folder nothere, .* a base of that name, cannot be", "nothere", copies)
+    base = write_config(tmp_path, "bart")
+    message = (
+        r"^There is no folder nothere, .* a tokenizer of that name, cannot be reached \(No route to host"
+    )
+    refused(InputError, message, base, copies, tokenizer="nothere")
 
 
 @pytest.mark.parametrize(

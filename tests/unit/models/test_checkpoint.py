@@ -119,6 +119,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         r"is not a run directory: it has no config\.json",
     ),
     "config cut off": (lambda run: (run / "config.json").write_text('{"mod'), r"config\.json is damaged"),
+    "a model of others": (
+        lambda run: (run / "config.json").write_text('{"model_type": "bart"}'),
+        r"run is a Hugging Face model, not one of bidibeam's own runs: `bidibeam decode --regular .*run`",
+    ),
     "config a list": (lambda run: (run / "config.json").write_text("[]"), r"config\.json is damaged"),
     "other version": (
         edited(lambda config: config.update(format_version=7, bidibeam_version="9.1")),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepare import PrepareSettings
+from bidibeam.hf.settings import FineTuneSettings
 from bidibeam.models.settings import ModelSettings
 from bidibeam.pipeline.settings import ExperimentSettings
 from bidibeam.search.settings import SearchSettings
@@ -50,6 +51,14 @@ def test_every_setting_of_a_section_is_there_with_its_default(section: str) -> N
     assert {name: default for name, (default, _) in rows(section).items()} == expected
 
 
+def test_the_settings_of_fine_tuning_are_there_as_they_are_set() -> None:
+    found = rows("fine-tuning")
+
+    assert list(found) == [(each.name,) for each in dataclasses.fields(FineTuneSettings)]
+    assert found["max_source_length",][0] == "`256`"
+    assert found["separator",][0] == r'`"\n"`'  # YAML's, and one line of the table
+
+
 def test_the_experiments_own_settings_are_there() -> None:
     own = [each for each in dataclasses.fields(ExperimentSettings) if each.name not in SECTIONS]
 
@@ -72,7 +81,7 @@ def test_all_that_can_be_said_of_a_choice_is_there(section: str, registry: Any) 
 
 
 def test_every_setting_has_a_meaning() -> None:
-    for section in (*SECTIONS, "experiment", "strategies", "similarities"):
+    for section in (*SECTIONS, "fine-tuning", "experiment", "strategies", "similarities"):
         for name, (*_, meaning) in rows(section).items():
             assert meaning.endswith("."), name
             assert not meaning.startswith("As in"), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -203,6 +204,20 @@ def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart() -> None:
     assert list(level.get_ydata()) == [1.9, 1.9]
     assert list(right.lines[0].get_xdata()) == [0]  # nobody measured the other's length
     assert [tick.get_text() for tick in left.get_xticklabels()] == ["5", "10", "none"]
+
+
+def test_no_two_values_of_the_penalty_run_together() -> None:
+    values = [*map(str, (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)), "none"]
+    trials = [Trial(value, 1.0, 1.0, is_default=False) for value in values]
+
+    figure = draw_penalty({"bidia bleu_t": trials}, {}, looks(NAMES))
+
+    figure.draw_without_rendering()
+    for axes in axes_of(figure):
+        boxes = [tick.get_window_extent() for tick in axes.get_xticklabels()]
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == values
+        gaps = [right.x0 - left.x1 for left, right in itertools.pairwise(boxes)]
+        assert min(gaps) > 2  # dots
 
 
 def test_options_have_a_row_a_value_and_the_default_is_filled() -> None:

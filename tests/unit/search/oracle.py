@@ -49,7 +49,7 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
         for cost, beam, token in candidates[:width]:
             if token in roles.ends:
                 score = normalised(-cost, length, settings)
-                finished.append(FoundSequence(live[beam][0], float(-cost), length, float(score), True))
+                finished.append(FoundSequence(live[beam][0], float(-cost), length, float(score), True, token))
         width = size - len(finished) if name == "shrinking" else size
         going_on = [candidate for candidate in candidates if candidate[2] not in roles.ends][:width]
         live = [((*live[beam][0], token), -cost) for cost, beam, token in going_on]

@@ -15,11 +15,13 @@ FEW_VALUES = torch.tensor([-1.0, 0.0, 0.5, 2.0, -torch.inf])
 
 
 def slow_candidates(
-    logits: Tensor, log_probs: Tensor, count: int, forbidden: set[int]
+    logits: Tensor, log_probs: Tensor, count: int, forbidden: set[int], *, is_normalised: bool
 ) -> tuple[Tensor, Tensor]:
-    """The whole log-softmax and a stable sort."""
+    """The whole log-softmax, or what is one already, and a stable sort."""
     sources, beams, vocabulary = logits.shape
     sums = log_sum_exps(logits.view(-1, vocabulary)).view(sources, beams, 1)
+    if is_normalised:
+        sums = torch.zeros_like(sums)
     scores = (logits - sums) + log_probs.unsqueeze(-1)  # (sources, beams, vocabulary)
     scores[..., list(forbidden)] = -torch.inf
     ranked = scores.flatten(1).sort(dim=1, descending=True, stable=True)
@@ -33,6 +35,7 @@ def slow_candidates(
     vocabulary=st.one_of(st.integers(1, 8), st.integers(60, 70), st.integers(120, 300)),
     count=st.integers(1, 12),
     has_ties=st.booleans(),
+    is_normalised=st.booleans(),
     chunk=st.sampled_from([1, 100, 1 << 18]),
     seed=st.integers(0, 10**6),
     data=st.data(),
@@ -43,6 +46,7 @@ def test_they_are_the_best_of_the_whole_log_softmax(
     vocabulary: int,
     count: int,
     has_ties: bool,
+    is_normalised: bool,
     chunk: int,
     seed: int,
     data: st.DataObject,
@@ -52,16 +56,18 @@ def test_they_are_the_best_of_the_whole_log_softmax(
     logits = torch.randn(shape, generator=generator) * 3
     if has_ties:
         logits = FEW_VALUES[torch.randint(len(FEW_VALUES), shape, generator=generator)]
-    log_probs = FEW_VALUES[torch.randint(len(FEW_VALUES), shape[:2], generator=generator)] - 2
+    log_probs = FEW_VALUES[torch.randint(len(FEW_VALUES), shape[:2], generator=generator)]
+    if not is_normalised:
+        log_probs -= 2
     forbidden = data.draw(st.sets(st.integers(0, vocabulary - 1), max_size=5))
     untouched = logits.clone()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CPU_CHUNK", chunk)
         banned = Forbidden(forbidden, vocabulary=vocabulary, device=CPU)
-        found = best_candidates(logits, log_probs, count, banned)
+        found = best_candidates(logits, log_probs, count, banned, is_normalised=is_normalised)
 
-    scores, flat = slow_candidates(logits, log_probs, count, forbidden)
+    scores, flat = slow_candidates(logits, log_probs, count, forbidden, is_normalised=is_normalised)
     assert torch.equal(logits, untouched)
     assert torch.equal(found.log_probs, scores)
     is_possible = scores > -torch.inf
@@ -133,3 +139,27 @@ def test_keys_give_back_what_went_in() -> None:
     assert torch.equal(log_probs_of(ranked), values)
     assert torch.equal(places_of(ranked), places)
     assert (ranked[0] < keys(values[:1], places[1:2])).all()
+
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.just(-torch.inf)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(FLOATS, st.integers(0, PLACES - 1)), min_size=1, max_size=20))
+def test_keys_of_any_numbers_rank_by_value_then_place(entries: list[tuple[float, int]]) -> None:
+    values, places = torch.tensor([one for one, _ in entries]), torch.tensor([one for _, one in entries])
+
+    ranked = keys(values, places, is_signed=True)
+
+    expected = sorted(range(len(entries)), key=lambda index: (-entries[index][0], entries[index][1]))
+    assert ranked.argsort(stable=True).tolist() == expected
+    assert torch.equal(log_probs_of(ranked, is_signed=True), values)
+    assert torch.equal(places_of(ranked), places)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(FLOATS.filter(lambda value: value <= 0), min_size=1, max_size=20))
+def test_keys_of_log_probabilities_are_the_same_either_way(values: list[float]) -> None:
+    log_probs, places = torch.tensor(values), torch.arange(len(values))
+
+    assert torch.equal(keys(log_probs, places, is_signed=True), keys(log_probs, places))

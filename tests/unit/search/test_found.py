@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,12 +41,14 @@ def test_columns_hold_what_the_sequences_hold(how: SearchSettings, count: int, s
     for name in ("log_prob", "length", "score"):
         assert getattr(columns, f"{name}s").tolist() == [getattr(sequence, name) for sequence in flat]
     assert columns.finished.tolist() == [sequence.finished for sequence in flat]
-    assert {type(value) for sequence in flat for value in sequence} <= {tuple, float, int, bool}
+    assert [sequence.end for sequence in flat] == [ROLES.end if one.finished else None for one in flat]
+    assert {type(value) for sequence in flat for value in sequence} <= {tuple, float, int, bool, type(None)}
 
 
 def found_columns(seed: int, how: SearchSettings, count: int) -> Columns:
     scorer = TableScorer(random_rows(seed, 6, VALUES))
-    return find(scorer, source_batch(range(count)).view(-1, 1), how, ROLES).columns()
+    roles = replace(ROLES, other_ends=frozenset({3, 5}))
+    return find(scorer, source_batch(range(count)).view(-1, 1), how, roles).columns()
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,6 +80,16 @@ def test_some_of_the_sequences_are_cut_out(
     expected = [[sequence for sequence in line if next(kept)] for line in columns.sequences()]
     assert fewer.sequences() == expected
     assert fewer.tokens(backwards=True) == [found.tokens[::-1] for line in expected for found in line]
+
+
+def test_columns_made_without_end_tokens_say_so() -> None:
+    columns = found_columns(0, SearchSettings(4, 3), 3)
+
+    parts = (replace(columns, end_tokens=None), replace(columns, end_tokens=None).of_sources(0, 2))
+
+    for part in (*parts, parts[0].where(columns.finished)):
+        assert len(part)
+        assert {sequence.end for line in part.sequences() for sequence in line} == {None}
 
 
 # With T = 2: "a." -1.5, "b." -1.6, and cut off "aa" -0.9.

@@ -53,8 +53,8 @@ def vocabularies(draw: st.DrawFn) -> tuple[int, VocabularyRoles]:
 
 
 def assert_same(found: list[FoundSequence], expected: list[FoundSequence]) -> None:
-    assert [(one.tokens, one.finished, one.length) for one in found] == [
-        (one.tokens, one.finished, one.length) for one in expected
+    assert [(one.tokens, one.finished, one.length, one.end) for one in found] == [
+        (one.tokens, one.finished, one.length, one.end) for one in expected
     ]
     assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in expected], abs=1e-5)
     assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-5)

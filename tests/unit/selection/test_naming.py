@@ -168,7 +168,8 @@ def test_what_was_not_tuned_must_be_first(tuned: Any) -> None:
 
     assert str(caught.value) == (
         "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for 'bidia bleu_t'. `bidibeam "
-        "tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
+        "tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse take it by "
+        "--tuned."
     )
 
 

@@ -94,7 +94,10 @@ def test_an_unknown_option_of_a_similarity_is_named() -> None:
 
 
 def test_missing_options_are_named_with_where_to_get_them() -> None:
-    hint = "; `bidibeam tune RUN` finds good values, and `bidibeam rerank --tuned RUN` takes them."
+    hint = (
+        "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, "
+        "and rerank by --tuned."
+    )
     assert message_of(StrategySettings("vbs-tuned").build) == (
         "The strategy vbs-tuned needs length_exponent (--length-exponent) and word_reward "
         f"(--word-reward){hint}"

@@ -17,6 +17,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.protocols import Selection
+from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.bidia import BidiA
 from bidibeam.selection.bidis import BidiS
 from bidibeam.selection.likelihood import Vbs, VbsTuned
@@ -29,6 +30,7 @@ from bidibeam.selection.tuning import (
     Candidates,
     Curve,
     Tuned,
+    _best_cell,
     tune,
     tune_penalty,
 )
@@ -164,16 +166,47 @@ def test_the_grids_are_those_documented() -> None:
 
 
 def test_of_equal_values_the_first_wins() -> None:
+    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).best == (1.0, 7.0)
+    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).chosen(2.0) == (1.0, 7.0)
+    assert _best_cell(np.array([[1.0, 2.0, 2.0], [2.0, 0.0, 2.0]]), (1, 0)) == (0, 1)
+
+
+def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> None:
     only = beams(hypothesis("a b c d", other=-1.0), reference="a b c d")
 
-    tuned = tune([only], lambdas=[0.7, 0.0], exponents=[1.0, 0.0], rewards=[0.5, 0.0])
+    some = tune([only], lambdas=[0.0, 0.7], exponents=[0.0, 1.0], rewards=[0.5, 0.0])
+    all_of_them = tune([only])
+    searched = tune([only], search=SearchSettings(length_penalty=1.3, max_length=9))
 
-    assert tuned.options == {
+    assert some.options == {
         "bidis": {"lambda_": 0.7},
-        "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.5},
+        "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.0},
     }
-    assert tuned.bleu == pytest.approx({"vbs": 100.0, "vbs-tuned": 100.0, "bidis": 100.0})
-    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).best == (1.0, 7.0)
+    assert some.bleu == pytest.approx({"vbs": 100.0, "vbs-tuned": 100.0, "bidis": 100.0})
+    assert all_of_them.options == {
+        "bidis": {"lambda_": 1.0},
+        "vbs-tuned": {"length_exponent": 0.6, "word_reward": 0.0},
+    }
+    assert searched.options["vbs-tuned"]["length_exponent"] == 1.3
+    assert all_of_them.chosen == [1.0, 0.6, 0.0]
+    assert all_of_them.flat_note == (
+        "BLEU is the same on these sources whatever the value, so the default, or what was tried nearest to "
+        "it, is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0)."
+    )
+    assert tune([only], lambdas=[0.3], exponents=[0.0], rewards=[0.0]).flat_note == ""  # nothing to choose
+
+
+@given(st.lists(st.lists(st.sampled_from([1.0, 2.0]), min_size=3, max_size=3), min_size=3, max_size=3))
+def test_of_two_settings_the_one_that_makes_no_difference_beside_the_other_is_the_default(
+    values: list[list[float]],
+) -> None:
+    grid = np.array(values)
+
+    row, column = _best_cell(grid, (1, 2))
+
+    assert grid[row, column] == grid.max()
+    assert column == 2 or len(set(grid[row])) > 1
+    assert row == 1 or len(set(grid[:, column])) > 1
 
 
 def test_the_better_ranked_of_equal_hypotheses_answers() -> None:
@@ -228,13 +261,16 @@ def test_any_beams_have_the_bleu_that_bidia_has(found: list[Beams], length: int)
         assert tuned.bleu[name] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_of_equal_penalties_the_first_wins_and_other_settings_of_the_similarity_stay() -> None:
+def test_a_penalty_that_makes_no_difference_is_that_of_the_strategy_or_of_the_search() -> None:
     only = beams("a b c d", reverse=["a b c d"], reference="a b c d")
-    strategy = replace(BLEU_T, similarity_options={"order": 2, "max_length": 1})
+    own = replace(BLEU_T, similarity_options={"order": 2, "max_length": 4})
 
-    tuned = tune_penalty([only], {"x": strategy}, values=[9, 3])
+    tuned = tune_penalty([only], {"x": BLEU_T, "y": own})
+    searched = tune_penalty([only], {"x": BLEU_T}, search=SearchSettings(max_length=34))
 
-    assert tuned.options == {"x": {"T": 9}}
+    assert tuned.options == {"x": {"T": 20}, "y": {"T": 4}}
+    assert searched.options == {"x": {"T": 30}}
+    assert searched.flat_note.endswith("is kept: T of x (30).")
     with pytest.raises(SettingsError, match="order must be"):
         tune_penalty([only], {"x": replace(BLEU_T, similarity_options={"order": 0})})
 

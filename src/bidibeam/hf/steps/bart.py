@@ -138,11 +138,12 @@ def _step(
     layout: Layout,
     *,
     is_before: bool,
+    is_scaled: bool = True,
     first: str | None = None,
     word: str | None = None,
     last: str | None = None,
 ) -> Step:
-    """A decoder that has its norms under these names."""
+    """A decoder that has its norms under these names, and may multiply its embeddings."""
     decoder: Any = model.get_decoder()
     words, positions = decoder.embed_tokens, decoder.embed_positions
 
@@ -150,6 +151,7 @@ def _step(
         return None if name is None else Norm.of(getattr(decoder, name))
 
     scale = words.embed_scale if hasattr(words, "embed_scale") else getattr(decoder, "embed_scale", 1.0)
+    scale = scale if is_scaled else 1.0
     layers = [Layer.of(number, one, layout, is_before=is_before) for number, one in enumerate(decoder.layers)]
     return Step(
         embeddings=words.weight,
@@ -167,4 +169,5 @@ bart = partial(_step, is_before=False, first="layernorm_embedding")
 marian = partial(_step, is_before=False)
 mbart = partial(_step, is_before=True, first="layernorm_embedding", last="layer_norm")
 pegasus = blenderbot = partial(_step, is_before=True, last="layer_norm")
-blenderbot_small = partial(_step, is_before=False, word="layernorm_embedding")
+blenderbot_small = partial(_step, is_before=False, is_scaled=False, word="layernorm_embedding")
+"""Its decoder has a scale that it never applies."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bidibeam.hf.attention import check_window
 from bidibeam.hf.steps.now import Activation, Now, RootNorm, activation_of
 
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ class Layer:
     def of(number: int, layer: Any, layout: Layout) -> Layer:
         """That of a module."""
         own, wide = layer.self_attn, layer.mlp
-        window = getattr(own if hasattr(own, "sliding_window") else own.config, "sliding_window", None)
         activation = activation_of(wide.act_fn)
-        if activation is None or window is not None:
+        if activation is None:
             raise AttributeError("a layer of another kind")
         heads, key_heads = (part.out_features // own.head_dim for part in (own.q_proj, own.k_proj))
         return Layer(
@@ -76,15 +76,26 @@ class Layer:
 
 @dataclass(frozen=True)
 class Step:
-    """A whole model but for its output layer."""
+    """A whole model but for its output layer.
 
+    Attributes:
+        window: How many positions the layer sees that sees fewest; None if all see all.
+    """
+
+    name: str
     embeddings: Tensor
     rotary: Any
     layers: tuple[Layer, ...]
     last_norm: RootNorm
+    window: int | None
 
     def __call__(self, tokens: Tensor, now: Now) -> Tensor:
-        """What the model says of (rows,) tokens: (rows, size)."""
+        """What the model says of (rows,) tokens: (rows, size).
+
+        Raises:
+            ScorerError: If the window is too narrow for all that came before.
+        """
+        check_window(self.name, self.window, now.reach)
         assert now.positions is not None
         rows = F.embedding(tokens, self.embeddings)
         turn = self.rotary(rows, now.positions[:, None])
@@ -101,9 +112,21 @@ def llama(model: PreTrainedModel, layout: Layout) -> Step:
     """Llama's step."""
     decoder: Any = model.get_decoder()
     layers = decoder.layers[: decoder.config.num_hidden_layers]
+    windows = [window for window in map(_window, layers) if window is not None]
     return Step(
+        name=type(model).__name__,
         embeddings=decoder.embed_tokens.weight,
         rotary=decoder.rotary_emb,
         layers=tuple(Layer.of(number, layer, layout) for number, layer in enumerate(layers)),
         last_norm=RootNorm.of(decoder.norm),
+        window=min(windows, default=None),
     )
+
+
+def _window(layer: Any) -> int | None:
+    """How many positions a layer sees; None if all."""
+    own = layer.self_attn
+    window: int | None = getattr(
+        own if hasattr(own, "sliding_window") else own.config, "sliding_window", None
+    )
+    return window

@@ -27,11 +27,13 @@ class Now:
         own: What rows wrote before, and where they write now.
         cross: What the encoder said, once per source.
         positions: (rows,), of a decoder-only model's tokens.
+        reach: How many positions a row sees at most, padding aside.
     """
 
     own: BranchReading
     cross: Shared | None = None
     positions: Tensor | None = None
+    reach: int = 0
 
     def attend_own(
         self, layer: int, mixed: Tensor, heads: int, size: int, scaling: float, bias: Tensor | None = None

@@ -23,6 +23,14 @@ TORCH_OWN = {
 DTYPES = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
 
 
+def is_hooked(part: nn.Module) -> bool:
+    """Whether calling a module may do something other than its class's code does."""
+    if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
+        return True
+    own = part.__dict__
+    return "forward" in own or any(own.get(name) for name in HOOKS)
+
+
 def is_plain(decoder: nn.Module) -> bool:
     """Whether no module was replaced, hooked or put into training mode, and parameters are plain tensors.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CROWD = 10
+"""So many values, and words keep a step's distance from numbers; with twice as many, two."""
 RING: dict[str, Any] = {
     "marker": "o",
     "markersize": 13,
@@ -49,19 +51,23 @@ def draw_penalty(
         levels: By system, what does not depend on T, drawn across.
         look: Of each system.
     """
-    values = {trial.value for line in trials.values() for trial in line}
-    ticks = sorted(values, key=value_order)
+    places = _places({trial.value for line in trials.values() for trial in line})
     figure = new_figure(8.0, 3.5)
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
     for axes, measure in ((left, "bleu"), (right, "length_ratio")):
         for name, line in trials.items():
-            _draw_line(axes, look[name], f" {name}", [_point(trial, measure, ticks) for trial in line])
+            _draw_line(
+                axes,
+                look[name],
+                f" {name}",
+                [(places[trial.value], getattr(trial, measure), trial) for trial in line],
+            )
         for name, trial in levels.items():
             if (level := getattr(trial, measure)) is not None:
                 style = {"color": look[name].colour, "linestyle": look[name].line}
                 axes.axhline(level, linewidth=1.2, label=f" {name}", zorder=1, **style)
         axes.plot([], [], label=" default", **RING)
-        axes.set_xticks(range(len(ticks)), ticks)
+        axes.set_xticks([*places.values()], [*places])
         axes.set_xlabel("T (tokens)")
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
     left.set_ylabel("corpus BLEU-4 (0 to 100)")
@@ -70,8 +76,11 @@ def draw_penalty(
     return figure
 
 
-def _point(trial: Trial, measure: str, ticks: Sequence[str]) -> tuple[int, float | None, Trial]:
-    return ticks.index(trial.value), getattr(trial, measure), trial
+def _places(values: Collection[str]) -> dict[str, int]:
+    """Where each value stands, side by side; words stand further off where many make the steps narrow."""
+    ticks = sorted(values, key=value_order)
+    gap = len(ticks) // CROWD
+    return {value: place + gap * value_order(value)[0] for place, value in enumerate(ticks)}
 
 
 def _draw_line(axes: Axes, look: Look, label: str, points: Sequence[tuple[int, float | None, Trial]]) -> None:

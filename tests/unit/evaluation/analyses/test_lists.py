@@ -75,7 +75,8 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
         "Python: vectors).",
         **{
             f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
-            "`bidibeam tune RUN` does so, and rerank, evaluate and analyse take it by --tuned RUN."
+            "`bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse "
+            "take it by --tuned."
             for name in ("bidia bleu_t", "bidia wmd_t")
         },
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected "
