@@ -190,3 +190,23 @@ def test_the_table_of_speeds_is_that_of_the_committed_benchmark() -> None:
     ):
         row = " | ".join(f"{cell['times_ours'][name]:.2f}" for cell in cells)
         assert f"| {label} | {row} |" in page
+
+
+def test_what_is_said_of_memory_and_of_the_gpu_is_in_the_committed_benchmarks() -> None:
+    root = Path(__file__).parents[1]
+    page = " ".join((root / "docs" / "hf.md").read_text(encoding="utf-8").split())
+    on_cpu, on_gpu = (
+        json.loads((root / "results" / "hf" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("cpu", "h200")
+    )
+    shares = [cell["MiB"]["ours"] / cell["MiB"]["generate"] for cell in on_cpu["cells"]][1:]
+    assert f"above the model is {min(shares):.1f} to {max(shares):.1f} of what" in page
+    assert f"{on_cpu['kept_MiB']:.0f} MiB here" in page
+    rows = {
+        "`generate`": [f"{cell['times_ours']['generate']:.2f}" for cell in on_gpu["cells"]],
+        "ours, ms": [f"{cell['ms']['ours']:.0f}" for cell in on_gpu["cells"]],
+        "ours, the second of a shape, ms": [f"{cell['second_ms']['ours']:.0f}" for cell in on_gpu["cells"]],
+    }
+    for label, numbers in rows.items():
+        assert f"| {label} | {' | '.join(numbers)} |" in page
+    assert all(cell["same_hypotheses"]["generate"] == 1.0 for cell in on_gpu["cells"])
