@@ -14,7 +14,8 @@ from bidibeam.data.words import split
 from bidibeam.errors import SettingsError
 from bidibeam.hf.labels import reverse_labels, special_ids
 from bidibeam.hf.rules import Rules, check_criteria, rules_of
-from bidibeam.hf.scoring import HFScorer, HFState, Inputs
+from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.states import HFState, Inputs
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.search.beam import find
 from bidibeam.search.found import Found, FoundSequence

@@ -16,7 +16,8 @@ from bidibeam.hf.branches import (
     ancestors_in_place,
     branch_attention,
 )
-from bidibeam.hf.scoring import HFScorer, HFState
+from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.states import HFState
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.hf.test_parity import KINDS, model_of

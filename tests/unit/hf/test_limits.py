@@ -10,7 +10,8 @@ import torch
 from transformers import FalconConfig, FalconForCausalLM, MambaConfig, MambaForCausalLM, PreTrainedModel
 
 from bidibeam.errors import ScorerError
-from bidibeam.hf.scoring import HFScorer, HFState, Inputs
+from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.states import HFState, Inputs
 from tests.unit.hf.test_steps import IDS, KINDS, VOCABULARY, inputs_of, is_lean, walk
 from tests.unit.hf.tiny import tiny_model
 
@@ -91,9 +92,11 @@ def small(kind: str) -> Any:
     return tiny_model(kind, vocab_size=VOCABULARY, **{**IDS, ROOMS[kind]: ROOM})
 
 
-def stepped(scorer: HFScorer, state: HFState, steps: int) -> None:
+def stepped(scorer: HFScorer, state: HFState, steps: int) -> torch.Tensor:
+    """The logits of the last of so many steps: (sources, vocabulary)."""
     for _ in range(steps):
-        _, state = scorer.step(torch.full((state.sources,), 7), state)
+        logits, state = scorer.step(torch.full((state.sources,), 7), state)
+    return logits.clone()
 
 
 @pytest.mark.parametrize("is_hooked", [False, True], ids=["lean", "by its modules"])
@@ -133,4 +136,6 @@ def test_sources_and_beginnings_that_are_too_long_are_refused(kind: str) -> None
 def test_padding_takes_no_position_of_a_decoder() -> None:
     scorer, ids = HFScorer(small("gpt2")), torch.tensor([[1] * ROOM + [5, 6]])
 
-    stepped(scorer, scorer.start(ids), ROOM - 1)
+    padded, alone = (stepped(scorer, scorer.start(source), ROOM - 1) for source in (ids, ids[:, ROOM:]))
+
+    assert torch.allclose(padded, alone, atol=1e-5)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from bidibeam.hf.scoring import HFScorer, HFState, Inputs
+from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.states import HFState, Inputs
 from bidibeam.hf.steps import layout
 from tests.unit.hf.tiny import tiny_model
 
