@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock, local
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 
 class _Lowered:
@@ -100,3 +104,97 @@ def taking_turns(longest_s: float = 0.0002) -> Iterator[None]:
         yield
     finally:
         _TURN_S.restore(longest_s)
+
+
+class _OfThread(local):
+    turns: Turns | None = None
+
+
+_OWN = _OfThread()
+
+
+class Turns:
+    """Threads of which one at a time does the interpreter's work, in the order in which they ask.
+
+    The interpreter lets one thread work at a time anyway, but changes over at moments of its own choosing:
+    one that feeds a device would wait for another at each of its hundred small calls. Here a thread keeps its
+    turn until it waits for something (`away`), or can spare a moment (`pause`).
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_taken = False
+        self._waiting: deque[Lock] = deque()
+
+    @contextmanager
+    def mine(self) -> Iterator[None]:
+        """This thread's turn, when it comes."""
+        self.take()
+        _OWN.turns = self
+        try:
+            yield
+        finally:
+            _OWN.turns = None
+            self.give()
+
+    def take(self) -> None:
+        """Wait for a turn."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            called = Lock()
+            called.acquire()
+            self._waiting.append(called)
+        called.acquire()
+
+    def give(self) -> None:
+        """Hand the turn to whoever has waited longest."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_taken = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
+
+@contextmanager
+def away() -> Iterator[None]:
+    """Leave this thread's turn to others, if it has one, while it waits for something."""
+    turns = _OWN.turns
+    if turns is None:
+        yield
+        return
+    turns.give()
+    try:
+        yield
+    finally:
+        turns.take()
+
+
+@contextmanager
+def holding(lock: AbstractContextManager[Any]) -> Iterator[None]:
+    """Hold a lock that is held across an `away`: whoever waits for it must not keep the turn."""
+    with ExitStack() as stack:
+        with away():
+            stack.enter_context(lock)
+        yield
+
+
+def pause() -> None:
+    """Let others go first, if this thread has the turn and somebody waits for it."""
+    if _OWN.turns is not None and _OWN.turns.is_wanted:
+        with away():
+            pass
+
+
+def pausing(items: Iterable[Item], every: int) -> Iterator[Item]:
+    """The items, with a `pause` now and then."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % every == 0:
+            pause()

@@ -124,7 +124,11 @@ class SearchProgress:
 
 
 class StoppingRule(Protocol):
-    """When a source's search is over, and how wide its live beam is until then."""
+    """When a source's search is over, and how wide its live beam is until then.
+
+    One that never looks at `SearchProgress.kept_scores` says so with an attribute `reads_scores = False`, and
+    nobody keeps them.
+    """
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
         """How many hypotheses each source goes on with, (sources,), given how many have ended.

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from bidibeam.interpreter import taking_turns, uncollected
+from bidibeam.interpreter import Turns, away, holding, pause, pausing, taking_turns, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +155,87 @@ def test_what_somebody_froze_stays_frozen() -> None:
         assert gc.get_freeze_count() >= frozen * 0.9
     finally:
         gc.unfreeze()
+
+
+def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
+    turns, order = Turns(), []
+
+    def work(name: str) -> None:
+        with turns.mine():
+            order.append(name)
+
+    with turns.mine():
+        threads = []
+        for name in "abcd":
+            threads.append(threading.Thread(target=work, args=(name,)))
+            threads[-1].start()
+            while len(turns._waiting) < len(threads):
+                time.sleep(0.001)
+        assert order == []
+    for thread in threads:
+        thread.join(timeout=20)
+
+    assert order == ["a", "b", "c", "d"]
+    assert not turns.is_wanted
+
+
+def test_who_waits_or_pauses_lets_the_others_go_first() -> None:
+    turns, order = Turns(), []
+    is_done, is_back = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with turns.mine():
+            order.append("other, while one waits")
+            is_done.set()
+        assert is_back.wait(timeout=20)
+        with turns.mine():
+            order.append("other, while one pauses")
+
+    thread = threading.Thread(target=other)
+    with turns.mine():
+        thread.start()
+        with away():
+            assert is_done.wait(timeout=20)
+        order.append("one again")
+        is_back.set()
+        while not turns.is_wanted:
+            time.sleep(0.001)
+        list(pausing(range(3), every=2))
+        order.append("one at last")
+    thread.join(timeout=20)
+
+    assert order == ["other, while one waits", "one again", "other, while one pauses", "one at last"]
+
+
+def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder() -> None:
+    turns, lock, is_held = Turns(), threading.Lock(), threading.Event()
+
+    def holder() -> None:
+        with turns.mine(), holding(lock):
+            with away():
+                is_held.set()
+                time.sleep(0.01)  # the other one has the turn, and wants the lock
+            assert lock.locked()
+
+    thread = threading.Thread(target=holder)
+    thread.start()
+    assert is_held.wait(timeout=20)
+    with turns.mine(), holding(lock):
+        pass
+    thread.join(timeout=20)
+
+    assert not thread.is_alive()
+    assert not lock.locked()
+
+
+def test_an_error_ends_a_turn_and_without_a_turn_nothing_happens() -> None:
+    turns = Turns()
+
+    with pytest.raises(ValueError, match="broken"), turns.mine(), away():
+        raise ValueError("broken")
+
+    with turns.mine():
+        pause()  # nobody waits
+    with away():
+        pause()
+    assert list(pausing("abc", every=1)) == ["a", "b", "c"]

@@ -1,8 +1,8 @@
 """Two batches on their way at once: while a device searches one, the interpreter is busy with the other.
 
 A batch stays in one thread from its search to its results. Two searches may meet: the last steps of one have
-too few hypotheses to keep a device busy. The steps after them take turns, so that a strategy is asked by one
-thread at a time.
+too few hypotheses to keep a device busy. The threads take turns, and give theirs up where they wait for the
+device, so that neither is held up in the middle of a step.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TypeVar
 import torch
 
 from bidibeam.hypotheses import Beams
-from bidibeam.interpreter import taking_turns
+from bidibeam.interpreter import Turns, away, pause, taking_turns
 from bidibeam.protocols import BeamGenerator
 
 Result = TypeVar("Result")
 
 IN_FLIGHT = 2
+AT_ONCE = 128
+"""Sources of which something is made before the other thread may have its turn."""
 
 
 def searched_ahead(
@@ -43,8 +45,9 @@ def searched_ahead(
     """
     with taking_turns(), _workers(torch.device(getattr(generator, "device", "cpu"))) as pool:
         before: Future[list[Result]] | None = None
+        turns = Turns()
         while True:
-            now = _begun(generator, batches, then, before, pool)
+            now = _begun(generator, batches, then, before, pool, turns)
             if before is not None:
                 yield from before.result()
             if now is None:
@@ -58,6 +61,7 @@ def _begun(
     then: Callable[[Sequence[Beams]], Iterable[Result]],
     before: Future[list[Result]] | None,
     pool: ThreadPoolExecutor,
+    turns: Turns,
 ) -> Future[list[Result]] | None:
     """Read the next batch and have it worked on; None if there is none."""
     try:
@@ -70,10 +74,16 @@ def _begun(
         return None
 
     def work() -> list[Result]:
-        found = generator.begin(sources)()
-        if before is not None and before.exception() is not None:
-            return []  # nobody will ask
-        return list(then(found))
+        with turns.mine():
+            found = generator.begin(sources)()
+            with away():
+                if before is not None and before.exception() is not None:
+                    return []  # nobody will ask
+            results: list[Result] = []
+            for first in range(0, len(found), AT_ONCE):
+                results.extend(then(found[first : first + AT_ONCE]))
+                pause()
+            return results
 
     return pool.submit(work)
 

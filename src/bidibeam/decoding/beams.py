@@ -16,12 +16,14 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import contenders, turned
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interpreter import uncollected
+from bidibeam.interpreter import pause, pausing, uncollected
 from bidibeam.protocols import SequenceScorer, StepScorer
 from bidibeam.search.beam import find
 from bidibeam.search.found import Columns
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
+AT_ONCE = 64
+"""Sources whose hypotheses are made before another thread may have its turn."""
 MOST_SPELLINGS = 1 << 16
 """Replies whose spelling is kept."""
 
@@ -119,7 +121,10 @@ class SearchGenerator:
 
     def _nbests(self, sources: torch.Tensor, columns: Columns, own: Direction) -> list[NBest]:
         """The hypotheses, with what the other direction makes of each as a whole reply, if that is wanted."""
-        spelled = self._spelled(columns.tokens(backwards=own is Direction.REVERSE))  # in reading order
+        sequences = columns.tokens(backwards=own is Direction.REVERSE)  # in reading order
+        pause()
+        spelled = self._spelled(sequences)
+        pause()
         multiplicities = _multiplicities(list(map(_TEXT, spelled)), columns)
         if multiplicities is not None:
             spelled = list(compress(spelled, multiplicities))
@@ -134,9 +139,8 @@ class SearchGenerator:
             strict=True,
         )
         hypotheses = map(partial(tuple.__new__, Hypothesis), rows)
-        return [
-            NBest(tuple(islice(hypotheses, count))) for count in np.diff(columns.ends, prepend=0).tolist()
-        ]
+        counts = np.diff(columns.ends, prepend=0).tolist()
+        return [NBest(tuple(islice(hypotheses, count))) for count in pausing(counts, every=AT_ONCE)]
 
     def _spelled(self, sequences: Sequence[tuple[int, ...]]) -> list[_Spelling]:
         """Text and tokens of ids in reading order; sources have many replies in common, so they are kept."""

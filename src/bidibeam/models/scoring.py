@@ -16,6 +16,7 @@ from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
+from bidibeam.interpreter import away
 from bidibeam.models.decoder import Decoders
 from bidibeam.models.forcing import distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
@@ -188,7 +189,9 @@ class GRUScorer:
         log_sums = losses + _logits_at(readout, first, weight, bias)  # (rows,)
         found = _logits_at(readout[rows], tokens, weight, bias) - log_sums[rows]  # (targets,)
         totals = torch.zeros(count, dtype=torch.float64, device=readout.device)
-        summed: list[float] = totals.index_add_(0, owners, found.double()).tolist()
+        totals.index_add_(0, owners, found.double())
+        with away():
+            summed: list[float] = totals.tolist()
         return summed
 
     def _begin(self, memory: Tensor, mask: Tensor) -> GRUState:

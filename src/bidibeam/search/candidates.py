@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
 
-from bidibeam.gpu import if_it_works
+from bidibeam.search.kernels import kernels_of
 from bidibeam.search.keys import keys, log_probs_of, places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from torch import Tensor
 
@@ -95,6 +95,11 @@ def best_candidates(
             have raised some of them above 0.
     """
     sources, beams, vocabulary = logits.shape
+    kernels = kernels_of(logits.device)
+    if kernels is not None and _fits(kernels, count, beams * vocabulary):
+        is_forbidden = None if forbidden.is_empty else forbidden.is_forbidden
+        found = kernels.best(logits, log_probs, count, is_forbidden, BLOCK, is_normalised=is_normalised)
+        return Candidates(*found)
     rows = logits.view(-1, vocabulary)  # (rows, vocabulary)
     maxima, log_sums = _summarise(rows)  # (rows, blocks), (rows,)
     is_broken = log_sums.view(sources, beams).isnan().any(1)  # (sources,)
@@ -126,6 +131,11 @@ def best_candidates(
     return Candidates(log_probs_of(ranked, is_signed=is_normalised), places_of(ranked), is_broken)
 
 
+def _fits(kernels: ModuleType, count: int, places: int) -> bool:
+    """Whether a GPU's own kernels find so many candidates of so many places."""
+    return kernels.slots_for(count) is not None and places < 1 << 31
+
+
 def log_sum_exps(logits: Tensor) -> Tensor:
     """The log-sum-exp of each row of (rows, vocabulary): (rows,). Finite even if all logits are -inf.
 
@@ -136,24 +146,19 @@ def log_sum_exps(logits: Tensor) -> Tensor:
 
 def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Each row's block maxima, (rows, blocks), and log-sum-exp, (rows,)."""
-    fused = _fused(rows.device) if rows.is_cuda else None
-    return _summarise_apart(rows) if fused is None else fused(rows, BLOCK)
-
-
-@lru_cache
-def _fused(device: torch.device) -> Callable[[Tensor, int], tuple[Tensor, Tensor]] | None:
-    """The same in one kernel, where a GPU has it."""
-
-    def load() -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        from bidibeam.search.fused import summarised
-
-        return summarised
-
-    return if_it_works(load, lambda kernel: kernel(torch.zeros(1, 1, device=device), BLOCK))
+    kernels = kernels_of(rows.device)
+    if kernels is None:
+        return _summarise_apart(rows)
+    maxima, log_sums = kernels.summarised(rows, BLOCK)
+    return maxima, log_sums
 
 
 def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What `_summarise` does, in torch's own kernels: one chunk of rows at a time."""
+    """What `_summarise` does, in one kernel on one thread, or in torch's own: one chunk of rows at a time."""
+    if rows.device.type == "cpu" and torch.get_num_threads() == 1:
+        from bidibeam.search.summary import summarised
+
+        return summarised(rows)
     count, vocabulary = rows.shape
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
     blocks = _block_count(vocabulary)

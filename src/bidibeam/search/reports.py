@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from bidibeam.errors import ScorerError
+from bidibeam.interpreter import away
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +36,9 @@ class Arriving:
 
     def read(self) -> tuple[Tensor, ...]:
         """Wait until they are there."""
-        if self.has_arrived is not None:
-            self.has_arrived.synchronize()
+        if self.has_arrived is not None and not self.has_arrived.query():  # type: ignore[no-untyped-call]
+            with away():
+                self.has_arrived.synchronize()
         return self.tensors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from bidibeam.search.candidates import Candidates, Forbidden, best_candidates
 from bidibeam.search.found import Step
 from bidibeam.search.keys import PLACES
 from bidibeam.search.length import LENGTH_PENALTIES
+from bidibeam.search.parting import parted
 from bidibeam.search.reports import BROKEN
 from bidibeam.search.stopping import stopping_rule
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
+
+MOST_KEPT = 32
+"""Sets of tokens that stay on their device from search to search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,8 @@ class Live:
         tokens: (sources, beams), what they wrote last.
         widths: (sources,), how many slots each source has, empty ones included; 0 where it is done.
         finished: (sources,), how many hypotheses have ended.
-        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
+        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none; all are
+            where the stopping rule does not read them.
     """
 
     sources: Numbers
@@ -81,6 +87,7 @@ class Rules:
         self.settings = settings
         self.roles = roles
         self._stopping = stopping_rule(settings.stopping)
+        self._reads_scores = getattr(self._stopping, "reads_scores", True)
 
     def first(self, count: int, device: torch.device) -> Live:
         """One empty hypothesis a source, so that the first step does not write every sequence B times."""
@@ -117,37 +124,27 @@ class Rules:
         more candidates than that, and those after it are there only to take the place of ended ones.
         """
         settings, beam_size = self.settings, self.settings.beam_size
-        log_probs, flat = candidates.log_probs, candidates.flat  # (sources, candidates)
-        all_parents = flat // self.vocabulary  # (sources, candidates)
-        all_tokens = flat - all_parents * self.vocabulary  # (sources, candidates)
-        is_end = all_tokens == self.roles.end  # (sources, candidates)
-        for token in self.roles.other_ends:
-            is_end = is_end | (all_tokens == token)
-        ranks = torch.arange(flat.shape[1], device=flat.device)  # (candidates,)
-        within = ranks < self._stopping.live_beams(beam_size, live.finished).unsqueeze(1)
-        ended = log_probs.where(is_end & within, -torch.inf)  # (sources, candidates)
-        finished = live.finished + (ended > -torch.inf).sum(1)  # (sources,)
-        scores = self.penalty.score(ended, settings.counted(number))  # (sources, candidates)
-        kept_scores = torch.cat((live.kept_scores, scores), dim=1).topk(beam_size).values  # (sources, B)
-
-        order = is_end.sort(dim=1, stable=True).indices[:, :width]  # (sources, beams), those that did not end
-        widths = self._stopping.live_beams(beam_size, finished)  # (sources,)
-        is_past = ranks[: order.shape[1]] >= widths.unsqueeze(1)  # (sources, beams)
-        is_empty = is_past | is_end.gather(1, order)  # (sources, beams)
-        going_on = log_probs.gather(1, order).masked_fill(is_empty, -torch.inf)  # (sources, beams)
-        is_done = self._is_done(number, finished, kept_scores, going_on)  # (sources,)
+        allowed = self._stopping.live_beams(beam_size, live.finished)  # (sources,)
+        found = parted(candidates, live.finished, allowed, self._ends, width, self.vocabulary)
+        kept_scores = live.kept_scores  # (sources, B)
+        if self._reads_scores:
+            scores = self.penalty.score(found.ended_log_probs, settings.counted(number))
+            kept_scores = torch.cat((kept_scores, scores), dim=1).topk(beam_size).values
+        widths = self._stopping.live_beams(beam_size, found.finished)  # (sources,)
+        is_past = self._ranks[: found.live.shape[1]] >= widths.unsqueeze(1)  # (sources, beams)
+        going_on = found.log_probs.masked_fill(is_past, -torch.inf)  # (sources, beams)
+        is_done = self._is_done(number, found.finished, kept_scores, going_on)  # (sources,)
         if number == settings.max_length and settings.unfinished == "rank":
             is_done = torch.zeros_like(is_done)  # what is cut off here still competes
-        step = Step(live.sources, flat.gather(1, order), flat, ended)
         return Live(
             sources=live.sources,
             log_probs=going_on.masked_fill(is_done.unsqueeze(1), -torch.inf),
-            parents=all_parents.gather(1, order),
-            tokens=all_tokens.gather(1, order),
+            parents=found.parents,
+            tokens=found.tokens,
             widths=widths.masked_fill(is_done, 0),
-            finished=finished,
+            finished=found.finished,
             kept_scores=kept_scores,
-        ), step
+        ), Step(live.sources, found.live, candidates.flat, found.ended_log_probs)
 
     def _is_done(self, number: int, finished: Tensor, kept_scores: Tensor, log_probs: Tensor) -> Tensor:
         """Where the rule says so, or nothing is left to go on with: (sources,)."""
@@ -182,14 +179,28 @@ class Rules:
                 f"--beam-size {beam_size} is too large for a vocabulary of {self.vocabulary} tokens; "
                 f"use at most {PLACES // self.vocabulary}."
             )
+        self._ends = _numbers(roles.ends, logits.device)
+        self._ranks = _numbers(tuple(range(beam_size)), logits.device)
         self._late = self._forbidden(logits)
         self._early = self._forbidden(logits, *roles.ends)
         ends = roles.ends if self.settings.min_length else ()
         self._first = self._forbidden(logits, *ends, *roles.forbidden_first)
 
     def _forbidden(self, logits: Tensor, *more: int) -> Forbidden:
-        tokens = {*self.roles.forbidden, *more}
-        return Forbidden(tokens, vocabulary=self.vocabulary, device=logits.device)
+        return _forbidden(self.roles.forbidden.union(more), self.vocabulary, logits.device)
+
+
+# Searches are alike, and whoever sends numbers to a GPU waits for it.
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _numbers(values: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _forbidden(tokens: frozenset[int], vocabulary: int, device: torch.device) -> Forbidden:
+    return Forbidden(tokens, vocabulary=vocabulary, device=device)
 
 
 def taken(

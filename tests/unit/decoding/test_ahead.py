@@ -17,6 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker, searched
 from bidibeam.errors import InputError, ScorerError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interpreter import away
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.likelihood import Vbs
 
@@ -166,7 +167,8 @@ class Slow:
             self.searching -= 1
 
         def finish() -> list[Beams]:
-            assert all(event.wait(PATIENCE_S) for event in self.begun[number + 1 : number + 2])
+            with away():
+                assert all(event.wait(PATIENCE_S) for event in self.begun[number + 1 : number + 2])
             self.threads[number].add(threading.get_ident())
             return list(beams)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +17,8 @@ class Constant:
 
     What fairseq does, and Hugging Face with `early_stopping=True`.
     """
+
+    reads_scores: ClassVar[bool] = False
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
         """B for every source, (sources,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Exhaust:
     """The live beam stays B up to the maximum length; the B best of all that finished are kept."""
+
+    reads_scores: ClassVar[bool] = False
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
         """B for every source, (sources,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import SettingsError
 
@@ -21,6 +21,8 @@ class Patience:
     A factor of 1 is the constant rule; below 1 fewer than B hypotheses may come back.
     Reference: Kasai et al. (2022), arXiv:2204.05424.
     """
+
+    reads_scores: ClassVar[bool] = False
 
     factor: float = 2.0
 

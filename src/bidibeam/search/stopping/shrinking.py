@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,6 +19,8 @@ class Shrinking:
     need not be the best.
     Reference: Bahdanau et al. (2015), arXiv:1409.0473; the reading of Colombo et al. (2021).
     """
+
+    reads_scores: ClassVar[bool] = False
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
         """B less those that have ended, (sources,)."""

@@ -1,0 +1,166 @@
+"""What a CPU reads once where torch reads it five times: the maxima and the log-sum-exp of rows of logits."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK = 64
+"""Tokens in a block, as `bidibeam.search.candidates` has it."""
+CHUNK = 32 * BLOCK
+"""Logits read for their maxima and then again for their exponentials, while they are in the nearest cache."""
+
+_LOWEST, _LEAST_BITS = np.finfo(np.float32).min, np.int32(-(1 << 31))
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_SMALLEST, _TURNS, _WHOLE = np.float32(-87.0), np.float32(math.log2(math.e)), np.float32(3 << 22)
+_LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_SERIES = tuple(
+    np.float32(one)
+    for one in (
+        1.9875691500e-4,
+        1.3981999507e-3,
+        8.3334519073e-3,
+        4.1665795894e-2,
+        1.6666665459e-1,
+        5.0000001201e-1,
+    )
+)
+"""What e^r - 1 - r is r^2 times, the highest power of r first, for |r| < 0.35 (Cephes' expf)."""
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Machine code that is kept on disk; products and sums may be one operation, and nothing else changes."""
+    make = partial(numba.njit, nogil=True, fastmath={"contract"})
+    try:
+        return make(cache=True)(function)
+    except RuntimeError:  # nowhere to write: it is compiled again in each process
+        return make()(function)
+
+
+def _bits_in_order(_context: Any, _bits: Any) -> Any:  # pragma: no cover
+    """A float's bits as a whole number that ranks as the float does; and the other way round."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        (bits,) = arguments
+        return builder.xor(bits, builder.and_(builder.ashr(bits, bits.type(31)), bits.type(0x7FFFFFFF)))
+
+    return numba.int32(numba.int32), generate
+
+
+def _number_of(_context: Any, _bits: Any) -> Any:  # pragma: no cover
+    """The float that has these bits."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(numba.float32))
+
+    return numba.float32(numba.int32), generate
+
+
+def _power_of_two(_context: Any, _number: Any) -> Any:  # pragma: no cover
+    """2^n, of the float n + `_WHOLE`, whose last bits are n."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        bits = builder.bitcast(arguments[0], context.get_value_type(numba.int32))
+        moved = builder.add(builder.shl(bits, bits.type(23)), bits.type(0x3F800000))
+        return builder.bitcast(moved, arguments[0].type)
+
+    return numba.float32(numba.float32), generate
+
+
+_in_order, _number, _power = intrinsic(_bits_in_order), intrinsic(_number_of), intrinsic(_power_of_two)
+
+
+@partial(numba.njit, nogil=True, fastmath={"contract"}, inline="always")
+def exponential(number: Any) -> Any:  # pragma: no cover
+    """e^x of a float32 that is at most 0, to the last bits; of what is below -87 that of -87; NaN stays.
+
+    Numba's own calls a library, one number at a time; this is many numbers in one instruction.
+    """
+    number = _SMALLEST if number < _SMALLEST else number  # so that NaN is not less
+    turned = number * _TURNS + _WHOLE
+    turns = turned - _WHOLE  # a whole number
+    rest = number - turns * _LOG_2
+    rest = rest - turns * _LOG_2_REST
+    found = _SERIES[0]
+    for place in range(1, 6):
+        found = found * rest + _SERIES[place]
+    found = found * (rest * rest) + rest + _ONE
+    return found * _power(turned)
+
+
+@_compiled
+def _summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma: no cover
+    """Write the maximum of each block, (rows, blocks), and the log-sum-exps, (rows,).
+
+    Maxima are those of whole numbers, which many instructions find at once, as they do not those of floats.
+    """
+    vocabulary = logits.shape[1]
+    lanes = np.empty(BLOCK, np.float32)  # sums of every 64th exponential
+    for row in range(len(logits)):
+        line, best = logits[row], maxima[row].view(np.int32)
+        bits = line.view(np.int32)
+        for lane in range(BLOCK):
+            lanes[lane] = _ZERO
+        top = _LOWEST
+        for start in range(0, vocabulary, CHUNK):
+            stop = min(start + CHUNK, vocabulary)
+            whole = stop - (stop - start) % BLOCK
+            highest = _LEAST_BITS
+            for first in range(start, stop, BLOCK):
+                own = _LEAST_BITS
+                if first < whole:
+                    part = bits[first : first + BLOCK]
+                    for place in range(BLOCK):
+                        one = _in_order(part[place])
+                        own = one if one > own else own
+                else:
+                    part = bits[first:stop]
+                    for place in range(len(part)):
+                        one = _in_order(part[place])
+                        own = one if one > own else own
+                best[first // BLOCK] = _in_order(own)
+                highest = own if own > highest else highest
+            higher = _number(_in_order(highest))
+            if not higher <= top:  # NaN is neither
+                shrink = exponential(top - higher)
+                for lane in range(BLOCK):
+                    lanes[lane] *= shrink
+                top = higher
+            for first in range(start, whole, BLOCK):
+                some = line[first : first + BLOCK]
+                for lane in range(BLOCK):
+                    lanes[lane] += exponential(some[lane] - top)
+            rest = line[whole:stop]
+            for lane in range(len(rest)):
+                lanes[lane] += exponential(rest[lane] - top)
+        total = 0.0
+        for lane in range(BLOCK):
+            total += lanes[lane]
+        if total < 1.0:  # the largest term is 1, unless there is none; NaN stays
+            total = 1.0
+        log_sums[row] = top + math.log(total)
+
+
+def summarised(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Block maxima, (rows, blocks), and log-sum-exps, (rows,), of (rows, vocabulary), float32, on a CPU.
+
+    A row of -inf has the lowest finite sum, and one that is not all numbers NaN. What is said of a row does
+    not depend on the other rows, to the last bit.
+    """
+    count, vocabulary = rows.shape
+    maxima = rows.new_empty(count, -(-vocabulary // BLOCK))
+    log_sums = rows.new_empty(count)
+    _summarise(rows.contiguous().numpy(), maxima.numpy(), log_sums.numpy())
+    return maxima, log_sums
