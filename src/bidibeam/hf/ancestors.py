@@ -99,7 +99,7 @@ def extended_on_gpu(
     keys, values = stored
     rows, all_heads, size = mixed.shape
     places = places.contiguous()
-    shifts = mixed if bias is None else bias
+    shifts = mixed if bias is None else bias if bias.stride(1) == 1 else bias.contiguous()
     attended = mixed.new_empty(rows, heads, size)
     log_sums = mixed.new_empty(rows, heads, dtype=torch.float32)
     _extend_and_read[(rows, heads)](

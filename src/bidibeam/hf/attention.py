@@ -255,14 +255,18 @@ def attending(configs: Sequence[Any], now: Pass) -> Iterator[None]:
 def _attending_kind(kind: type) -> type:
     """A class of configs that tell a model to attend by `attend`, but only in threads that are in a pass.
 
-    Others may run the same model meanwhile, by `generate` or in passes of their own.
+    Others may run the same model meanwhile, by `generate` or in passes of their own, or copy or pickle the
+    config: copies are of its own class.
     """
     own: Any = kind._attn_implementation  # type: ignore[attr-defined]
 
     def said(config: Any) -> Any:
         return own.fget(config) if _CURRENT.now is None else IMPLEMENTATION
 
-    parts = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    def reduced(config: Any, _: Any) -> Any:
+        return object.__new__, (kind,), config.__dict__
+
+    parts = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce_ex__": reduced}
     return type(kind.__name__, (kind,), {**parts, "_attn_implementation": property(said, own.fset)})
 
 

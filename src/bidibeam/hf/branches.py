@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from bidibeam.gpu import if_it_works
+from bidibeam.hf.machine import over, pointer_to
 from bidibeam.similarities.kernels import fast
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ def ancestors_in_place(
 ) -> tuple[Tensor, Tensor]:
     """The same on a CPU in float32, with keys and values read where they are."""
     attended, log_sums = torch.empty_like(query), query.new_empty(query.shape[:2])
-    shifts = query.new_zeros(query.shape[1], places.shape[1]) if bias is None else bias
+    shifts = query.new_empty(0, 0) if bias is None else bias
     tensors = (*stored, places, query, shifts, attended, log_sums)
     arrays = [_array(tensor) for tensor in tensors]
     read: Callable[..., None] = read_ancestors
@@ -234,11 +236,11 @@ def extended_in_place(
     """The same, after keys and values were written as the last step: see `extended_attention`."""
     rows, _, size = mixed.shape
     attended, log_sums = mixed.new_empty(rows, heads, size), mixed.new_empty(rows, heads)
-    shifts = mixed.new_zeros(heads, places.shape[1]) if bias is None else bias  # (heads, steps)
-    tensors = (*stored, places, mixed, shifts, attended, log_sums)
-    arrays = [_array(tensor) for tensor in tensors]
-    read: Callable[..., None] = extend_and_read
-    _shared_out(partial(read, *arrays, np.float32(scaling)), places)
+    read = [places.contiguous(), mixed.contiguous(), None if bias is None else bias.contiguous()]
+    addresses = [0 if one is None else one.data_ptr() for one in (*stored, *read, attended, log_sums)]
+    shape = (*stored[0].shape[:3], *places.shape, heads, size)
+    read_on: Callable[..., None] = extend_at
+    _shared_out(partial(read_on, *addresses, *shape, np.float32(scaling)), places)
     return attended, log_sums
 
 
@@ -285,7 +287,9 @@ def read_ancestors(
                 product = np.float32(0.0)
                 for index in range(size):
                     product += asked[index] * key[index]
-                product = product * scaling + bias[head, step]
+                product *= scaling
+                if len(bias):
+                    product += bias[head, step]
                 weights[step] = product
                 highest = max(highest, product)
             total = np.float32(0.0)
@@ -294,9 +298,10 @@ def read_ancestors(
                 total += weights[step]
             read = attended[row, head]
             read[:] = np.float32(0.0)
+            inverse = over(np.float32(1.0), total)
             for step in range(steps):
                 value = values[step, places[row, step], head // each]
-                weight = weights[step] / total
+                weight = weights[step] * inverse
                 for index in range(size):
                     read[index] += weight * value[index]
             log_sums[row, head] = highest + np.log(total)
@@ -326,13 +331,49 @@ def extend_and_read(
     read_ancestors(keys, values, places, mixed, bias, attended, log_sums, scaling, first, last)
 
 
+@fast
+def extend_at(
+    keys: int,
+    values: int,
+    places: int,
+    mixed: int,
+    bias: int,
+    attended: int,
+    log_sums: int,
+    room: int,
+    lines: int,
+    groups: int,
+    rows: int,
+    steps: int,
+    heads: int,
+    size: int,
+    scaling: float,
+    first: int,
+    last: int,
+) -> None:
+    """What `extend_and_read` does, by addresses: keys and values are (room, lines, groups, size)."""
+    stored = (room, lines, groups, size)
+    extend_and_read(
+        numba.carray(pointer_to(keys), stored, np.float32),
+        numba.carray(pointer_to(values), stored, np.float32),
+        numba.carray(pointer_to(places), (rows, steps), np.int64),
+        numba.carray(pointer_to(mixed), (rows, heads + 2 * groups, size), np.float32),
+        numba.carray(pointer_to(bias), (heads if bias else 0, steps), np.float32),
+        numba.carray(pointer_to(attended), (rows, heads, size), np.float32),
+        numba.carray(pointer_to(log_sums), (rows, heads), np.float32),
+        scaling,
+        first,
+        last,
+    )
+
+
 def _with_prompt(
     attended: Tensor, log_sums: Tensor, query: Tensor, prompt: KeyValues, mask: Tensor | None
 ) -> Tensor:
     """What rows read of their ancestors and of their prompt, (rows, heads, head size), by their weights."""
     before, before_sums = _attend_prompt(query, prompt, mask)
     share = torch.sigmoid(log_sums - before_sums).unsqueeze(-1)  # (rows, heads, 1)
-    return before + share * (attended - before)
+    return (before + share * (attended - before)).to(query.dtype)  # the sums are float32 on a GPU
 
 
 def _attend_prompt(query: Tensor, prompt: KeyValues, mask: Tensor | None) -> tuple[Tensor, Tensor]:

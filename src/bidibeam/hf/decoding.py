@@ -20,12 +20,13 @@ from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.directions import check_same_tokens
-from bidibeam.hf.generate import shared_out
+from bidibeam.hf.generate import shared_out, turned
 from bidibeam.hf.labels import special_ids
 from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly, weights_of
 from bidibeam.hf.pairs import source_ids
 from bidibeam.hf.sides import Side, Spelling, Task, both_searched, positions_of, words_by
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.interpreter import holding
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -96,7 +97,7 @@ class HFGenerator:
         """
         if not beams:
             return list
-        with self._turn:
+        with holding(self._turn):
             filled = self._filled(beams)
         return lambda: filled
 
@@ -123,6 +124,8 @@ class HFGenerator:
             known = self._read_already(side, tasks)
             options = {} if known is None else {"encoder_outputs": BaseModelOutput(last_hidden_state=known)}
             task = prepared_quietly(side.model, ids, mask, max_new_tokens=settings.max_length, **options)
+            if direction is Direction.REVERSE and direction in self.sizes:
+                task = turned(task, side)
             tasks[direction] = _without_unknown(task, loaded.tokenizer, settings)
         return tasks
 

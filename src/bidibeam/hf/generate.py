@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.directions import check_pair, check_same_ids
 from bidibeam.hf.joint import BidirectionalSeq2Seq
 from bidibeam.hf.sides import Side, Task, Written, both_searched, positions_of, task_of
@@ -93,14 +93,16 @@ class BidiGenerate:
         Raises:
             BidibeamError: If the models do not fit together, or cannot be searched.
         """
-        task = task_of(
-            model,
-            input_ids,
-            logits_processor,
-            generation_config,
-            stopping_criteria,
-            inputs_tensor,
-            **model_kwargs,
+        task = _with_counted_mask(
+            task_of(
+                model,
+                input_ids,
+                logits_processor,
+                generation_config,
+                stopping_criteria,
+                inputs_tensor,
+                **model_kwargs,
+            )
         )
         check_records(generation_config)
         beams, written = self._searched(model, task)
@@ -130,11 +132,15 @@ class BidiGenerate:
             check_same_ids(model, self._reverse)
             models[Direction.REVERSE] = self._reverse
             tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
-        judged, ends = self._needs.other_weight is not None, task.rules.roles.ends
+        judged = self._needs.other_weight is not None
         for direction, one in models.items():
             check_room(one, tasks[direction], judged=judged)
+        kept = {*task.rules.roles.ends, task.config.forced_bos_token_id} - {None}
+        sides = {way: Side.of(one, way, self._tokenizer, kept) for way, one in models.items()}
+        if Direction.REVERSE in sizes:
+            tasks[Direction.REVERSE] = turned(tasks[Direction.REVERSE], sides[Direction.REVERSE])
         return both_searched(
-            {direction: Side.of(one, direction, self._tokenizer, ends) for direction, one in models.items()},
+            sides,
             tasks,
             sizes,
             [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)],
@@ -148,6 +154,15 @@ class BidiGenerate:
                 f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
             )
         return self._vectors
+
+
+def turned(task: Task, side: Side) -> Task:
+    """The same task for a side that writes from the end.
+
+    Raises:
+        SettingsError: If something is asked of the beginning of replies.
+    """
+    return task._replace(rules=task.rules.turned(side.special.union(task.rules.roles.ends)))
 
 
 def wants_reverse(needs: Needs) -> bool:
@@ -216,6 +231,21 @@ def shared_out(
         direction: replace(settings, beam_size=small + (index < larger))
         for index, direction in enumerate(needs.directions)
     }
+
+
+def _with_counted_mask(task: Task) -> Task:
+    """The same task, its mask of whole numbers.
+
+    Raises:
+        InputError: If it leaves nothing of a source.
+    """
+    mask = task.inputs.mask.long()  # (sources, length)
+    counts = mask.sum(1).tolist()
+    if 0 in counts:
+        raise InputError(
+            f"Source {counts.index(0) + 1} of {len(counts)} has no tokens: its attention_mask is all 0."
+        )
+    return task._replace(inputs=replace(task.inputs, mask=mask))
 
 
 def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:

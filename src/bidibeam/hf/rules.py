@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -22,9 +22,11 @@ from transformers import (
     StopStringCriteria,
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
 from bidibeam.errors import SettingsError
+from bidibeam.hf.turning import check_first, turned
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 if TYPE_CHECKING:
@@ -36,6 +38,14 @@ STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
 """By `early_stopping`."""
 ARGUMENTS: dict[type, str] = {MaxTimeCriteria: "max_time", StopStringCriteria: "stop_strings"}
 """Which argument of `generate` asks for a criterion."""
+UNKNOWN: dict[str, Any] = {
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "force_words_ids": None,
+    "constraints": None,
+    "low_memory": False,
+}
+"""Arguments that beam search no longer has, `generate`'s own neither, and what they are where nobody asks."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,7 @@ class Rules:
         first: What must be written first.
         last: What must be written last, at T.
         others: Processors of logits that are none of these; they are called with every hypothesis.
+        rows: How many hypotheses of a source processors are shown at least: `num_beams`.
     """
 
     roles: VocabularyRoles
@@ -57,6 +68,7 @@ class Rules:
     first: int | None = None
     last: int | None = None
     others: LogitsProcessorList | None = None
+    rows: int = 1
 
     def settings(self, config: GenerationConfig, beam_size: int) -> SearchSettings:
         """How to search so that Hugging Face's settings mean what they mean there."""
@@ -75,10 +87,28 @@ class Rules:
     def applied(self, scorer: StepScorer[Any], prompt: Tensor) -> StepScorer[Any]:
         """A scorer that keeps to what the search itself does not know; prompt: (sources, length)."""
         if self.others is not None:
-            return ProcessedScorer(scorer, self.others, prompt)
+            return ProcessedScorer(scorer, self.others, prompt, self.rows, self.roles.end)
         if self.first is None and self.last is None:
             return scorer
         return ForcedScorer(scorer, self.first, self.last, self.max_new_tokens)
+
+    def turned(self, special: Container[int]) -> Rules:
+        """The same rules for a model that writes from the end.
+
+        Words and biases of several tokens are turned around, and so are n-grams of the source. The other
+        processors see what is written in the order in which it is written.
+
+        Args:
+            special: Ids that stay in place when a reply is turned around.
+
+        Raises:
+            SettingsError: If a rule is about what a reply begins with, or about words next to special tokens.
+        """
+        check_first("begin_suppress_tokens", self.roles.forbidden_first, special)
+        check_first("forced_bos_token_id", () if self.first is None else (self.first,), special)
+        if self.others is None:
+            return self
+        return replace(self, others=LogitsProcessorList(turned(one, special) for one in self.others))
 
 
 def rules_of(config: GenerationConfig, processors: LogitsProcessorList, prompt_length: int) -> Rules:
@@ -90,10 +120,10 @@ def rules_of(config: GenerationConfig, processors: LogitsProcessorList, prompt_l
         prompt_length: How many tokens the decoder reads before it writes.
 
     Raises:
-        SettingsError: If the config asks for sampling, or has no end token or no room to write.
+        SettingsError: If the config asks for what a search does not do, or has no end token or no room to
+            write.
     """
-    if config.do_sample:
-        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+    _check_known(config, processors)
     ends = _ids(config.eos_token_id)
     if not ends:
         raise SettingsError("The generation config has no eos_token_id, so no reply could end; set one.")
@@ -105,14 +135,33 @@ def rules_of(config: GenerationConfig, processors: LogitsProcessorList, prompt_l
         )
     roles = VocabularyRoles(start=0, end=ends[0], other_ends=frozenset(ends[1:]))
     rules = Rules(roles, room)
+    processed = replace(rules, others=processors, rows=config.num_beams or 1)
     for processor in processors:
         known = _with(rules, processor, prompt_length)
         if known is None:
-            return Rules(roles, room, others=processors)
+            return processed
         rules = known
     if rules.min_new_tokens >= room:  # no reply may end, which is nothing that a search is asked otherwise
-        return Rules(roles, room, others=processors)
+        return processed
     return rules
+
+
+def _check_known(config: GenerationConfig, processors: LogitsProcessorList) -> None:
+    """Refuse what a search does not do.
+
+    Raises:
+        SettingsError: If the config asks for it.
+    """
+    if config.do_sample:
+        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+    for name, usual in UNKNOWN.items():
+        asked = getattr(config, name, None)
+        if asked not in (None, usual):
+            raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
+    if any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors):
+        raise SettingsError(
+            "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it out."
+        )
 
 
 def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
@@ -256,19 +305,25 @@ class _Written(Generic[State]):
 class ProcessedScorer(Generic[State]):
     """A scorer whose log-probabilities pass through Hugging Face's processors, as in its own beam search.
 
-    Processors may know sources by their place in the batch (Blenderbot's do), so they are always shown all of
-    it: a source that has left has rows in which nothing is written.
+    Processors may know sources, or even hypotheses, by their place in the batch, so at every step they are
+    shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
+    and of a source that has left, rows that ended at once.
 
     Args:
         inner: The scorer.
         processors: What is done to log-probabilities.
         prompt: (sources, length), what was read before the first token.
+        rows: How many rows of a source they are shown at least.
+        end: A token that ends.
     """
 
     is_normalised = True
 
-    def __init__(self, inner: StepScorer[State], processors: LogitsProcessorList, prompt: Tensor) -> None:
+    def __init__(
+        self, inner: StepScorer[State], processors: LogitsProcessorList, prompt: Tensor, rows: int, end: int
+    ) -> None:
         self._inner, self._processors, self._prompt = inner, processors, prompt
+        self._rows, self._end = rows, end
 
     def start(self, sources: Tensor) -> _Written[State]:
         """Read the sources."""
@@ -281,15 +336,23 @@ class ProcessedScorer(Generic[State]):
         ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
         log_probs = logits.float().log_softmax(-1)
         written = replace(state, inner=inner, ids=ids, is_fresh=False)
-        if len(state.sources) == len(self._prompt):
-            return self._processors(ids, log_probs), written
-        beams = len(ids) // len(state.sources)
-        lines = torch.tensor(state.sources, device=ids.device)[:, None] * beams  # (sources, 1)
-        places = (lines + torch.arange(beams, device=ids.device)).flatten()  # (rows,)
-        all_ids = ids.new_zeros(len(self._prompt) * beams, ids.shape[1])
-        all_log_probs = log_probs.new_zeros(len(all_ids), log_probs.shape[1])
-        all_ids[places], all_log_probs[places] = ids, log_probs
-        return self._processors(all_ids, all_log_probs)[places], written
+        return self._processed(ids, log_probs, state.sources), written
+
+    def _processed(self, ids: Tensor, log_probs: Tensor, sources: Sequence[int]) -> Tensor:
+        """What processors make of (rows, vocabulary) after (rows, length), for the sources that are left."""
+        everyone, beams = len(self._prompt), len(ids) // len(sources)
+        shown = max(beams, self._rows)
+        if shown == beams and len(sources) == everyone:
+            return cast("Tensor", self._processors(ids, log_probs))
+        lines = torch.tensor(sources, device=ids.device)  # (sources left,)
+        slots = torch.arange(shown, device=ids.device).clamp(max=beams - 1)  # (shown,)
+        all_ids = ids.new_full((everyone, shown, ids.shape[1]), self._end)
+        all_ids[:, :, : self._prompt.shape[1]] = self._prompt[:, None]
+        all_ids[lines] = ids.view(len(sources), beams, -1)[:, slots]
+        all_log_probs = log_probs.new_zeros(everyone, shown, log_probs.shape[1])
+        all_log_probs[lines] = log_probs.view(len(sources), beams, -1)[:, slots]
+        processed: Tensor = self._processors(all_ids.flatten(0, 1), all_log_probs.flatten(0, 1))
+        return processed.view(all_log_probs.shape)[lines, :beams].flatten(0, 1)
 
     def select(
         self, state: _Written[State], rows: Tensor, kept: Sequence[int] | None = None

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
-from inspect import signature
-from pathlib import Path
 from threading import local
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import transformers
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from bidibeam import work
 from bidibeam.errors import ScorerError
-from bidibeam.hf.attention import BranchReading, ForcedReading, Pass, Shared, attending, known_mask
+from bidibeam.hf.attention import BranchReading, Pass, Shared, known_mask
 from bidibeam.hf.branches import Branches
+from bidibeam.hf.decoders import Decoder, prompt_length
+from bidibeam.hf.forced import forced_log_probs
 from bidibeam.hf.heads import Head
 from bidibeam.hf.states import HFState, Inputs, Way
 from bidibeam.hf.steps import lean_step
@@ -32,12 +30,6 @@ LEAN_TOLERANCE, HALF_TOLERANCE = 1e-4, 0.05
 """How far a lean step may be from the model's own, relative to the largest number; in half precision too."""
 LENGTHS = 16
 """Sources are read as long as a multiple of it, where searches of one shape are recorded."""
-SCORED_TOKENS = 1 << 14
-"""Tokens scored in one forced pass, padding included: a bound on the memory needed."""
-POSITIONS = ("embed_positions", "wpe", "positions_embed")
-"""What encoders and decoders call a table of positions."""
-
-
 _IS_LEAN: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 """Whether a model's lean step said what the model says, where it was asked."""
 
@@ -74,10 +66,7 @@ class HFScorer:
         self.pad = pad if pad is not None else special_id(model, "pad_token_id")
         start = special_id(model, "decoder_start_token_id")
         self._begin = tuple(begin) or (() if start is None else (start,))
-        self._decoder = model.get_decoder()
-        self._takes_positions = "position_ids" in signature(self._decoder.forward).parameters
-        parts = (part.config for part in self._decoder.modules() if hasattr(part, "config"))
-        self._configs = list({id(config): config for config in parts}.values())
+        self._decoder = Decoder(model)
         self._head = Head(model)
 
     @property
@@ -121,7 +110,7 @@ class HFScorer:
         decode = lean_step(self.model, layout)
         if decode is None:
             return self._start_encoded(inputs)
-        return self._start_lean(inputs, Way(decode, self._projection(layout)))
+        return self._start_lean(inputs, Way(decode, self._head.by(layout)))
 
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: HFState) -> tuple[Tensor, HFState]:
@@ -150,13 +139,13 @@ class HFScorer:
 
     def _stepped(self, tokens: Tensor, reading: BranchReading, state: HFState) -> tuple[Tensor, Way]:
         """What the decoder says of (rows,) tokens, (rows, size), and how it was asked."""
-        self._check_room(self._decoder, state.read + reading.places.shape[1])
+        self._decoder.check_room(state.read + reading.places.shape[1])
         way = state.way
         if way is None:
             way = self._recorded_way(len(tokens)) if state.is_recorded else self._way(tokens, reading, state)
         if way.decode is not None:
             return way.decode(tokens, self._now(reading, state)), way
-        return self._decoded(tokens[:, None], Pass(reading, state.cross), state)[:, -1], way
+        return self._decoder.said(tokens[:, None], Pass(reading, state.cross), state)[:, -1], way
 
     @torch.inference_mode()
     def select(self, state: HFState, rows: Tensor, kept: Sequence[int] | None = None) -> HFState:
@@ -177,12 +166,7 @@ class HFScorer:
         self, state: HFState, sequences: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[float]]:
         """The same for sources that were read already and have no hypotheses yet."""
-        totals = [[0.0] * len(line) for line in sequences]
-        for part in _passes(sequences):
-            found = self._forced(state, [(source, sequences[source][place]) for source, place in part])
-            for (source, place), value in zip(part, found, strict=True):
-                totals[source][place] = value
-        return totals
+        return forced_log_probs(self._decoder, self._head, state, sequences)
 
     @property
     def recorder(self) -> Recorder[Any] | None:
@@ -197,9 +181,9 @@ class HFScorer:
 
     def kind(self, state: HFState) -> Hashable:
         """Where the parameters are, and the shapes of what is read."""
-        places = tuple(one.data_ptr() for one in self._decoder.parameters())
+        places = tuple(one.data_ptr() for one in self._decoder.module.parameters())
         shapes = tuple((tuple(tensor.shape), tensor.dtype) for tensor in self.tensors(state))
-        return places, self._head.kind, shapes, state.sources, is_plain(self._decoder)
+        return places, self._head.kind, shapes, state.sources, is_plain(self._decoder.module)
 
     def tensors(self, state: HFState) -> list[Tensor]:
         """What the steps after the first read: pointers, and what was written and said before."""
@@ -223,7 +207,7 @@ class HFScorer:
             cross=state.cross and state.cross.cloned(),
             prompt=state.prompt and state.prompt.cloned(),
             positions=None if state.positions is None else state.positions.clone(),
-            read=_length(state.prompt),  # those that are played may be as long
+            read=prompt_length(state),  # those that are played may be as long
             way=None,
             is_recorded=True,
         )
@@ -235,9 +219,6 @@ class HFScorer:
             raise RuntimeError(f"{type(self.model).__name__} has no step that could be recorded")
         return Way(decode, self._head.apart())
 
-    def _projection(self, layout: Layout) -> Callable[[Tensor], Tensor]:
-        return partial(self._head.logits, panels=layout.panels("head", self._head.weight))
-
     def _in_few_shapes(self, shared: Shared) -> Shared:
         """What rows share, padded where searches of the same shape are recorded."""
         return shared if self.recorder is None else shared.padded(LENGTHS)
@@ -246,7 +227,7 @@ class HFScorer:
         """What the encoder says: (sources, length, size)."""
         if inputs.encoded is not None:
             return inputs.encoded
-        self._check_room(self.model.get_encoder(), inputs.ids.shape[1])
+        self._decoder.check_room(inputs.ids.shape[1], self.model.get_encoder())
         encoded: Tensor = self.model.get_encoder()(input_ids=inputs.ids, attention_mask=inputs.mask)[0]
         return encoded
 
@@ -274,9 +255,9 @@ class HFScorer:
     def _start_encoded(self, inputs: Inputs) -> HFState:
         encoded, mask = self._encoded(inputs), inputs.mask
         assert inputs.begin is not None
-        self._check_room(self._decoder, inputs.begin.shape[1])
+        self._decoder.check_room(inputs.begin.shape[1])
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        read = self._decoder(
+        read = self._decoder.module(
             input_ids=inputs.begin,
             encoder_hidden_states=encoded,
             encoder_attention_mask=mask,
@@ -301,20 +282,20 @@ class HFScorer:
     def _start_prompted(self, inputs: Inputs) -> HFState:
         ids, mask = inputs.ids, inputs.mask
         positions = (mask.cumsum(1) - 1).clamp(min=0)  # (sources, length)
-        if not self._takes_positions and not bool(mask.all()):
+        if not self._decoder.takes_positions and not bool(mask.all()):
             raise ScorerError(
                 f"{type(self.model).__name__} takes no position_ids, so prompts of different lengths cannot "
                 "be read together; use a batch size of 1."
             )
         longest = int(positions.max()) + 1
-        self._check_room(self._decoder, longest)
-        more = {"position_ids": positions} if self._takes_positions else {}
+        self._decoder.check_room(longest)
+        more = {"position_ids": positions} if self._decoder.takes_positions else {}
         cache = DynamicCache()
-        read = self._decoder(
+        read = self._decoder.module(
             input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **more
         )
         if not len(cache) or any(getattr(layer, "keys", None) is None for layer in cache.layers):
-            raise ScorerError(self._unsearchable("it keeps no keys and values in a cache"))
+            raise ScorerError(self._decoder.unsearchable("it keeps no keys and values in a cache"))
         return HFState(
             branches=Branches(),
             places=ids.new_empty(len(ids), 0),
@@ -331,7 +312,7 @@ class HFScorer:
         layout = Layout(self.model, len(tokens))
         decode = None if _IS_LEAN.get(self.model) is False else lean_step(self.model, layout)
         if decode is not None and self.model not in _IS_LEAN:  # then the model is asked, once
-            own = self._decoded(tokens[:, None], Pass(reading, state.cross), state)[:, -1]
+            own = self._decoder.said(tokens[:, None], Pass(reading, state.cross), state)[:, -1]
             is_lean = _is_close(own, decode(tokens, self._now(reading, state)))
             if state.cross is not None and state.encoded is not None:
                 memory = Shared(decode.memory(state.encoded), None)
@@ -342,7 +323,7 @@ class HFScorer:
                     )
                 )
             _IS_LEAN[self.model] = is_lean
-        return Way(decode if _IS_LEAN.get(self.model) else None, self._projection(layout))
+        return Way(decode if _IS_LEAN.get(self.model) else None, self._head.by(layout))
 
     def _now(self, reading: BranchReading, state: HFState) -> Now:
         rows, steps = reading.places.shape
@@ -351,110 +332,6 @@ class HFScorer:
             return Now(reading, state.cross, reach=reach)
         positions = state.positions.repeat_interleave(rows // state.sources) + (steps - 1)  # (rows,)
         return Now(reading, state.cross, positions, reach)
-
-    def _decoded(self, ids: Tensor, now: Pass, state: HFState) -> Tensor:
-        """What the decoder says of (rows, length) ids: (rows, length, size)."""
-        more: dict[str, Any] = {}
-        if state.encoded is not None:
-            more["encoder_hidden_states"] = state.encoded
-        written = now.own.length - _length(state.prompt)
-        now = replace(now, reach=state.read + written + ids.shape[1])
-        if state.positions is not None and self._takes_positions:
-            each = len(ids) // state.sources
-            steps = torch.arange(written, written + ids.shape[1], device=ids.device)  # (length,)
-            more["position_ids"] = state.positions.repeat_interleave(each)[:, None] + steps  # (rows, length)
-        if state.prompt is not None:
-            more["attention_mask"] = ids.new_ones(len(ids), now.own.length + ids.shape[1])  # not read
-        cache = now.cache(state.layers)
-        with attending(self._configs, now):
-            try:
-                read = self._decoder(input_ids=ids, past_key_values=cache, use_cache=True, **more)
-            except (RuntimeError, TypeError) as error:
-                if now.attended or isinstance(error, torch.OutOfMemoryError):
-                    raise
-                raise ScorerError(self._own_ways()) from error
-        if len(now.attended) != state.layers * (1 if state.cross is None else 2):
-            raise ScorerError(self._own_ways())
-        hidden: Tensor = read[0]
-        return hidden
-
-    def _own_ways(self) -> str:
-        return self._unsearchable(
-            f"in transformers {transformers.__version__} it does not attend through the attention interface"
-        )
-
-    def _unsearchable(self, why: str) -> str:
-        name = Path(self.model.name_or_path or "").name or type(self.model).__name__
-        return (
-            f"{name} is a {self.model.config.model_type} model, which cannot be searched here ({why}); write "
-            "n-best lists with its generate, and rerank them."
-        )
-
-    def _check_room(self, part: nn.Module, tokens: int) -> None:
-        """See that an encoder or a decoder has positions for so many tokens."""
-        room = _room(part)
-        if room is None or tokens <= room:
-            return
-        name = type(self.model).__name__
-        if part is not self._decoder:
-            raise ScorerError(f"{name} has {room:,} positions, too few for a source of {tokens:,} tokens.")
-        what = "what it writes" if self.model.config.is_encoder_decoder else "a prompt and what follows"
-        raise ScorerError(
-            f"{name} has {room:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
-        )
-
-    def _forced(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
-        """Log-probabilities of sequences, each with the number of its source; sources rise."""
-        device = self.model.device
-        owners = sorted({source for source, _ in asked})
-        by_owner: list[list[Sequence[int]]] = [[] for _ in owners]
-        numbers = {source: number for number, source in enumerate(owners)}
-        for source, sequence in asked:
-            by_owner[numbers[source]].append(sequence)
-        each = max(map(len, by_owner))
-        longest = max(len(sequence) for _, sequence in asked)
-        table = torch.full((len(owners), each, longest), -1)  # (sources, sequences of each, tokens)
-        for number, line in enumerate(by_owner):
-            for place, sequence in enumerate(line):
-                table[number, place, : len(sequence)] = torch.tensor(sequence)
-        targets = table.view(-1, longest).to(device)  # (rows, tokens)
-        hidden = self._before(state.of_sources(torch.tensor(owners, device=device)), targets.clamp(min=0))
-        is_token = targets >= 0  # (rows, tokens)
-        work.count(projected_rows=int(is_token.sum()))
-        found = torch.zeros(targets.shape, dtype=torch.float64, device=device)
-        found[is_token] = self._head.log_probs(hidden[is_token], targets[is_token]).double()
-        totals = found.sum(1).view(len(owners), each).tolist()
-        return [totals[number][place] for number, line in enumerate(by_owner) for place in range(len(line))]
-
-    def _before(self, state: HFState, targets: Tensor) -> Tensor:
-        """What the decoder says before each token of (rows, tokens), as many rows of each source."""
-        each = len(targets) // state.sources
-        begun = state.read if state.begin is None else state.begin.shape[1]
-        self._check_room(self._decoder, begun + targets.shape[1] - 1)
-        if state.begin is not None:
-            begin = state.begin.repeat_interleave(each, 0)  # (rows, start)
-            read = torch.cat((begin, targets[:, :-1]), dim=1)
-            hidden = self._decoded(read, Pass(ForcedReading(None), state.cross), state)
-            return hidden[:, begin.shape[1] - 1 :]
-        last = state.last.repeat_interleave(each, 0)[:, None]  # (rows, 1, size)
-        if targets.shape[1] == 1:
-            return last
-        hidden = self._decoded(targets[:, :-1], Pass(ForcedReading(state.prompt)), state)
-        return torch.cat((last, hidden), dim=1)
-
-
-def _length(prompt: Shared | None) -> int:
-    """How many positions a prompt takes, padding included."""
-    return 0 if prompt is None else prompt.layers[0].keys.shape[2]
-
-
-def _room(part: nn.Module) -> int | None:
-    """How many positions an encoder or a decoder has a table for; None if it counts on without one."""
-    for name in POSITIONS:
-        table = getattr(part, name, None)
-        if isinstance(table, nn.Embedding):
-            return len(table.weight) - int(getattr(table, "offset", 0))
-    return None
 
 
 def _is_close(own: Tensor, lean: Tensor) -> bool:
@@ -485,21 +362,3 @@ def check_calm(model: PreTrainedModel) -> None:
             f"{type(model).__name__} is in training mode, in which dropout makes scores random; call "
             "model.eval()."
         )
-
-
-def _passes(sequences: Sequence[Sequence[Sequence[int]]]) -> Iterator[list[tuple[int, int]]]:
-    """The sequences scored together, as (source, place): of similar length, and not too many tokens."""
-    numbered = sorted(
-        (len(sequence), source, place)
-        for source, line in enumerate(sequences)
-        for place, sequence in enumerate(line)
-        if len(sequence)
-    )
-    part: list[tuple[int, int]] = []
-    for length, source, place in numbered:
-        if part and (len(part) + 1) * length > SCORED_TOKENS:
-            yield sorted(part)
-            part = []
-        part.append((source, place))
-    if part:
-        yield sorted(part)

@@ -28,7 +28,7 @@ def test_one_kernel_writes_and_reads_what_several_do(
     places = torch.randint(0, rows, (rows, steps), device="cuda")
     places[:, -1] = torch.arange(rows, device="cuda")
     mixed = torch.randn(rows, heads + 2 * groups, size, device="cuda", dtype=dtype)
-    bias = torch.randn(heads, steps, device="cuda", dtype=dtype) if has_bias else None
+    bias = torch.randn(steps, heads, device="cuda", dtype=dtype).t() if has_bias else None
     query, new_keys, new_values = torch.split(mixed, [heads, groups, groups], dim=1)
     known = keys.clone(), values.clone()
     for stored, new in zip(known, (new_keys, new_values), strict=True):

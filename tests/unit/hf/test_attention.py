@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from copy import copy, deepcopy
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bidibeam.hf.attention import KeyValues
+from bidibeam.hf.attention import ForcedReading, KeyValues, Pass, attending
 from bidibeam.hf.branches import (
     FIRST_STEPS,
     UNTOUCHED,
@@ -164,3 +169,15 @@ def test_sources_that_leave_the_batch_do_not_disturb_the_others(kind: str) -> No
         alone = beam_search(Eager(model), torch.tensor([ids]), how, roles)[0]
         assert [one.tokens for one in line] == [one.tokens for one in alone]
         assert [one.score for one in line] == pytest.approx([one.score for one in alone], abs=1e-4)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, copy, lambda config: pickle.loads(pickle.dumps(config))])
+def test_a_config_may_be_copied_while_its_model_attends(copied: Callable[[Any], Any]) -> None:
+    config = model_of("bart", seed=0).config
+    with attending([config], Pass(ForcedReading(None))):
+        found = copied(config)
+
+    assert type(found) is type(config)
+    assert found is not config
+    assert found.to_dict() == config.to_dict()
+    assert found._attn_implementation == config._attn_implementation

@@ -145,7 +145,7 @@ def test_a_hook_on_all_modules_is_seen(shifted: None) -> None:  # noqa: ARG001
 def test_a_model_as_it_was_made_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, own = [], heads._answer
 
-    def answer(*args: Any) -> tuple[Tensor, Tensor]:
+    def answer(*args: Any) -> Any:
         asked.append(args)
         return own(*args)
 

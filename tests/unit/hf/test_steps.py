@@ -111,10 +111,17 @@ def is_lean(model: Any) -> bool:
     return all(state.way is not None and state.way.decode is not None for state in states)
 
 
-@pytest.mark.parametrize("rows", [0, layout.FEW_ROWS], ids=["own matrices", "copies"])
+WAYS = {"own matrices": (0, 1), "copies": (layout.FEW_ROWS, 2), "tiles": (layout.FEW_ROWS, 1)}
+"""Up to how many rows matrices are copied, and how many threads there are."""
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KINDS)
-def test_lean_steps_are_those_of_the_model(name: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lean_steps_are_those_of_the_model(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, threads = WAYS[way]
     monkeypatch.setattr(layout, "FEW_ROWS", rows)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(layout, "are_fast", lambda: True)  # tiles say the same on every processor
     monkeypatch.setattr(layout, "PANEL", 32 * 16)
     monkeypatch.setattr(layout, "LEAST_COLUMNS", 16)  # so that the vocabulary of 40 has three panels
     for seed in range(3):
@@ -357,6 +364,15 @@ def test_copies_are_kept_for_the_next_search_and_bounded(monkeypatch: pytest.Mon
     assert is_lean(other)
 
     assert 0 < layout.kept_bytes(other) <= 20_000 < layout.kept_bytes(model)
+
+
+def test_copies_for_another_number_of_threads_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("bart")
+    monkeypatch.setattr(layout, "are_fast", lambda: True)
+    for threads, is_tiled in ((1, True), (2, False), (1, True)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert is_lean(model)
+        assert {copy.is_tiled for copy in layout._COPIES[model].by_name.values()} == {is_tiled}
 
 
 def test_copies_go_with_their_model() -> None:

@@ -73,23 +73,24 @@ class Layer:
 
     def __call__(self, rows: Tensor, now: Now) -> Tensor:
         """(rows, size) to the same shape."""
-        rows = self._with(rows, self.own_norm, partial(self._own, now))
-        rows = self._with(rows, self.cross_norm, partial(self._cross, now))
-        return self._with(rows, self.last_norm, self._wide)
+        rows = self._with(rows, self.own_norm, self.out, partial(self._own, now))
+        rows = self._with(rows, self.cross_norm, self.cross_out, partial(self._cross, now))
+        return self._with(rows, self.last_norm, self.narrow, self._wide)
 
-    def _with(self, rows: Tensor, norm: Norm, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def _with(self, rows: Tensor, norm: Norm, out: Product, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """Rows plus what a part makes of them, the last product of which is `out`."""
         if self.is_before:
-            return part(norm(rows)).add_(rows)
-        return norm(part(rows).add_(rows))
+            return out(part(norm(rows)), rows)
+        return norm(out(part(rows), rows))
 
     def _own(self, now: Now, rows: Tensor) -> Tensor:
-        return self.out(now.attend_own(self.number, self.mix(rows), self.heads, self.size, self.scaling))
+        return now.attend_own(self.number, self.mix(rows), self.heads, self.size, self.scaling)
 
     def _cross(self, now: Now, rows: Tensor) -> Tensor:
-        return self.cross_out(now.attend_cross(self.number, self.ask(rows), self.heads, self.scaling))
+        return now.attend_cross(self.number, self.ask(rows), self.heads, self.scaling)
 
     def _wide(self, rows: Tensor) -> Tensor:
-        return self.narrow(self.activation(self.widen(rows)))
+        return self.activation(self.widen(rows))
 
 
 @dataclass(frozen=True)

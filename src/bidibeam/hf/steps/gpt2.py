@@ -57,8 +57,8 @@ class Layer:
     def __call__(self, rows: Tensor, now: Now) -> Tensor:
         """(rows, size) to the same shape."""
         mixed = self.mix(self.own_norm(rows))
-        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, self.scaling)).add_(rows)
-        return self.narrow(self.activation(self.widen(self.last_norm(rows)))).add_(rows)
+        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, self.scaling), rows)
+        return self.narrow(self.activation(self.widen(self.last_norm(rows))), rows)
 
 
 @dataclass(frozen=True)

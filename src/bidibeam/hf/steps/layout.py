@@ -1,21 +1,25 @@
 """Matrices as products read them fastest.
 
 A linear layer keeps its weight as (out, in). With few rows, a CPU's products first turn such a matrix around,
-and with 10 to 50 rows that takes a third to a half of the time; so copies as (in, out) are kept with the
-model. On a GPU the number of products counts, so those of one input are joined. Copies are limited, and a
-search looks whether they still say what the parameters say.
+and with 10 to 50 rows that takes a third to a half of the time; so copies are kept with the model: as tiles,
+which one thread reads (`bidibeam.hf.tiles`), or as (in, out) for several. On a GPU the number of products
+counts, so those of one input are joined. Copies are limited, and a search looks whether they still say what
+the parameters say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+
+from bidibeam.hf.prints import printed
+from bidibeam.hf.tiles import Tiles, are_fast
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,10 +46,16 @@ class Rooms:
         return room if len(room) == rows else room[:rows]
 
 
-class Product:
-    """Rows times matrices, plus biases: what linear layers with one input say, side by side.
+class Product(Protocol):
+    """Rows times matrices, plus biases: what linear layers with one input say, side by side."""
 
-    What it returns stands until the next product of its kind.
+    def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
+        """(rows, in) to (rows, all outs), plus as many rows more; until the next product of its kind."""
+        ...
+
+
+class _Parts:
+    """A product by torch's own.
 
     Args:
         kind: Products of a kind write to the same memory.
@@ -59,17 +69,32 @@ class Product:
         self._kind, self._parts, self._rooms = kind, parts, rooms
         self._width = sum(matrix.shape[1] for matrix, _ in parts)
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(rows, in) to (rows, all outs)."""
+    def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
+        """See `Product`."""
         out = self._rooms.of(self._kind, len(rows), self._width, rows)
         if len(self._parts) == 1:
-            return multiply(rows, *self._parts[0], out)
-        first = 0
-        for matrix, bias in self._parts:
-            last = first + matrix.shape[1]
-            multiply(rows, matrix, bias, out[:, first:last])
-            first = last
-        return out
+            multiply(rows, *self._parts[0], out)
+        else:
+            first = 0
+            for matrix, bias in self._parts:
+                last = first + matrix.shape[1]
+                multiply(rows, matrix, bias, out[:, first:last])
+                first = last
+        return out if more is None else out.add_(more)
+
+
+class _Tiled:
+    """A product by tiles; the arguments are those of `_Parts`."""
+
+    __slots__ = ("_bias", "_kind", "_rooms", "_tiles")
+
+    def __init__(self, kind: str, tiles: Tiles, bias: Tensor | None, rooms: Rooms) -> None:
+        self._kind, self._tiles, self._bias, self._rooms = kind, tiles, tiles.bias(bias), rooms
+
+    def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
+        """See `Product`."""
+        out = self._rooms.of(self._kind, len(rows), self._tiles.width, rows)
+        return self._tiles.times(rows, self._bias, out, more)
 
 
 def multiply(rows: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
@@ -79,10 +104,11 @@ def multiply(rows: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> 
 
 @dataclass
 class _Copy:
-    """A copy, (in, out), by panels of columns, and what it was made from: each row times the probe."""
+    """A copy, (in, out), by panels of columns or as tiles, and prints of what it was made from."""
 
     panels: tuple[Tensor, ...]
-    printed: Tensor
+    prints: Tensor
+    is_tiled: bool
 
 
 @dataclass
@@ -117,6 +143,7 @@ class Layout:
         is_small = device.type == "cpu" and dtype == torch.float32 and rows <= FEW_ROWS
         self._is_turned = is_small and not is_recorded
         self._is_joined = device.type == "cuda" or is_recorded
+        self._is_tiled = self._is_turned and torch.get_num_threads() == 1 and are_fast()
         self._left = COPIED_BYTES  # of what this search may join
         self._copies = _COPIES.setdefault(model, _Copies())
         self._rooms = Rooms()
@@ -137,23 +164,26 @@ class Layout:
             panels = self._joined(weights)
         if panels is None:
             return self.ready(name, *zip([weight.t() for weight in weights], biases, strict=True))
-        if all(bias is None for bias in biases):
-            return self.ready(name, (panels[0], None))
-        filled = [
-            weight.new_zeros(len(weight)) if bias is None else bias
-            for weight, bias in zip(weights, biases, strict=True)
-        ]
-        return self.ready(name, (panels[0], torch.cat(filled) if len(filled) > 1 else filled[0]))
+        bias = _side_by_side(weights, biases)
+        if not self._is_tiled:
+            return self.ready(name, (panels[0], bias))
+        return _Tiled(_kind(name), Tiles(panels[0], sum(map(len, weights))), bias, self._rooms)
 
     def ready(self, name: str, *parts: tuple[Tensor, Tensor | None]) -> Product:
         """The product with matrices that are (in, out) already, and biases."""
-        return Product(name.rpartition(".")[2], parts, self._rooms)
+        return _Parts(_kind(name), parts, self._rooms)
 
-    def panels(self, name: str, weight: Tensor) -> tuple[Tensor, ...]:
-        """A large weight, (out, in), as (in, some of out) each: products read a panel at a time."""
+    def large(self, name: str, weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:
+        """The product with a large weight, (out, in), and a bias, (out,): of rows, and written to a place."""
         width = max(LEAST_COLUMNS, PANEL // weight.shape[1])
         copied = self._copied(name, [weight], width) if self._is_turned else None
-        return (weight.t(),) if copied is None else copied
+        if copied is None:
+            return lambda rows, out: multiply(rows, weight.t(), bias, out)
+        if self._is_tiled:
+            tiles = Tiles(copied[0], len(weight))
+            return partial(_tiled, tiles, tiles.bias(bias))
+        biases = [None] * len(copied) if bias is None else torch.split(bias, width)
+        return partial(_by_panels, list(zip(copied, biases, strict=True)), width)
 
     def _joined(self, weights: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
         """Side by side, for this search alone; None where there is no room for it.
@@ -167,35 +197,52 @@ class Layout:
         self, name: str, weights: Sequence[Tensor], width: int | None = None
     ) -> tuple[Tensor, ...] | None:
         """A copy that is up to date, in panels of a width or in one; None where there is no room for it."""
-        printed = _printed(weights)
         known = self._copies.by_name.get(name)
-        is_of_kind = known is not None and known.panels[0].dtype == weights[0].dtype
-        if known is not None and is_of_kind and _is_same(known.printed, printed):
+        if known is None and not self._has_room(weights):
+            return None
+        prints = printed(weights)
+        if known is not None and known.is_tiled == self._is_tiled and torch.equal(known.prints, prints):
             return known.panels
         self._copies.by_name.pop(name, None)
-        if self._copies.size + sum(weight.nbytes for weight in weights) > COPIED_BYTES:
+        if not self._has_room(weights):
             return None
         joined = torch.cat(list(weights)) if len(weights) > 1 else weights[0]
-        parts = (joined,) if width is None else torch.split(joined, width)
-        panels = tuple(part.t().contiguous() for part in parts)
-        self._copies.by_name[name] = _Copy(panels, printed)
+        if self._is_tiled:
+            panels: tuple[Tensor, ...] = (Tiles.of(joined).numbers,)
+        else:
+            parts = (joined,) if width is None else torch.split(joined, width)
+            panels = tuple(part.t().contiguous() for part in parts)
+        self._copies.by_name[name] = _Copy(panels, prints, self._is_tiled)
         return panels
 
-
-def _is_same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.device == other.device and torch.equal(one, other)
-
-
-def _printed(weights: Sequence[Tensor]) -> Tensor:
-    """A number for each row of the weights, that changes with the row.
-
-    A parameter's version would not do: it stays the same where `parameter.data` is written to.
-    """
-    probe = _probe(weights[0].shape[1], weights[0].device)
-    return torch.cat([torch.mv(weight.float(), probe) for weight in weights])
+    def _has_room(self, weights: Sequence[Tensor]) -> bool:
+        return self._copies.size + sum(weight.nbytes for weight in weights) <= COPIED_BYTES
 
 
-@cache
-def _probe(size: int, device: torch.device) -> Tensor:
-    chance = torch.Generator().manual_seed(size)
-    return torch.rand(size, generator=chance).add_(0.5).to(device)
+def _kind(name: str) -> str:
+    """What products that are never needed at the same time have in common."""
+    return name.rpartition(".")[2]
+
+
+def _side_by_side(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> Tensor | None:
+    """The biases of joined weights, zeros where one has none; None if none has one."""
+    if all(bias is None for bias in biases):
+        return None
+    filled = [
+        weight.new_zeros(len(weight)) if bias is None else bias
+        for weight, bias in zip(weights, biases, strict=True)
+    ]
+    return torch.cat(filled) if len(filled) > 1 else filled[0]
+
+
+def _tiled(tiles: Tiles, bias: Tensor, rows: Tensor, out: Tensor) -> Tensor:
+    return tiles.times(rows, bias, out)
+
+
+def _by_panels(
+    panels: Sequence[tuple[Tensor, Tensor | None]], width: int, rows: Tensor, out: Tensor
+) -> Tensor:
+    """The product with panels of a width and their biases: one at a time stays in a cache."""
+    for (panel, bias), part in zip(panels, torch.split(out, width, dim=1), strict=True):
+        multiply(rows, panel, bias, part)
+    return out

@@ -63,9 +63,9 @@ class Layer:
         """(rows, size) to the same shape; turn: cosines and sines, (rows, 1, head size) each."""
         mixed = self.mix(self.own_norm(rows))
         self._turn(mixed.view(len(mixed), -1, self.size)[:, : self.turned], *turn)
-        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, self.scaling)).add_(rows)
+        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, self.scaling), rows)
         gate, value = self.widen(self.last_norm(rows)).chunk(2, dim=1)
-        return self.narrow(self.activation(gate).mul_(value)).add_(rows)
+        return self.narrow(self.activation(gate).mul_(value), rows)
 
     def _turn(self, heads: Tensor, cosines: Tensor, sines: Tensor) -> None:
         """Turn queries and keys, (rows, heads, head size), where they are."""

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from bidibeam.hf.attention import KeyValues, attend_shared
 from bidibeam.hf.branches import extended_attention
+from bidibeam.hf.rowwise import are_ours, gelu_
+from bidibeam.hf.sharing import are_read_fast, read_shared
 
 if TYPE_CHECKING:
     from bidibeam.hf.attention import BranchReading, Shared
@@ -67,8 +69,11 @@ class Now:
     def attend_cross(self, layer: int, query: Tensor, heads: int, scaling: float) -> Tensor:
         """Attend from (rows, heads * size) to what the encoder said: the same shape."""
         assert self.cross is not None
-        by_head = query.view(len(query), heads, 1, -1)
-        return attend_shared(by_head, self.cross.layers[layer], self.cross.mask, scaling).view(query.shape)
+        memory, mask = self.cross.layers[layer], self.cross.mask
+        by_head = query.view(len(query), heads, -1)
+        if are_read_fast(by_head, memory.keys):
+            return read_shared(by_head, *memory, mask, scaling).view(query.shape)
+        return attend_shared(by_head.unsqueeze(2), memory, mask, scaling).view(query.shape)
 
 
 class LeanStep(Protocol):
@@ -132,6 +137,8 @@ class RootNorm:
 
 
 def _gelu(rows: Tensor) -> Tensor:
+    if are_ours(rows):
+        return gelu_(rows)
     found: Tensor = torch.ops.aten.gelu_(rows)
     return found
 

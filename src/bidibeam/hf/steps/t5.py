@@ -73,16 +73,16 @@ class Layer:
     def __call__(self, rows: Tensor, now: Now, bias: Tensor) -> Tensor:
         """(rows, size) to the same shape."""
         mixed = self.mix(self.own_norm(rows))
-        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, 1.0, bias)).add_(rows)
+        rows = self.out(now.attend_own(self.number, mixed, self.heads, self.size, 1.0, bias), rows)
         asked = self.ask(self.cross_norm(rows))
-        rows = self.cross_out(now.attend_cross(self.number, asked, self.heads, 1.0)).add_(rows)
+        rows = self.cross_out(now.attend_cross(self.number, asked, self.heads, 1.0), rows)
         wide = self.widen(self.last_norm(rows))
         if self.is_gated:
             gate, value = wide.chunk(2, dim=1)
             wide = self.activation(gate) * value
         else:
             wide = self.activation(wide)
-        return self.narrow(wide).add_(rows)
+        return self.narrow(wide, rows)
 
 
 class Biases:
@@ -104,7 +104,7 @@ class Biases:
 
     def _of(self, steps: int) -> Tensor:
         found: Tensor = self._attention.compute_bias(1, steps, past_seen_tokens=steps - 1)
-        return found[0, :, 0]
+        return found[0, :, 0].contiguous()  # it comes with the heads last
 
 
 @dataclass(frozen=True)
