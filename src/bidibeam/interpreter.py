@@ -108,6 +108,7 @@ def taking_turns(longest_s: float = 0.0002) -> Iterator[None]:
 
 class _OfThread(local):
     turns: Turns | None = None
+    gate: Turns | None = None
 
 
 _OWN = _OfThread()
@@ -183,6 +184,25 @@ def holding(lock: AbstractContextManager[Any]) -> Iterator[None]:
         with away():
             stack.enter_context(lock)
         yield
+
+
+@contextmanager
+def heavy(gate: Turns) -> Iterator[None]:
+    """Work that keeps a device busy, of one thread at a time until it says that the rest is light."""
+    with away():
+        gate.take()
+    _OWN.gate = gate
+    try:
+        yield
+    finally:
+        ease()
+
+
+def ease() -> None:
+    """Say that the rest of this thread's `heavy` work, if it does such, leaves a device time for others."""
+    gate, _OWN.gate = _OWN.gate, None
+    if gate is not None:
+        gate.give()
 
 
 def pause() -> None:

@@ -1,27 +1,29 @@
-"""Two batches on their way at once: while a device searches one, the interpreter is busy with the other.
+"""Batches on their way at once: while a device searches one, the interpreter is busy with the others.
 
-A batch stays in one thread from its search to its results. Two searches may meet: the last steps of one have
-too few hypotheses to keep a device busy. The threads take turns, and give theirs up where they wait for the
-device, so that neither is held up in the middle of a step.
+A batch stays in one thread from its search to its results. Searches overlap: the last steps of one have too
+few hypotheses to keep a device busy, and with them the next one begins. The threads take turns, and give
+theirs up where they wait for the device, so that none is held up in the middle of a step.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 
 from bidibeam.hypotheses import Beams
-from bidibeam.interpreter import Turns, away, pause, taking_turns
+from bidibeam.interpreter import Turns, away, heavy, pause, taking_turns
 from bidibeam.protocols import BeamGenerator
 
 Result = TypeVar("Result")
 
-IN_FLIGHT = 2
+IN_FLIGHT = 3
+"""One that begins, one that ends, and one of whose hypotheses something is made."""
 AT_ONCE = 128
 """Sources of which something is made before the other thread may have its turn."""
 
@@ -31,61 +33,72 @@ def searched_ahead(
     batches: Iterator[Sequence[Beams]],
     then: Callable[[Sequence[Beams]], Iterable[Result]],
 ) -> Iterator[Result]:
-    """Search for batches, the next one while something is made of the last.
+    """Search for batches, the next ones while something is made of the last.
 
-    All comes as it would one by one, errors too: after the results of the batches before. At most two batches
-    are in memory.
+    All comes as it would one by one, errors too: after the results of the batches before. At most `IN_FLIGHT`
+    batches are in memory.
 
     Args:
-        generator: Where hypotheses come from. Its `begin`, and what that returns, is called by two threads at
-            once, on a GPU each in its own stream.
+        generator: Where hypotheses come from. Its `begin`, and what that returns, is called by several
+            threads, on a GPU each in its own stream.
         batches: The batches.
-        then: Takes a batch with its hypotheses; one result a source. It is called for one batch at a time, in
-            order.
+        then: Takes sources with their hypotheses; one result a source. It is called by one thread at a time,
+            in order.
     """
     with taking_turns(), _workers(torch.device(getattr(generator, "device", "cpu"))) as pool:
-        before: Future[list[Result]] | None = None
-        turns = Turns()
+        line = _Line(generator, then, pool)
+        under_way: deque[Future[list[Result] | None]] = deque()
         while True:
-            now = _begun(generator, batches, then, before, pool, turns)
-            if before is not None:
-                yield from before.result()
-            if now is None:
+            while len(under_way) < IN_FLIGHT:
+                begun = line.begun(batches, under_way[-1] if under_way else None)
+                if begun is None:
+                    break
+                under_way.append(begun)
+            if not under_way:
                 return
-            before = now
+            yield from under_way.popleft().result() or ()
 
 
-def _begun(
-    generator: BeamGenerator,
-    batches: Iterator[Sequence[Beams]],
-    then: Callable[[Sequence[Beams]], Iterable[Result]],
-    before: Future[list[Result]] | None,
-    pool: ThreadPoolExecutor,
-    turns: Turns,
-) -> Future[list[Result]] | None:
-    """Read the next batch and have it worked on; None if there is none."""
-    try:
-        sources = next(batches, None)
-    except Exception as error:  # what comes before it comes first
-        failed: Future[list[Result]] = Future()
-        failed.set_exception(error)
-        return failed
-    if sources is None:
-        return None
+class _Line(Generic[Result]):
+    """What batches go through, one after another: arguments of `searched_ahead`, and threads."""
 
-    def work() -> list[Result]:
-        with turns.mine():
-            found = generator.begin(sources)()
+    def __init__(
+        self,
+        generator: BeamGenerator,
+        then: Callable[[Sequence[Beams]], Iterable[Result]],
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._generator, self._then, self._pool = generator, then, pool
+        self._turns, self._gate = Turns(), Turns()
+
+    def begun(
+        self, batches: Iterator[Sequence[Beams]], before: Future[list[Result] | None] | None
+    ) -> Future[list[Result] | None] | None:
+        """Read the next batch and have it worked on; None if there is none."""
+        try:
+            sources = next(batches, None)
+        except Exception as error:  # what comes before it comes first
+            failed: Future[list[Result] | None] = Future()
+            failed.set_exception(error)
+            return failed
+        return None if sources is None else self._pool.submit(self._worked_on, sources, before)
+
+    def _worked_on(
+        self, sources: Sequence[Beams], before: Future[list[Result] | None] | None
+    ) -> list[Result] | None:
+        """The results; None if those of the batch before did not come, since then nobody will ask."""
+        with self._turns.mine():
+            with heavy(self._gate):
+                finish = self._generator.begin(sources)
+            found = finish()
             with away():
-                if before is not None and before.exception() is not None:
-                    return []  # nobody will ask
+                if before is not None and (before.exception() is not None or before.result() is None):
+                    return None
             results: list[Result] = []
             for first in range(0, len(found), AT_ONCE):
-                results.extend(then(found[first : first + AT_ONCE]))
+                results.extend(self._then(found[first : first + AT_ONCE]))
                 pause()
             return results
-
-    return pool.submit(work)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import torch
 
+from bidibeam.interpreter import ease
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
 from bidibeam.search.playing import found_by_playing
 from bidibeam.search.reports import Reports, sent
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
+
+LIGHT = 0.25
+"""The share of a full beam with which a search no longer keeps a GPU busy."""
 
 
 def beam_search(
@@ -76,6 +80,8 @@ def find(
             if not len(left):
                 break
             width = min(width, int(widths.max()))
+            if len(left) * width <= LIGHT * count * settings.beam_size:
+                ease()
             live = live.narrowed(width)
             if len(left) < len(lines):
                 kept, lines = left.tolist(), sent(left, sources.device)  # (sources left,)
