@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -100,8 +100,8 @@ class Beams:
     def having(self, direction: Direction, hypotheses: NBest) -> Beams:
         """The same source with one direction's hypotheses filled in."""
         if direction is Direction.REGULAR:
-            return replace(self, regular=hypotheses)
-        return replace(self, reverse=hypotheses)
+            return Beams(self.id, self.source, self.reference, hypotheses, self.reverse)
+        return Beams(self.id, self.source, self.reference, self.regular, hypotheses)
 
 
 class Ranked(NamedTuple):

@@ -6,9 +6,9 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from threading import Lock, local
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
@@ -108,7 +108,6 @@ def taking_turns(longest_s: float = 0.0002) -> Iterator[None]:
 
 class _OfThread(local):
     turns: Turns | None = None
-    gate: Turns | None = None
 
 
 _OWN = _OfThread()
@@ -130,26 +129,28 @@ class Turns:
     @contextmanager
     def mine(self) -> Iterator[None]:
         """This thread's turn, when it comes."""
-        self.take()
+        self.acquire()
         _OWN.turns = self
         try:
             yield
         finally:
             _OWN.turns = None
-            self.give()
+            self.release()
 
-    def take(self) -> None:
-        """Wait for a turn."""
+    def acquire(self, blocking: bool = True) -> bool:
+        """Wait for a turn, or say whether it came at once."""
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
-                return
+                return True
+            if not blocking:
+                return False
             called = Lock()
             called.acquire()
             self._waiting.append(called)
-        called.acquire()
+        return called.acquire()
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Hand the turn to whoever has waited longest."""
         with self._lock:
             if self._waiting:
@@ -170,39 +171,23 @@ def away() -> Iterator[None]:
     if turns is None:
         yield
         return
-    turns.give()
+    turns.release()
     try:
         yield
     finally:
-        turns.take()
+        turns.acquire()
 
 
 @contextmanager
-def holding(lock: AbstractContextManager[Any]) -> Iterator[None]:
+def holding(lock: Turns | Lock) -> Iterator[None]:
     """Hold a lock that is held across an `away`: whoever waits for it must not keep the turn."""
-    with ExitStack() as stack:
+    if not lock.acquire(blocking=False):
         with away():
-            stack.enter_context(lock)
-        yield
-
-
-@contextmanager
-def heavy(gate: Turns) -> Iterator[None]:
-    """Work that keeps a device busy, of one thread at a time until it says that the rest is light."""
-    with away():
-        gate.take()
-    _OWN.gate = gate
+            lock.acquire()
     try:
         yield
     finally:
-        ease()
-
-
-def ease() -> None:
-    """Say that the rest of this thread's `heavy` work, if it does such, leaves a device time for others."""
-    gate, _OWN.gate = _OWN.gate, None
-    if gate is not None:
-        gate.give()
+        lock.release()
 
 
 def pause() -> None:

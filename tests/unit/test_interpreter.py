@@ -5,13 +5,14 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from bidibeam.interpreter import Turns, away, ease, heavy, holding, pause, pausing, taking_turns, uncollected
+from bidibeam.interpreter import Turns, away, holding, pause, pausing, taking_turns, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -207,15 +208,16 @@ def test_who_waits_or_pauses_lets_the_others_go_first() -> None:
     assert order == ["other, while one waits", "one again", "other, while one pauses", "one at last"]
 
 
-def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder() -> None:
-    turns, lock, is_held = Turns(), threading.Lock(), threading.Event()
+@pytest.mark.parametrize("kind", [threading.Lock, Turns])
+def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder(kind: Callable[[], Any]) -> None:
+    turns, lock, is_held = Turns(), kind(), threading.Event()
 
     def holder() -> None:
         with turns.mine(), holding(lock):
             with away():
                 is_held.set()
                 time.sleep(0.01)  # the other one has the turn, and wants the lock
-            assert lock.locked()
+            assert not lock.acquire(blocking=False)
 
     thread = threading.Thread(target=holder)
     thread.start()
@@ -225,33 +227,7 @@ def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder() -> None:
     thread.join(timeout=20)
 
     assert not thread.is_alive()
-    assert not lock.locked()
-
-
-def test_heavy_work_is_one_threads_until_the_rest_is_light() -> None:
-    gate, has_begun, may_end = Turns(), threading.Event(), threading.Event()
-
-    def other() -> None:
-        with heavy(gate):
-            has_begun.set()
-            assert may_end.wait(timeout=20)
-
-    ease()  # of no heavy work
-    thread = threading.Thread(target=other)
-    with heavy(gate):
-        thread.start()
-        while not gate.is_wanted:
-            time.sleep(0.001)
-        assert not has_begun.is_set()
-        ease()
-        assert has_begun.wait(timeout=20)
-        ease()  # nothing is given twice: the gate is the other thread's
-        assert gate._is_taken
-    assert gate._is_taken
-    may_end.set()
-    thread.join(timeout=20)
-
-    assert not gate._is_taken
+    assert lock.acquire(blocking=False)
 
 
 def test_an_error_ends_a_turn_and_without_a_turn_nothing_happens() -> None:

@@ -14,7 +14,8 @@ from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.scoring import GRUScorer, PairScorer
+from bidibeam.models.pairs import side_by_side
+from bidibeam.models.scoring import GRUScorer
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -98,7 +99,7 @@ def load_generator(
     """
     scorers = [GRUScorer(run.model, direction) for direction in directions]
     if len(scorers) == 2:
-        return _generator(run, (Search(PairScorer(*scorers), tuple(directions), settings),), judged=judged)
+        return _generator(run, (Search(side_by_side(*scorers), tuple(directions), settings),), judged=judged)
     searches = tuple(
         Search(scorer, (direction,), settings) for scorer, direction in zip(scorers, directions, strict=True)
     )
@@ -157,7 +158,7 @@ def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -
     scorers = [GRUScorer(run.model, direction) for direction in needs.directions]
     if parts == 2 and settings.beam_size % parts == 0:
         half = replace(settings, beam_size=settings.beam_size // parts)
-        return (Search(PairScorer(*scorers), needs.directions, half),)
+        return (Search(side_by_side(*scorers), needs.directions, half),)
     small, larger = divmod(settings.beam_size, parts)
     return tuple(
         Search(scorer, (direction,), replace(settings, beam_size=small + (index < larger)))

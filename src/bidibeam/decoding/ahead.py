@@ -1,8 +1,8 @@
 """Batches on their way at once: while a device searches one, the interpreter is busy with the others.
 
-A batch stays in one thread from its search to its results. Searches overlap: the last steps of one have too
-few hypotheses to keep a device busy, and with them the next one begins. The threads take turns, and give
-theirs up where they wait for the device, so that none is held up in the middle of a step.
+A batch stays in one thread from its search to its results. One search follows another: two at once would end
+together too, and the device would have nothing to do while both are spelled out. The threads take turns, and
+give theirs up where they wait for the device, so that none is held up in the middle of a step.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Generic, TypeVar
 import torch
 
 from bidibeam.hypotheses import Beams
-from bidibeam.interpreter import Turns, away, heavy, pause, taking_turns
+from bidibeam.interpreter import Turns, away, holding, pause, taking_turns
 from bidibeam.protocols import BeamGenerator
 
 Result = TypeVar("Result")
 
 IN_FLIGHT = 3
-"""One that begins, one that ends, and one of whose hypotheses something is made."""
+"""One that is searched, one that waits to be, and one of whose hypotheses something is made."""
 AT_ONCE = 128
 """Sources of which something is made before the other thread may have its turn."""
 
@@ -88,7 +88,7 @@ class _Line(Generic[Result]):
     ) -> list[Result] | None:
         """The results; None if those of the batch before did not come, since then nobody will ask."""
         with self._turns.mine():
-            with heavy(self._gate):
+            with holding(self._gate):
                 finish = self._generator.begin(sources)
             found = finish()
             with away():

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from bidibeam.gpu import if_it_works
 from bidibeam.models.recurrence import attention_weights, attentive_gru, gru_gates, mix
 from bidibeam.models.settings import ModelSettings
 
@@ -100,9 +97,6 @@ class Decoders(nn.Module):
         Returns:
             The readout, (D, B * K, R), and the new state.
         """
-        kernels = kernels_of(words.device)
-        if kernels is not None and self._is_for(kernels, words, keys):
-            return self._step_in_kernels(kernels, words, state, keys, memory, mask)
         flat_words = words.flatten(1, 2)  # (D, B * K, E)
         from_state = torch.baddbmm(self.b_state, state.flatten(1, 2), self.w_state)  # (D, B * K, A + 3H)
         query = from_state[..., : self.attention_size].view(*state.shape[:3], -1)  # (D, B, K, A)
@@ -114,48 +108,8 @@ class Decoders(nn.Module):
         new = candidate + update * (state.flatten(1, 2) - candidate)  # (D, B * K, H)
         return self.readout(new, context, flat_words), new.view(state.shape)
 
-    def _is_for(self, kernels: ModuleType, words: Tensor, keys: Tensor) -> bool:
-        """Whether a GPU's own kernels can take a step: one decoder's, without a gradient."""
-        is_alone = len(self.v) == 1 and not torch.is_grad_enabled() and not self.training
-        return is_alone and words.dtype == torch.float32 and keys.shape[2] <= kernels.MOST_POSITIONS
-
-    def _step_in_kernels(
-        self, kernels: ModuleType, words: Tensor, state: Tensor, keys: Tensor, memory: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The same in fewer kernels: biases are added by the products, and sums in their place."""
-        word, before = words.flatten(0, 2), state.flatten(0, 2)  # (B * K, E), (B * K, H)
-        from_state = torch.addmm(self.b_state[0, 0], before, self.w_state[0])  # (B * K, A + 3H)
-        query, own_gates = from_state[:, : self.attention_size], from_state[:, self.attention_size :]
-        weights = kernels.attention_weights(query, keys[0], self.v[0], mask)  # (B, K, S)
-        context = torch.bmm(weights, memory[0]).flatten(0, 1)  # (B * K, M)
-        gates = torch.addmm(self.b_word[0, 0], word, self.w_word[0])
-        gates.addmm_(context, self.w_context[0])  # (B * K, 3H)
-        new = kernels.updated(gates, own_gates, before)  # (B * K, H)
-        read = torch.cat((new, context, word), dim=1)
-        readout = torch.addmm(self.b_readout[0, 0], read, self.w_readout[0]).tanh_()
-        return readout.unsqueeze(0), new.view(state.shape)
-
     def readout(self, states: Tensor, contexts: Tensor, words: Tensor) -> Tensor:
         """The tanh layer under the output projection, (D, rows, R)."""
         read = torch.cat((states.to(contexts.dtype), contexts, words.to(contexts.dtype)), dim=-1)
         dropped: Tensor = self.dropout(torch.tanh(torch.baddbmm(self.b_readout, read, self.w_readout)))
         return dropped
-
-
-@lru_cache
-def kernels_of(device: torch.device) -> ModuleType | None:
-    """`bidibeam.models.fused`, where a GPU runs it; None elsewhere."""
-    if device.type != "cuda":
-        return None
-
-    def load() -> ModuleType:
-        from bidibeam.models import fused
-
-        return fused
-
-    def trial(fused: ModuleType) -> None:
-        ones = torch.ones(1, 1, 1, device=device)
-        fused.attention_weights(ones[0], ones, ones[0], ones)
-        fused.updated(ones[0].expand(1, 3).contiguous(), ones[0].expand(1, 3).contiguous(), ones[0])
-
-    return if_it_works(load, trial)

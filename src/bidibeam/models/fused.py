@@ -22,7 +22,7 @@ def _tanh(numbers):  # type: ignore[no-untyped-def]
     return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * numbers))
 
 
-@triton.jit(do_not_specialize=["beams", "positions"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["beams", "positions", "first_sources"])  # type: ignore[untyped-decorator]
 def _attend(  # type: ignore[no-untyped-def]
     query,
     keys,
@@ -31,6 +31,7 @@ def _attend(  # type: ignore[no-untyped-def]
     weights,
     beams,
     positions,
+    first_sources,
     query_stride,
     size,
     some_beams: tl.constexpr,
@@ -42,6 +43,7 @@ def _attend(  # type: ignore[no-untyped-def]
     beam = tl.program_id(1) * some_beams + tl.arange(0, some_beams)
     position = tl.arange(0, width)
     is_beam, is_there = beam < beams, position < positions
+    v += tl.where(source < first_sources, 0, size)
     energies = tl.zeros((some_beams, width), tl.float32)
     for first in range(0, size, units):
         unit = first + tl.arange(0, units)
@@ -82,14 +84,15 @@ def _update(gates, from_state, state, new, count, state_stride, size: tl.constex
     tl.store(new + index, candidate + update * (before - candidate), mask=is_there)
 
 
-def attention_weights(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Additive attention of one decoder, float32.
+def attention_weights(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor, first_sources: int) -> Tensor:
+    """Additive attention of one or two decoders, float32.
 
     Args:
         query: (sources * beams, units), of which the units are contiguous.
         keys: (sources, positions, units), contiguous; at most `MOST_POSITIONS`.
-        v: (units, 1), contiguous.
+        v: (decoders, units), contiguous.
         mask: (sources, 1, positions), 0 at real positions and -inf at padding; contiguous.
+        first_sources: How many of the sources are the first decoder's.
 
     Returns:
         (sources, beams, positions).
@@ -100,21 +103,8 @@ def attention_weights(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> T
     width = max(16, triton.next_power_of_2(positions))
     some = max(1, TILE // (UNITS * width))
     grid = (sources, triton.cdiv(beams, some))
-    _attend[grid](
-        query,
-        keys,
-        v,
-        mask,
-        weights,
-        beams,
-        positions,
-        query.stride(0),
-        size,
-        some,
-        width,
-        UNITS,
-        num_warps=4,
-    )
+    numbers = (beams, positions, first_sources, query.stride(0), size, some, width, UNITS)
+    _attend[grid](query, keys, v, mask, weights, *numbers, num_warps=2)
     return weights
 
 

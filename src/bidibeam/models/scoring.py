@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,6 +19,7 @@ from bidibeam.interpreter import away
 from bidibeam.models.decoder import Decoders
 from bidibeam.models.forcing import distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
+from bidibeam.models.joined import Joined, kernels_of
 from bidibeam.models.projection import projected_cross_entropy
 
 
@@ -46,7 +46,7 @@ class GRUState:
         return GRUState(self.hidden, self.memory[:, lines], self.keys[:, lines], self.mask[lines])
 
 
-class _OfThread(threading.local):
+class OfThread(threading.local):
     """What a scorer keeps from one call to the next, for each thread its own: threads may search at once.
 
     Attributes:
@@ -61,6 +61,10 @@ class _OfThread(threading.local):
 
 class GRUScorer:
     """One direction of a network, as a step scorer and as a sequence scorer; in several threads at once.
+
+    Attributes:
+        embedding: Its words.
+        decoder: Its decoder, alone.
 
     Args:
         model: The network, in evaluation mode.
@@ -78,12 +82,19 @@ class GRUScorer:
             )
         index = model.directions.index(direction)
         network = index if len(model.encoders) > 1 else 0
-        self._embedding, self._encoder = model.embedding(index), model.encoders[network]
-        self._decoder = _only(model.decoders, model, index)
+        self.embedding, self._encoder = model.embedding(index), model.encoders[network]
+        self.decoder = _only(model.decoders, model, index)
         self._weight = model.output_weight(index).detach()
         self._bias = model.b_output[index].detach()
         self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
-        self._own = _OfThread()
+        self._own = OfThread()
+        kernels = kernels_of(self._weight.device)
+        self._joined = None if kernels is None else Joined([self.decoder], kernels)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self._weight.device
 
     @property
     def vocabulary_size(self) -> int:
@@ -95,7 +106,7 @@ class GRUScorer:
         """Read padded sources, (sources, length)."""
         sources = sources.to(self._weight.device)
         lengths = (sources != PAD_ID).sum(1)  # (sources,)
-        memory = self._encoder(self._embedding(sources), lengths)  # (sources, positions, memory)
+        memory = self._encoder(self.embedding(sources), lengths)  # (sources, positions, memory)
         return self._begin(memory.unsqueeze(0), attention_mask(lengths, sources.shape[1]))
 
     @torch.inference_mode()
@@ -115,21 +126,25 @@ class GRUScorer:
 
     @torch.inference_mode()
     def step_into(self, memory: Tensor, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
-        """The same with the logits written into given memory: fresh memory costs as much as the products.
-
-        The bias is one more column of the weights, since adding it would be another pass over the logits. A
-        GPU adds it on the way out, and there an odd width would cost more.
-        """
+        """The same with the logits written into given memory: fresh memory costs as much as the products."""
         words = last_tokens.view(1, *state.hidden.shape[1:3])  # (1, sources, beams)
         readout, hidden = self._advance(words, state)
         rows = len(last_tokens)
         work.count(projected_rows=rows)
         logits = memory[: rows * self.vocabulary_size].view(rows, -1)
+        self.project_into(logits, readout)
+        return logits, replace(state, hidden=hidden)
+
+    def project_into(self, logits: Tensor, readout: Tensor) -> None:
+        """Write the logits of (rows, width).
+
+        The bias is one more column of the weights, since adding it would be another pass over the logits. A
+        GPU adds it on the way out, and there an odd width would cost more.
+        """
         if readout.device.type == "cpu":
             torch.mm(F.pad(readout, (0, 1), value=1.0), self._extended.t(), out=logits)
         else:
             torch.addmm(self._bias, readout, self._weight.t(), out=logits)
-        return logits, replace(state, hidden=hidden)
 
     @torch.inference_mode()
     def select(self, state: GRUState, rows: Tensor, kept: Sequence[int] | None = None) -> GRUState:
@@ -195,72 +210,20 @@ class GRUScorer:
         return summed
 
     def _begin(self, memory: Tensor, mask: Tensor) -> GRUState:
-        hidden = self._decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
-        return GRUState(hidden, memory, self._decoder.keys(memory), mask)
+        hidden = self.decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
+        return GRUState(hidden, memory, self.decoder.keys(memory), mask)
 
     def _advance(self, tokens: Tensor, state: GRUState) -> tuple[Tensor, Tensor]:
         """Read (1, sources, beams) tokens: the readout, (rows, width), and the new hidden state."""
-        words = self._embedding(tokens)  # (1, sources, beams, embedding)
-        readout, hidden = self._decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
+        words = self.embedding(tokens)  # (1, sources, beams, embedding)
+        if self._joined is not None:
+            lines, hidden = words.flatten(0, 2), state.hidden
+            read, new = self._joined.step(
+                [hidden.shape[1]], lines, hidden.flatten(0, 2), state.keys[0], state.memory[0], state.mask
+            )
+            return read, new.view(hidden.shape)
+        readout, hidden = self.decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
         return readout[0], hidden
-
-
-@dataclass(frozen=True, slots=True)
-class PairState:
-    """Both directions' rows, the first's before the second's."""
-
-    first: GRUState
-    second: GRUState
-
-    @property
-    def first_sources(self) -> int:
-        """How many of the sources are the first direction's."""
-        return self.first.hidden.shape[1]
-
-
-class PairScorer:
-    """Two directions of a network side by side, as one step scorer: one search serves both.
-
-    The search is given every source twice, all for the first direction and then all for the second. It keeps
-    its own books once for both, and a shared encoder reads the sources once.
-
-    Args:
-        first: One direction.
-        second: The other.
-    """
-
-    def __init__(self, first: GRUScorer, second: GRUScorer) -> None:
-        self._first, self._second = first, second
-        self._own = _OfThread()
-
-    def start(self, sources: Tensor) -> PairState:
-        """Read padded sources, (2 * sources, length): the second half repeats the first."""
-        return PairState(*self._first.start_beside(self._second, sources[: len(sources) // 2]))
-
-    def step(self, last_tokens: Tensor, state: PairState) -> tuple[Tensor, PairState]:
-        """Read one token a row, (rows,); the logits, (rows, vocabulary), stand until the next step."""
-        vocabulary = self._first.vocabulary_size
-        rows = state.first_sources * state.first.hidden.shape[2]
-        memory = self._own.logits = grown(
-            self._own.logits, len(last_tokens) * vocabulary, like=state.first.hidden
-        )
-        first, second = state.first, state.second
-        if rows:  # a direction whose sources are all done has none
-            _, first = self._first.step_into(memory, last_tokens[:rows], first)
-        if rows < len(last_tokens):
-            _, second = self._second.step_into(memory[rows * vocabulary :], last_tokens[rows:], second)
-        logits = memory[: len(last_tokens) * vocabulary].view(-1, vocabulary)
-        return logits, PairState(first, second)
-
-    def select(self, state: PairState, rows: Tensor, kept: Sequence[int] | None = None) -> PairState:
-        """Repeat, reorder and drop rows: (sources, beams)."""
-        sources, beams = state.first_sources, state.first.hidden.shape[2]
-        middle = sources if kept is None else bisect_left(kept, sources)
-        of_first, of_second = (None, None) if kept is None else (kept[:middle], kept[middle:])
-        return PairState(
-            self._first.select(state.first, rows[:middle], of_first),
-            self._second.select(state.second, rows[middle:] - sources * beams, of_second),
-        )
 
 
 def grown(memory: Tensor, needed: int, *, like: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import torch
 
-from bidibeam.interpreter import ease
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
 from bidibeam.search.playing import found_by_playing
 from bidibeam.search.reports import Reports, sent
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
-
-LIGHT = 0.25
-"""The share of a full beam with which a search no longer keeps a GPU busy."""
 
 
 def beam_search(
@@ -73,20 +69,18 @@ def find(
         widths = reports.exchange(number, live.sources, widths_now)
         if number == settings.max_length:
             break
-        lines = torch.arange(len(live.sources), device=sources.device)  # (sources,), those that go on
+        firsts = torch.arange(0, len(live.sources) * beams, beams, device=sources.device)  # (sources,)
         kept = None
         if widths is not None:
             left = np.flatnonzero(widths[live.sources])
             if not len(left):
                 break
             width = min(width, int(widths.max()))
-            if len(left) * width <= LIGHT * count * settings.beam_size:
-                ease()
             live = live.narrowed(width)
-            if len(left) < len(lines):
+            if len(left) < len(firsts):
                 kept, lines = left.tolist(), sent(left, sources.device)  # (sources left,)
-                live = live.without_others(left, lines)
-        state = scorer.select(state, live.parents + (lines * beams).unsqueeze(1), kept)
+                live, firsts = live.without_others(left, lines), firsts[lines]
+        state = scorer.select(state, live.parents + firsts.unsqueeze(1), kept)
         if number == 1:
             found = found_by_playing(scorer, rules, live, state, step, reports)
             if found is not None:

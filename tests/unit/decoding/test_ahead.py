@@ -17,7 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker, searched
 from bidibeam.errors import InputError, ScorerError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interpreter import away, ease
+from bidibeam.interpreter import away
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.likelihood import Vbs
 
@@ -189,34 +189,10 @@ def test_three_batches_are_in_flight_and_never_four() -> None:
 
     assert found == [str(number) for number in range(12)]
     assert 2 <= slow.most <= 3
-    assert slow.most_searching == 1  # none of them says that the rest is light
+    assert slow.most_searching == 1
     assert all(len(threads) == 1 for threads in slow.threads.values())  # a batch stays where it began
     assert len(set.union(*slow.threads.values())) == 3
     assert threading.get_ident() not in set.union(*slow.threads.values())
-
-
-class Easy:
-    """A generator whose searches meet: none ends before the next one has begun."""
-
-    def __init__(self, batches: int) -> None:
-        self.begun = [threading.Event() for _ in range(batches)]
-
-    def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
-        number = int(beams[0].id)
-        self.begun[number].set()
-        ease()
-        with away():
-            assert all(event.wait(PATIENCE_S) for event in self.begun[number + 1 : number + 2])
-        return lambda: list(beams)
-
-    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
-        return self.begin(beams)()
-
-
-def test_when_the_rest_is_light_the_next_search_begins() -> None:
-    found = list(searched(Easy(7), numbered(7), 1, then=lambda batch: [batch[0].id], ahead=True))
-
-    assert found == [str(number) for number in range(7)]
 
 
 def test_a_reader_who_stops_leaves_no_thread_behind() -> None:

@@ -19,7 +19,8 @@ from bidibeam.hypotheses import Direction
 from bidibeam.interpreter import taking_turns
 from bidibeam.models.forcing import best_width, distinct_prefixes
 from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer, PairScorer
+from bidibeam.models.pairs import PairScorer
+from bidibeam.models.scoring import GRUScorer
 from bidibeam.models.settings import ModelSettings
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
