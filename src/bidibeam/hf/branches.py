@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.compiling import fast
 from bidibeam.gpu import if_it_works
 from bidibeam.hf.machine import over, pointer_to
-from bidibeam.similarities.kernels import fast
 
 if TYPE_CHECKING:
     from bidibeam.hf.attention import KeyValues

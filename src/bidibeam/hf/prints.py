@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.compiling import compiled
 from bidibeam.hf.machine import pointer_to, prefetch
-from bidibeam.similarities.kernels import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.compiling import compiled
 from bidibeam.hf.machine import over, pointer_to
-from bidibeam.similarities.kernels import compiled
 
 _HALF, _ONE, _ROOT = np.float32(0.5), np.float32(1.0), np.float32(math.sqrt(0.5))
 _FARTHEST, _LOWEST = np.float32(4.0), np.float32(-4.0)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.compiling import compiled, fast
 from bidibeam.hf.machine import over, pointer_to
 from bidibeam.hf.rowwise import are_ours
 from bidibeam.hf.tiles import WIDTH, are_fast, multiply
 from bidibeam.search.summary import exponential
-from bidibeam.similarities.kernels import compiled, fast
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

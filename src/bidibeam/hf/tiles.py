@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 from torch.nn import functional as F
 
-from bidibeam.similarities.kernels import compiled
+from bidibeam.compiling import compiled
 
 LANES, VECTORS, ROWS = 16, 2, 14
 """Numbers in a register, registers for the sums of a row, and rows at once: 28 of 32 registers."""

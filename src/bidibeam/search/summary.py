@@ -10,15 +10,14 @@ import numba
 import numpy as np
 from numba.extending import intrinsic
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from bidibeam.compiling import compiled
+from bidibeam.search.candidates import BLOCK
 
+if TYPE_CHECKING:
     from torch import Tensor
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCK = 64
-"""Tokens in a block, as `bidibeam.search.candidates` has it."""
 CHUNK = 32 * BLOCK
 """Logits read for their maxima and then again for their exponentials, while they are in the nearest cache."""
 
@@ -38,15 +37,6 @@ _SERIES = tuple(
     )
 )
 """What e^r - 1 - r is r^2 times, the highest power of r first, for |r| < 0.35 (Cephes' expf)."""
-
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Machine code that is kept on disk; products and sums may be one operation, and nothing else changes."""
-    make = partial(numba.njit, nogil=True, fastmath={"contract"})
-    try:
-        return make(cache=True)(function)
-    except RuntimeError:  # nowhere to write: it is compiled again in each process
-        return make()(function)
 
 
 def _bits_in_order(_context: Any, _bits: Any) -> Any:  # pragma: no cover
@@ -100,7 +90,7 @@ def exponential(number: Any) -> Any:  # pragma: no cover
     return found * _power(turned)
 
 
-@_compiled
+@partial(compiled, fastmath={"contract"})
 def _summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma: no cover
     """Write the maximum of each block, (rows, blocks), and the log-sum-exps, (rows,).
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bidibeam.similarities.kernels import compiled
+from bidibeam.compiling import compiled
 from bidibeam.similarities.spaces import Bags
 from bidibeam.similarities.transport import compare, pairs_of
 

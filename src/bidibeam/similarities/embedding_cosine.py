@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from bidibeam.compiling import compiled
 from bidibeam.errors import SettingsError
 from bidibeam.scores import Signature
-from bidibeam.similarities.kernels import compiled
 from bidibeam.similarities.points import squared_distances
 from bidibeam.work import count
 

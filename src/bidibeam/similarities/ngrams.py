@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numba.extending import intrinsic
 
-from bidibeam.similarities.kernels import compiled
+from bidibeam.compiling import compiled
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix

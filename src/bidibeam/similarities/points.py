@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
-from bidibeam.similarities.kernels import compiled
+from bidibeam.compiling import compiled
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from bidibeam.compiling import compiled
 from bidibeam.data.vectors import read_words
 from bidibeam.errors import InputError
 from bidibeam.scores import Signature
 from bidibeam.similarities import stop_words
-from bidibeam.similarities.kernels import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

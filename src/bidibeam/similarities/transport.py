@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bidibeam.similarities.kernels import compiled
+from bidibeam.compiling import compiled
 from bidibeam.similarities.plans import COST, DEMAND, SENDER, SUPPLY, TAKER, bound, plan
 from bidibeam.similarities.points import quick_square, squared_distance
 from bidibeam.similarities.spaces import Bags

@@ -13,7 +13,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 from bidibeam import similarities
-from bidibeam.similarities.kernels import announcer, compiled
+from bidibeam.compiling import announcer, compiled
 
 MODULES = [module.name for module in pkgutil.iter_modules(similarities.__path__, "bidibeam.similarities.")]
 
@@ -58,7 +58,7 @@ def test_no_kernel_calls_one_of_another_folder(name: str) -> None:
 
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
     (tmp_path / "caller.py").write_text(
-        "from bidibeam.similarities.kernels import compiled\nfrom called import value\n\n"
+        "from bidibeam.compiling import compiled\nfrom called import value\n\n"
         "@compiled\ndef doubled():\n    return 2 * value()\n\n"
         "if __name__ == '__main__':\n    print(doubled(), sum(doubled.stats.cache_hits.values()))\n"
     )
@@ -66,8 +66,7 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path:
     def ran(number: int, *, at: int) -> list[str]:
         path = tmp_path / "called.py"
         path.write_text(
-            "from bidibeam.similarities.kernels import compiled\n\n"
-            f"@compiled\ndef value():\n    return {number}\n"
+            f"from bidibeam.compiling import compiled\n\n@compiled\ndef value():\n    return {number}\n"
         )
         os.utime(path, (at, at))
         command = [sys.executable, str(tmp_path / "caller.py")]

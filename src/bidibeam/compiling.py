@@ -40,7 +40,7 @@ announcer = _Announcer()
 event.register("numba:compile", announcer)
 
 
-def compiled(function: Function, *, fastmath: bool = False) -> Function:
+def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """The function as machine code that frees the interpreter's lock.
 
     What is kept on disk is made anew when a file in the function's folder changes: its code has that of the
@@ -48,7 +48,8 @@ def compiled(function: Function, *, fastmath: bool = False) -> Function:
 
     Args:
         function: What to compile.
-        fastmath: Whether sums may be taken in any order, which is faster and differs in the last bits.
+        fastmath: Whether sums may be taken in any order, which is faster and differs in the last bits; or
+            which of LLVM's liberties may be taken.
     """
     try:
         made = numba.njit(cache=True, nogil=True, fastmath=fastmath)(function)
