@@ -110,7 +110,10 @@ def test_searches_over_hugging_face_models_are_as_much_faster_as_it_says() -> No
         for name in ("cpu", "h200")
     )
 
-    assert "at beams of 25 and 50 in less than half the time, and on a GPU in less than a third" in TOLD
+    assert (
+        "at beams of 25 and 50 on one thread of a CPU in less than half the time, and at 50 on a GPU" in TOLD
+    )
+    assert "in less than a third" in TOLD
     assert min(cell["times_ours"]["generate"] for cell in cpu if cell["beam_size"] >= 25) > 2
     assert min(cell["times_ours"]["generate"] for cell in gpu) > 3
 

@@ -39,12 +39,20 @@ class _Announcer(event.Listener):  # type: ignore[misc]
 announcer = _Announcer()
 event.register("numba:compile", announcer)
 
+SHARED = Path(__file__).parent / "search" / "summary.py"
+"""Where functions are that kernels of other folders call, too."""
+
+
+def is_on() -> bool:
+    """Whether Numba compiles: kernels that have something of the machine's in them are none without it."""
+    return not numba.config.DISABLE_JIT
+
 
 def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """The function as machine code that frees the interpreter's lock.
 
-    What is kept on disk is made anew when a file in the function's folder changes: its code has that of the
-    functions in it that it calls.
+    What is kept on disk is made anew when a file in the function's folder changes, or `SHARED`: its code has
+    that of the functions there that it calls.
 
     Args:
         function: What to compile.
@@ -68,5 +76,5 @@ def fast(function: Function) -> Function:
 @cache
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Tells a folder's sources from what they were."""
-    found = ((path.name, path.stat()) for path in sorted(folder.glob("*.py")))
+    found = ((path.name, path.stat()) for path in (*sorted(folder.glob("*.py")), SHARED))
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import torch
 
 Kernel = TypeVar("Kernel")
 
@@ -23,3 +27,10 @@ def if_it_works(load: Callable[[], Kernel], trial: Callable[[Kernel], object]) -
         _LOG.debug("kernel not used: %s", error)
         return None
     return kernel
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """A block in which a GPU is the current one, on which Triton's kernels and events are; else nothing."""
+    import torch
+
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bidibeam.compiling import fast
+from bidibeam.compiling import fast, is_on
 from bidibeam.gpu import if_it_works
 from bidibeam.hf.machine import over, pointer_to
 
@@ -114,8 +114,7 @@ def branch_attention(
     """
     past = 0 if bias is None else bias.shape[-1] - places.shape[1]
     own_bias = None if bias is None else bias[0, :, 0, past:]  # (heads, steps)
-    is_kernel = query.device.type == "cpu" and query.dtype == torch.float32
-    attend = ancestors_in_place if is_kernel else ancestors_gathered
+    attend = ancestors_in_place if _is_in_place(query) else ancestors_gathered
     attended, log_sums = attend(branches.stored(layer), places, query.squeeze(2) * scaling, own_bias)
     if prompt is not None:
         attended = _with_prompt(attended, log_sums, query.squeeze(2) * scaling, prompt, mask)
@@ -154,7 +153,7 @@ def extended_attention(
     steps = places.shape[1]
     stored = branches.with_room(layer, steps, (rows, groups, size), mixed)
     kernel = _kernel(mixed.device) if mixed.is_cuda else None
-    if mixed.device.type == "cpu" and mixed.dtype == torch.float32:
+    if _is_in_place(mixed):
         attended, log_sums = extended_in_place(stored, places, mixed, heads, scaling, bias)
     elif kernel is not None:
         attended, log_sums = kernel(stored, places, mixed, heads, scaling, bias)
@@ -165,6 +164,11 @@ def extended_attention(
     if prompt is not None:
         attended = _with_prompt(attended, log_sums, mixed[:, :heads] * scaling, prompt, mask)
     return attended.reshape(rows, -1)
+
+
+def _is_in_place(numbers: Tensor) -> bool:
+    """Whether ancestors are read where they are, by a kernel of a CPU."""
+    return numbers.device.type == "cpu" and numbers.dtype == torch.float32 and is_on()
 
 
 @lru_cache

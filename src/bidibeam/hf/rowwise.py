@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bidibeam.compiling import compiled
+from bidibeam.compiling import compiled, is_on
 from bidibeam.hf.machine import over, pointer_to
 
 _HALF, _ONE, _ROOT = np.float32(0.5), np.float32(1.0), np.float32(math.sqrt(0.5))
@@ -45,9 +45,8 @@ _BELOW = tuple(
 
 def are_ours(rows: Tensor) -> bool:
     """Whether rows are numbers that the functions here take, and one thread is to work on them."""
-    return (
-        rows.dtype == torch.float32 and rows.is_cpu and torch.get_num_threads() == 1 and rows.is_contiguous()
-    )
+    is_plain = rows.dtype == torch.float32 and rows.is_cpu and rows.is_contiguous()
+    return is_plain and torch.get_num_threads() == 1 and is_on()
 
 
 def gelu_(rows: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numba
@@ -45,12 +46,14 @@ def read_shared(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     out = torch.empty_like(query)
     rows, heads, size = query.shape
     sources, groups, positions, _ = keys.shape
+    nothing = _zeros(max(-(-positions // WIDTH), -(-size // WIDTH)) * WIDTH)
     _read(
         query.data_ptr(),
         keys.data_ptr(),
         values.data_ptr(),
         0 if mask is None else mask.data_ptr(),
         out.data_ptr(),
+        nothing.data_ptr(),
         rows,
         heads,
         size,
@@ -62,6 +65,12 @@ def read_shared(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     return out
 
 
+@cache
+def _zeros(count: int) -> Tensor:
+    """What is added where nothing is."""
+    return torch.zeros(count)
+
+
 @compiled
 def _read(
     query: int,
@@ -69,6 +78,7 @@ def _read(
     values: int,
     mask: int,
     out: int,
+    nothing: int,
     rows: int,
     heads: int,
     size: int,
@@ -85,8 +95,7 @@ def _read(
     value_tiles = np.zeros((by_size, positions, WIDTH), np.float32)
     weights = np.empty((each, padded), np.float32)
     shifts = np.empty(padded, np.float32)
-    zeros = np.zeros(max(padded, by_size * WIDTH), np.float32)
-    nothing, weighed = zeros.ctypes.data, weights.ctypes.data
+    weighed = weights.ctypes.data  # an address keeps no array alive: that of one that is used to the end
     for source in range(sources):
         is_there = numba.carray(pointer_to(mask + source * positions), positions if mask else 0, np.bool_)
         for place in range(padded):

@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 from torch.nn import functional as F
 
-from bidibeam.compiling import compiled
+from bidibeam.compiling import compiled, is_on
 
 LANES, VECTORS, ROWS = 16, 2, 14
 """Numbers in a register, registers for the sums of a row, and rows at once: 28 of 32 registers."""
@@ -37,7 +37,7 @@ _POINTER = _FLOAT.as_pointer()
 @cache
 def are_fast() -> bool:
     """Whether the processor has enough registers; elsewhere tiles say the same, and torch is faster."""
-    return bool(binding.get_host_cpu_features().get("avx512f", False))
+    return is_on() and bool(binding.get_host_cpu_features().get("avx512f", False))
 
 
 class _Code:

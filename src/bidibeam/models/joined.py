@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bidibeam.gpu import if_it_works
+from bidibeam.gpu import current, if_it_works
 from bidibeam.models.recurrence import attend
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def kernels_of(device: torch.device) -> ModuleType | None:
 
     def trial(fused: ModuleType) -> None:
         ones = torch.ones(1, 1, 1, device=device)
-        fused.attention_weights(ones[0], ones, ones[0], ones, 1)
-        fused.updated(ones[0].expand(1, 3).contiguous(), ones[0].expand(1, 3).contiguous(), ones[0])
+        with current(device):
+            fused.attention_weights(ones[0], ones, ones[0], ones, 1)
+            fused.updated(ones[0].expand(1, 3).contiguous(), ones[0].expand(1, 3).contiguous(), ones[0])
 
     return if_it_works(load, trial)

@@ -14,10 +14,11 @@ from torch.nn import functional as F
 from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
+from bidibeam.gpu import current
 from bidibeam.hypotheses import Direction
 from bidibeam.interpreter import away
 from bidibeam.models.decoder import Decoders
-from bidibeam.models.forcing import distinct_prefixes, flattened
+from bidibeam.models.forcing import FlatLines, distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
 from bidibeam.models.joined import Joined, kernels_of
 from bidibeam.models.projection import projected_cross_entropy
@@ -164,7 +165,10 @@ class GRUScorer:
         with: each distinct prefix is read, and projected, once. Sequences that are arrays as well
         (`bidibeam.models.forcing.FlatLines`) are taken as such.
         """
-        lines = flattened(sequences)
+        with current(self.device):
+            return self._log_probs(sources, flattened(sequences))
+
+    def _log_probs(self, sources: Tensor, lines: FlatLines) -> list[list[float]]:
         counts = lines.counts.tolist()
         if not len(lines.tokens):
             return [[0.0] * count for count in counts]

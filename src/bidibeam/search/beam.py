@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import torch
 
+from bidibeam.gpu import current
 from bidibeam.search.found import Found, FoundSequence, Step, read_back
 from bidibeam.search.playing import found_by_playing
 from bidibeam.search.reports import Reports, sent
@@ -44,7 +45,6 @@ def beam_search(
     return find(scorer, sources, settings, roles).sequences()
 
 
-@torch.no_grad()
 def find(
     scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
 ) -> Found:
@@ -53,6 +53,13 @@ def find(
     A GPU may still be at work when this returns, so that the last steps' broken logits are noticed by whoever
     reads.
     """
+    with torch.no_grad(), current(sources.device):
+        return _find(scorer, sources, settings, roles)
+
+
+def _find(
+    scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
+) -> Found:
     count = sources.shape[0]
     if not count:
         return Found(None, settings)

@@ -156,9 +156,11 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
 def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     """What `_summarise` does, in one kernel on one thread, or in torch's own: one chunk of rows at a time."""
     if rows.device.type == "cpu" and torch.get_num_threads() == 1:
+        from bidibeam.compiling import is_on
         from bidibeam.search.summary import summarised
 
-        return summarised(rows)
+        if is_on():
+            return summarised(rows)
     count, vocabulary = rows.shape
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
     blocks = _block_count(vocabulary)

@@ -68,7 +68,7 @@ def _summarise_row(  # type: ignore[no-untyped-def]
         total = total * tl.exp(top - higher) + tl.sum(tl.sum(tl.exp(tile - higher), axis=1), axis=0)
         top = higher
         if has_forbidden:
-            is_out = tl.load(is_forbidden + here)  # as long as all blocks together
+            is_out = tl.load(is_forbidden + here, mask=here < vocabulary, other=1)
             best = tl.max(tl.where(is_out, float("-inf"), tile), axis=1)
         places = first // block + tl.arange(0, blocks)
         tl.store(maxima + row * all_blocks + places, best, mask=places < all_blocks)
@@ -374,7 +374,9 @@ def parted(
         width: How many may go on.
         vocabulary: How many tokens there are.
     """
-    log_probs, flat = log_probs.contiguous(), flat.contiguous()
+    log_probs, flat, finished, allowed = (
+        tensor.contiguous() for tensor in (log_probs, flat, finished, allowed)
+    )
     sources, count = flat.shape
     slots = slots_for(count)
     assert slots is not None

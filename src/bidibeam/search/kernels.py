@@ -7,7 +7,7 @@ from types import ModuleType
 
 import torch
 
-from bidibeam.gpu import if_it_works
+from bidibeam.gpu import current, if_it_works
 
 
 @lru_cache
@@ -24,7 +24,8 @@ def kernels_of(device: torch.device) -> ModuleType | None:
     def trial(fused: ModuleType) -> None:
         logits = torch.zeros(1, 1, 3, device=device)
         zeros = torch.zeros(1, dtype=torch.long, device=device)
-        log_probs, flat, _ = fused.best(logits, logits[:, :, 0], 2, None, 64, is_normalised=False)
-        fused.parted(log_probs, flat, zeros, zeros + 1, zeros, 1, 3)
+        with current(device):
+            log_probs, flat, _ = fused.best(logits, logits[:, :, 0], 2, None, 64, is_normalised=False)
+            fused.parted(log_probs, flat, zeros, zeros + 1, zeros, 1, 3)
 
     return if_it_works(load, trial)

@@ -22,7 +22,7 @@ from bidibeam.search.stopping import stopping_rule
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bidibeam.protocols import StepScorer
+    from bidibeam.protocols import StepScorer, StoppingRule
     from bidibeam.search.reports import Numbers
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
@@ -87,7 +87,7 @@ class Rules:
         self.settings = settings
         self.roles = roles
         self._stopping = stopping_rule(settings.stopping)
-        self._reads_scores = getattr(self._stopping, "reads_scores", True)
+        self._reads_scores = _reads_scores(self._stopping)
 
     def first(self, count: int, device: torch.device) -> Live:
         """One empty hypothesis a source, so that the first step does not write every sequence B times."""
@@ -188,6 +188,14 @@ class Rules:
 
     def _forbidden(self, logits: Tensor, *more: int) -> Forbidden:
         return _forbidden(self.roles.forbidden.union(more), self.vocabulary, logits.device)
+
+
+def _reads_scores(rule: StoppingRule) -> bool:
+    """Whether a rule reads the scores: what a class says of it goes for its own `is_done` alone."""
+    for kind in type(rule).__mro__:
+        if "is_done" in vars(kind):
+            return bool(vars(kind).get("reads_scores", True))
+    return True
 
 
 # Searches are alike, and whoever sends numbers to a GPU waits for it.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -100,3 +104,30 @@ def test_gelu_is_for_floats_that_are_side_by_side(monkeypatch: pytest.MonkeyPatc
     assert are_ours(torch.ones(4, 6))
     assert not are_ours(torch.ones(4, 6)[:, ::2])
     assert not are_ours(torch.ones(4, 6).double())
+
+
+UNDER_PERTURBED_MEMORY = """
+import torch
+from torch.nn import functional as F
+from bidibeam.hf.sharing import read_shared
+
+torch.set_num_threads(1)
+for size in (32, 256):
+    query, keys, values = torch.randn(20, 4, size), torch.randn(2, 4, 40, size), torch.randn(2, 4, 40, size)
+    by_source = query.view(2, -1, 4, size).transpose(1, 2)
+    expected = F.scaled_dot_product_attention(by_source, keys, values, scale=0.1)
+    found = read_shared(query, keys, values, None, 0.1)
+    torch.testing.assert_close(found, expected.transpose(1, 2).reshape(20, 4, size), atol=1e-5, rtol=1e-5)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone overwrites memory that was given back")
+def test_no_memory_is_read_that_was_given_back() -> None:
+    overwriting = {"GLIBC_TUNABLES": "glibc.malloc.perturb=65:glibc.malloc.tcache_count=0"}
+
+    subprocess.run(
+        [sys.executable, "-c", UNDER_PERTURBED_MEMORY],
+        check=True,
+        timeout=120,
+        env={**os.environ, **overwriting},
+    )

@@ -1,18 +1,26 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
 from bidibeam import registry
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.protocols import SearchProgress
+from bidibeam.search.beam import beam_search
 from bidibeam.search.length.gnmt import GNMTPenalty
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.search.stopping import STOPPING, stopping_rule
+from bidibeam.search.stopping.exhaust import Exhaust
+from tests.unit.search.tables import TableScorer, source_batch
 
 
 @pytest.mark.parametrize(
@@ -171,3 +179,47 @@ def test_no_score_within_reach_is_above_the_bound(exponent: float) -> None:
 
     scores = [penalty.score(log_prob - loss, length) for length in range(3, 10) for loss in (0.0, 0.5)]
     assert max(scores) == bound
+
+
+class Impatient(Exhaust):
+    """Over as soon as something scores above -1; it inherits a class that reads no scores."""
+
+    def is_done(self, progress: SearchProgress) -> Tensor:
+        return progress.kept_scores[:, 0] > -1
+
+
+@dataclass(frozen=True, slots=True)
+class Blind(Impatient):
+    """The same, saying that it reads none: then there are none."""
+
+    reads_scores: ClassVar[bool] = False
+
+    def is_done(self, progress: SearchProgress) -> Tensor:
+        return Impatient.is_done(self, progress)
+
+
+@pytest.mark.parametrize(("kind", "steps"), [(Impatient, 1), (Blind, 3)])
+def test_what_a_rule_says_of_scores_goes_for_its_own_judgement_alone(
+    kind: type, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bidibeam.search.steps.stopping_rule", lambda _: kind())
+    scorer = TableScorer(lambda *_: [0.0, 1.0, -9.0])
+
+    search = SearchSettings(beam_size=1, max_length=3, min_length=0)
+    beam_search(scorer, source_batch([0]), search, VocabularyRoles(start=2, end=1))
+
+    assert scorer.steps == steps
+
+
+def test_without_a_compiler_searches_are_as_before() -> None:
+    """Numba may be told not to compile."""
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from bidibeam.search.candidates import log_sum_exps\n"
+        "rows = torch.randn(5, 300)\n"
+        "assert torch.allclose(log_sum_exps(rows), rows.logsumexp(1), atol=1e-5)"
+    )
+
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=120, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    )

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from bidibeam.compiling import is_on
 from bidibeam.hf.prints import printed
 from bidibeam.hf.tiles import Tiles, are_fast
 
@@ -141,7 +142,7 @@ class Layout:
     def __init__(self, model: PreTrainedModel, rows: int, *, is_recorded: bool = False) -> None:
         device, dtype = model.device, model.dtype
         is_small = device.type == "cpu" and dtype == torch.float32 and rows <= FEW_ROWS
-        self._is_turned = is_small and not is_recorded
+        self._is_turned = is_small and not is_recorded and is_on()
         self._is_joined = device.type == "cuda" or is_recorded
         self._is_tiled = self._is_turned and torch.get_num_threads() == 1 and are_fast()
         self._left = COPIED_BYTES  # of what this search may join
