@@ -29,6 +29,16 @@ def if_it_works(load: Callable[[], Kernel], trial: Callable[[Kernel], object]) -
     return kernel
 
 
+def kernels_on(
+    device: torch.device, load: Callable[[], Kernel], trial: Callable[[Kernel], object]
+) -> Kernel | None:
+    """What `load` imports, if the device is a GPU on which it survives a trial; None elsewhere."""
+    if device.type != "cuda":
+        return None
+    with current(device):
+        return if_it_works(load, trial)
+
+
 def current(device: torch.device) -> AbstractContextManager[object]:
     """A block in which a GPU is the current one, on which Triton's kernels and events are; else nothing."""
     import torch

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bidibeam.compiling import fast, is_on
-from bidibeam.gpu import if_it_works
+from bidibeam.gpu import kernels_on
 from bidibeam.hf.machine import over, pointer_to
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def extended_attention(
     groups = (all_heads - heads) // 2
     steps = places.shape[1]
     stored = branches.with_room(layer, steps, (rows, groups, size), mixed)
-    kernel = _kernel(mixed.device) if mixed.is_cuda else None
+    kernel = _kernel(mixed.device)
     if _is_in_place(mixed):
         attended, log_sums = extended_in_place(stored, places, mixed, heads, scaling, bias)
     elif kernel is not None:
@@ -185,7 +185,7 @@ def _kernel(device: torch.device) -> Callable[..., tuple[Tensor, Tensor]] | None
         stored = (zeros.new_zeros(1, 1, 1, 1), zeros.new_zeros(1, 1, 1, 1))
         kernel(stored, torch.zeros(1, 1, dtype=torch.long, device=device), zeros, 1, 1.0, None)
 
-    return if_it_works(load, trial)
+    return kernels_on(device, load, trial)
 
 
 def ancestors_gathered(

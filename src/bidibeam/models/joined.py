@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bidibeam.gpu import current, if_it_works
+from bidibeam.gpu import kernels_on
 from bidibeam.models.recurrence import attend
 
 if TYPE_CHECKING:
@@ -107,8 +107,6 @@ class Joined:
 @lru_cache
 def kernels_of(device: torch.device) -> ModuleType | None:
     """`bidibeam.models.fused`, where a GPU runs it; None elsewhere."""
-    if device.type != "cuda":
-        return None
 
     def load() -> ModuleType:
         from bidibeam.models import fused
@@ -117,8 +115,7 @@ def kernels_of(device: torch.device) -> ModuleType | None:
 
     def trial(fused: ModuleType) -> None:
         ones = torch.ones(1, 1, 1, device=device)
-        with current(device):
-            fused.attention_weights(ones[0], ones, ones[0], ones, 1)
-            fused.updated(ones[0].expand(1, 3).contiguous(), ones[0].expand(1, 3).contiguous(), ones[0])
+        fused.attention_weights(ones[0], ones, ones[0], ones, 1)
+        fused.updated(ones[0].expand(1, 3).contiguous(), ones[0].expand(1, 3).contiguous(), ones[0])
 
-    return if_it_works(load, trial)
+    return kernels_on(device, load, trial)

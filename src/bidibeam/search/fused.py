@@ -374,25 +374,19 @@ def parted(
         width: How many may go on.
         vocabulary: How many tokens there are.
     """
-    log_probs, flat, finished, allowed = (
-        tensor.contiguous() for tensor in (log_probs, flat, finished, allowed)
-    )
+    given = [tensor.contiguous() for tensor in (log_probs, flat, finished, allowed, ends)]
     sources, count = flat.shape
     slots = slots_for(count)
     assert slots is not None
     width = min(width, count)
     into = (
-        torch.empty_like(log_probs),
-        torch.empty_like(finished),
+        torch.empty_like(given[0]),
+        torch.empty_like(given[2]),
         *(flat.new_empty(sources, width) for _ in range(3)),
         log_probs.new_empty(sources, width),
     )
     _part[(sources,)](
-        log_probs,
-        flat,
-        finished,
-        allowed,
-        ends,
+        *given,
         *into,
         count,
         width,

@@ -7,14 +7,12 @@ from types import ModuleType
 
 import torch
 
-from bidibeam.gpu import current, if_it_works
+from bidibeam.gpu import kernels_on
 
 
 @lru_cache
 def kernels_of(device: torch.device) -> ModuleType | None:
     """`bidibeam.search.fused`, where a GPU runs it; None elsewhere, and torch's own kernels serve."""
-    if device.type != "cuda":
-        return None
 
     def load() -> ModuleType:
         from bidibeam.search import fused
@@ -24,8 +22,7 @@ def kernels_of(device: torch.device) -> ModuleType | None:
     def trial(fused: ModuleType) -> None:
         logits = torch.zeros(1, 1, 3, device=device)
         zeros = torch.zeros(1, dtype=torch.long, device=device)
-        with current(device):
-            log_probs, flat, _ = fused.best(logits, logits[:, :, 0], 2, None, 64, is_normalised=False)
-            fused.parted(log_probs, flat, zeros, zeros + 1, zeros, 1, 3)
+        log_probs, flat, _ = fused.best(logits, logits[:, :, 0], 2, None, 64, is_normalised=False)
+        fused.parted(log_probs, flat, zeros, zeros + 1, zeros, 1, 3)
 
-    return if_it_works(load, trial)
+    return kernels_on(device, load, trial)

@@ -193,7 +193,7 @@ def test_a_model_that_computes_in_half_precision_for_a_while_is_searched() -> No
     for seed in range(6):
         model = model_of("t5", seed)
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.backends.mkldnn.flags(enabled=False):
-            HFScorer(model)
+            assert HFScorer(model).model is model  # and not refused
 
 
 def test_a_config_that_asks_for_tuples_is_no_hindrance() -> None:
