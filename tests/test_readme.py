@@ -87,6 +87,13 @@ def test_the_strategies_costs_are_those_of_the_committed_results() -> None:
         assert row in README
 
 
+def test_the_other_run_on_a_cpu_is_told_as_well() -> None:
+    rows = json.loads((ROOT / "results" / "strategies" / "cpu-first.json").read_text())["rows"]
+    ratios = {row["strategy"]: f"{row['ratio']:.2f}" for row in rows}
+
+    assert f"BidiS took {ratios['bidis']} and BidiA {ratios['bidia bleu_t']} (`cpu-first.json`)" in TOLD
+
+
 def test_the_spread_of_the_gpus_ratios_is_that_of_the_committed_results() -> None:
     names = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "last")
     for name in names:
