@@ -82,11 +82,15 @@ class Branches:
 
 
 def _grown(stored: Tensor, steps: int, rows: int) -> Tensor:
-    """The same with room for so many steps and rows; twice as many steps, where there were too few."""
+    """The same with room for so many rows and steps, of which all that are written are the first.
+
+    Where there were too few steps, there is room for twice as many. What nobody wrote is not copied.
+    """
     old_steps, old_rows, heads, size = stored.shape
     room = max(2 * old_steps, steps) if steps > old_steps else old_steps
     grown = stored.new_empty(room, max(rows, old_rows), heads, size)
-    grown[:old_steps, :old_rows] = stored
+    kept = min(old_steps, steps)
+    grown[:kept, :old_rows] = stored[:kept]
     return grown
 
 

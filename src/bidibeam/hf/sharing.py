@@ -68,7 +68,7 @@ def read_shared(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
 @cache
 def _zeros(count: int) -> Tensor:
     """What is added where nothing is."""
-    return torch.zeros(count)
+    return torch.zeros(count, dtype=torch.float32, device="cpu")
 
 
 @compiled

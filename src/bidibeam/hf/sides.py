@@ -231,9 +231,12 @@ class Side:
         return self.scorer.log_probs_after(self.scorer.start_with(task.inputs), turned)
 
     def _written(self, sequences: Sequence[FoundSequence], rules: Rules, *, merged: bool) -> Written:
-        """A hypothesis for each text, or for each sequence; several sequences may spell the same text."""
+        """A hypothesis for each text, or for each sequence; several sequences may spell the same text.
+
+        One that was cut off does not stand for those that finished: it ranks after them.
+        """
         special = self.special.union(rules.roles.ends)
-        places: dict[str, int] = {}
+        places: dict[tuple[str, bool], int] = {}
         line = Written(NBest(), [], [], [])
         hypotheses: list[Hypothesis] = []
         for sequence in sequences:
@@ -241,7 +244,7 @@ class Side:
             if self.direction is Direction.REVERSE:
                 reading = reverse_labels(reading, special)
             tokens, text = self.spelled(reading)
-            place = places.setdefault(text, len(hypotheses))
+            place = places.setdefault((text, sequence.finished), len(hypotheses))
             if merged and place < len(hypotheses):
                 line.others[place].append(tuple(reading))
                 continue

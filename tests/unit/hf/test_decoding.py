@@ -48,6 +48,10 @@ def logits(loaded: LoadedModel, source: str, written: list[int]) -> torch.Tensor
     return torch.as_tensor(found[0, len(ids) - 1 :])
 
 
+def near(value: float | None) -> Any:
+    return pytest.approx(value, abs=1e-4)
+
+
 def log_prob(loaded: LoadedModel, source: str, written: list[int]) -> float:
     """Of ids in writing order, one plain forward pass."""
     found = logits(loaded, source, written[:-1]).log_softmax(-1)
@@ -64,7 +68,7 @@ def test_hypotheses_have_the_log_probability_that_a_plain_pass_of_the_model_give
                 if len(whole) != one.length:  # it wrote special tokens, which text leaves out
                     continue
                 written = whole if direction is Direction.REGULAR else reverse_labels(whole, SPECIAL)
-                assert one.log_prob == pytest.approx(log_prob(loaded, beams.source, written), abs=1e-4)
+                assert one.log_prob == near(log_prob(loaded, beams.source, written))
                 compared += 1
     assert compared > 10
 
@@ -82,7 +86,7 @@ def test_the_other_direction_judges_whole_replies(pair: Pair) -> None:
                 whole = [*ids, 3]
                 written = whole if direction is Direction.REVERSE else reverse_labels(whole, SPECIAL)
                 expected = log_prob(judge, beams.source, written)
-                assert one.other_log_prob == pytest.approx(expected, abs=1e-4)
+                assert one.other_log_prob == near(expected)
                 compared += 1
     assert compared > 10
 
@@ -96,8 +100,8 @@ def test_a_batch_finds_what_each_source_finds_alone(pair: Pair) -> None:
         for direction in Direction:
             assert [one.text for one in alone.of(direction)] == [one.text for one in beams.of(direction)]
             for one, other in zip(alone.of(direction), beams.of(direction), strict=True):
-                assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
-                assert one.other_log_prob == pytest.approx(other.other_log_prob, abs=1e-4)
+                assert one.log_prob == near(other.log_prob)
+                assert one.other_log_prob == near(other.other_log_prob)
 
 
 def test_nothing_is_searched_for_no_source(pair: Pair) -> None:

@@ -111,15 +111,22 @@ def is_lean(model: Any) -> bool:
     return all(state.way is not None and state.way.decode is not None for state in states)
 
 
-WAYS = {"own matrices": (0, 1), "copies": (layout.FEW_ROWS, 2), "tiles": (layout.FEW_ROWS, 1)}
-"""Up to how many rows matrices are copied, and how many threads there are."""
+WAYS = {
+    "own matrices": (0, 1, 0),
+    "in place": (256, 1, 0),
+    "copies": (256, 2, 99_999),
+    "tiles": (256, 1, 99_999),
+}
+"""Up to how many rows something is done, how many threads there are, and the room there is for copies."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KINDS)
 def test_lean_steps_are_those_of_the_model(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, threads = WAYS[way]
+    rows, threads, room = WAYS[way]
     monkeypatch.setattr(layout, "FEW_ROWS", rows)
+    monkeypatch.setattr(layout, "LEAST_ROWS", 0)
+    monkeypatch.setattr(layout, "COPIED_LOGITS", room)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(layout, "are_fast", lambda: True)  # tiles say the same on every processor
     monkeypatch.setattr(layout, "PANEL", 32 * 16)
@@ -350,40 +357,6 @@ def test_a_scorer_sees_weights_that_change_between_searches() -> None:
     assert not torch.allclose(before, after(), atol=0.1)
     expected = said(model, scorer.inputs(source), 0, [7])
     torch.testing.assert_close(after()[0].log_softmax(-1), expected, atol=TOLERANCE, rtol=TOLERANCE)
-
-
-def test_copies_are_kept_for_the_next_search_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = model_of("bart")
-    assert is_lean(model)
-    kept = {name: one.panels[0].data_ptr() for name, one in layout._COPIES[model].by_name.items()}
-    assert is_lean(model)
-    assert {name: one.panels[0].data_ptr() for name, one in layout._COPIES[model].by_name.items()} == kept
-
-    other = model_of("bart")
-    monkeypatch.setattr(layout, "COPIED_BYTES", 20_000)
-    assert is_lean(other)
-
-    assert 0 < layout.kept_bytes(other) <= 20_000 < layout.kept_bytes(model)
-
-
-def test_copies_for_another_number_of_threads_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = model_of("bart")
-    monkeypatch.setattr(layout, "are_fast", lambda: True)
-    for threads, is_tiled in ((1, True), (2, False), (1, True)):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert is_lean(model)
-        assert {copy.is_tiled for copy in layout._COPIES[model].by_name.values()} == {is_tiled}
-
-
-def test_copies_go_with_their_model() -> None:
-    before = len(layout._COPIES)
-    model = model_of("bart")
-    assert is_lean(model)
-    assert len(layout._COPIES) == before + 1
-
-    del model
-
-    assert len(layout._COPIES) <= before
 
 
 @pytest.mark.parametrize("name", ["bart", "t5", "gpt2", "llama"])

@@ -2,9 +2,10 @@
 
 A linear layer keeps its weight as (out, in). With few rows, a CPU's products first turn such a matrix around,
 and with 10 to 50 rows that takes a third to a half of the time; so copies are kept with the model: as tiles,
-which one thread reads (`bidibeam.hf.tiles`), or as (in, out) for several. On a GPU the number of products
-counts, so those of one input are joined. Copies are limited, and a search looks whether they still say what
-the parameters say.
+which one thread reads (`bidibeam.hf.tiles`), or as (in, out) for several. They are limited by the size of the
+logits, and a search looks whether they still say what the parameters say. Where there is no room, one thread
+reads the matrix where it lies (`bidibeam.hf.inplace`). On a GPU the number of products counts, so those of
+one input are joined.
 """
 
 from __future__ import annotations
@@ -19,18 +20,23 @@ import torch
 from torch import Tensor, nn
 
 from bidibeam.compiling import is_on
+from bidibeam.hf.inplace import times_in_place
 from bidibeam.hf.prints import printed
-from bidibeam.hf.tiles import Tiles, are_fast
+from bidibeam.hf.tiles import WIDTH, Tiles, are_fast
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 COPIED_BYTES = 1 << 27
 """What the copies of one model may take in all."""
+LEAST_ROWS, COPIED_LOGITS = 16, 6
+"""How many rows copies are made for, and how many times as large as the logits of a step they may be in all:
+`generate` has more such tensors at once, so that a search with copies needs less memory, too."""
 PANEL, LEAST_COLUMNS = 320 * 256, 256
 """Numbers in a panel of a large matrix: it fits into a cache. And how many columns it has at least."""
-FEW_ROWS = 256
-"""Up to so many rows a copy pays on a CPU; with 200 it saves a twentieth, with 400 nothing."""
+FEW_ROWS, FEWER_ROWS = 256, 64
+"""Up to so many rows a copy pays on a CPU: with 200 it saves a twentieth, with 400 nothing. And up to so many
+it pays to read a matrix where it lies."""
 
 
 class Rooms:
@@ -42,9 +48,9 @@ class Rooms:
     def of(self, kind: str, rows: int, width: int, like: Tensor) -> Tensor:
         """(rows, width), in which the last user of that kind wrote."""
         room = self._known.get(kind)
-        if room is None or len(room) < rows or room.shape[1] != width:
+        if room is None or room.shape[0] < rows or room.shape[1] != width:
             room = self._known[kind] = like.new_empty(rows, width)
-        return room if len(room) == rows else room[:rows]
+        return room if room.shape[0] == rows else room[:rows]
 
 
 class Product(Protocol):
@@ -72,7 +78,7 @@ class _Parts:
 
     def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
         """See `Product`."""
-        out = self._rooms.of(self._kind, len(rows), self._width, rows)
+        out = self._rooms.of(self._kind, rows.shape[0], self._width, rows)
         if len(self._parts) == 1:
             multiply(rows, *self._parts[0], out)
         else:
@@ -94,8 +100,29 @@ class _Tiled:
 
     def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
         """See `Product`."""
-        out = self._rooms.of(self._kind, len(rows), self._tiles.width, rows)
+        out = self._rooms.of(self._kind, rows.shape[0], self._tiles.width, rows)
         return self._tiles.times(rows, self._bias, out, more)
+
+
+class _InPlace:
+    """A product by matrices where they lie; the arguments are those of `_Parts`, but matrices (out, in)."""
+
+    __slots__ = ("_kind", "_parts", "_rooms", "_width")
+
+    def __init__(self, kind: str, parts: Sequence[tuple[Tensor, Tensor | None]], rooms: Rooms) -> None:
+        self._kind, self._parts, self._rooms = kind, parts, rooms
+        self._width = sum(len(weight) for weight, _ in parts)
+
+    def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
+        """See `Product`."""
+        out = self._rooms.of(self._kind, rows.shape[0], self._width, rows)
+        first = 0
+        for weight, bias in self._parts:
+            last = first + weight.shape[0]
+            added = None if more is None else more[:, first:last]
+            times_in_place(rows, weight, bias, out[:, first:last], added)
+            first = last
+        return out
 
 
 def multiply(rows: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
@@ -145,8 +172,12 @@ class Layout:
         self._is_turned = is_small and not is_recorded and is_on()
         self._is_joined = device.type == "cuda" or is_recorded
         self._is_tiled = self._is_turned and torch.get_num_threads() == 1 and are_fast()
+        self._is_near = self._is_tiled and rows <= FEWER_ROWS
         self._left = COPIED_BYTES  # of what this search may join
         self._copies = _COPIES.setdefault(model, _Copies())
+        self._room = min(COPIED_BYTES, COPIED_LOGITS * rows * 4 * _vocabulary(model))
+        if rows < LEAST_ROWS:
+            self._room = 0
         self._rooms = Rooms()
 
     def product(self, name: str, *layers: nn.Linear) -> Product:
@@ -157,12 +188,14 @@ class Layout:
             *layers: The layers.
         """
         weights = [layer.weight.detach() for layer in layers]
-        biases = [None if layer.bias is None else layer.bias.detach() for layer in layers]
+        biases = [None if layer.bias is None else layer.bias.detach().contiguous() for layer in layers]
         panels = None
         if self._is_turned:
             panels = self._copied(name, weights)
         elif self._is_joined and len(layers) > 1:
             panels = self._joined(weights)
+        if panels is None and self._is_near and all(map(_is_plain, weights)):
+            return _InPlace(_kind(name), list(zip(weights, biases, strict=True)), self._rooms)
         if panels is None:
             return self.ready(name, *zip([weight.t() for weight in weights], biases, strict=True))
         bias = _side_by_side(weights, biases)
@@ -177,6 +210,9 @@ class Layout:
     def large(self, name: str, weight: Tensor, bias: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:
         """The product with a large weight, (out, in), and a bias, (out,): of rows, and written to a place."""
         width = max(LEAST_COLUMNS, PANEL // weight.shape[1])
+        bias = None if bias is None else bias.contiguous()
+        if self._is_near and _is_plain(weight):  # with a matrix as large as that, a copy would gain nothing
+            return lambda rows, out: times_in_place(rows, weight, bias, out)
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
             return lambda rows, out: multiply(rows, weight.t(), bias, out)
@@ -217,7 +253,25 @@ class Layout:
         return panels
 
     def _has_room(self, weights: Sequence[Tensor]) -> bool:
-        return self._copies.size + sum(weight.nbytes for weight in weights) <= COPIED_BYTES
+        return self._copies.size + self._copied_bytes(weights) <= self._room
+
+    def _copied_bytes(self, weights: Sequence[Tensor]) -> int:
+        """The size of a copy; the last tile is as wide as the others."""
+        columns = sum(map(len, weights))
+        width = -(-columns // WIDTH) * WIDTH if self._is_tiled else columns
+        return width * weights[0].shape[1] * weights[0].element_size()
+
+
+def _vocabulary(model: PreTrainedModel) -> int:
+    """How many logits a row has, or about as many."""
+    found = getattr(model.get_output_embeddings(), "weight", None)
+    weight: Tensor = model.get_input_embeddings().weight if found is None else found
+    return weight.shape[0]
+
+
+def _is_plain(weight: Tensor) -> bool:
+    """Whether the rows of a matrix lie one behind the other."""
+    return weight.is_contiguous()
 
 
 def _kind(name: str) -> str:

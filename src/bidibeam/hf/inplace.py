@@ -1,0 +1,309 @@
+"""Products of few rows on one thread of a CPU with a matrix that is read where it lies, row by row.
+
+A linear layer keeps its weight as (out, in), so that each number of a product is a sum along a row of the
+rows and one of the weight. As many such sums as registers allow grow at once, 16 numbers each, and are added
+up at the end, which takes a fifth of the time at a depth of 256. With 16 rows or more a large matrix is read
+another way (`bidibeam.hf.lanes`), and tiles (`bidibeam.hf.tiles`) are faster than both, but are a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import torch
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.extending import intrinsic
+from torch import Tensor
+
+from bidibeam.compiling import compiled
+from bidibeam.hf.lanes import PLACES, side_by_side, write_lanes
+from bidibeam.hf.machine import FLOAT, LANES, LONG, VECTOR, Emitter
+
+ROWS, COLUMNS = 5, 4
+"""Rows and columns at once: 20 of 32 registers for their sums, and some for what is read."""
+NEAR_ROWS_BYTES, NEAR_BYTES = 30 << 10, 160 << 10
+"""Rows that stay in the nearest cache while columns pass, and columns that stay in the next one."""
+AHEAD = 10
+"""Blocks of 16 columns that are asked for ahead."""
+WIDE = 4096
+"""Columns for which it pays to turn the rows around, so that 16 of them stand side by side."""
+
+_FOUR = ir.VectorType(FLOAT, COLUMNS)
+
+
+class _Code(Emitter):
+    """The code of one block: each of up to `ROWS` rows by `COLUMNS` columns, plus a bias, plus a row of more.
+
+    Args:
+        builder: LLVM's.
+        arguments: Those of `_block_type`.
+    """
+
+    def __init__(self, builder: Any, arguments: Any) -> None:
+        super().__init__(builder)
+        self._rows, self._weight, self._bias, self._more, self._out = map(self.pointer, arguments[:5])
+        self._row_step, self._more_step, self._out_step, self._depth, left = arguments[5:10]
+        last = builder.sub(left, LONG(1))
+        steps = [
+            builder.select(builder.icmp_signed("<", LONG(column), left), LONG(column), last)
+            for column in range(COLUMNS)
+        ]  # where there are fewer columns, the last one again
+        self._lines = [builder.gep(self._weight, [builder.mul(step, self._depth)]) for step in steps]
+        self._is_column = self.is_below(COLUMNS, left)
+        self._whole = builder.and_(self._depth, LONG(-LANES))
+        self._is_rest = self.is_below(LANES, builder.sub(self._depth, self._whole))
+
+    def write(self, count: int, start: Any, done: Any) -> None:
+        """That of `count` rows, from one block of code to another."""
+        build = self.build
+        names = ("check", "loop", "rest", "more", "end")
+        check, loop, rest, more, end = (build.function.append_basic_block(f"{name}{count}") for name in names)
+        build.position_at_end(start)
+        rows = [self.moved(self._rows, self._row_step, row) for row in range(count)]
+        zeros = [ir.Constant(VECTOR, [0.0] * LANES)] * (count * COLUMNS)
+        build.branch(check)
+        build.position_at_end(check)
+        build.cbranch(build.icmp_signed(">", self._whole, LONG(0)), loop, rest)
+
+        build.position_at_end(loop)
+        place = build.phi(LONG)
+        sums = [build.phi(VECTOR) for _ in zeros]
+        found = self._grown(rows, place, sums, None)
+        self.once()
+        after = build.add(place, LONG(LANES))
+        for phi, first, then in zip((place, *sums), (LONG(0), *zeros), (after, *found), strict=True):
+            phi.add_incoming(first, check)
+            phi.add_incoming(then, loop)
+        build.cbranch(build.icmp_signed("<", after, self._whole), loop, rest)
+
+        build.position_at_end(rest)
+        so_far = [build.phi(VECTOR) for _ in zeros]
+        for phi, first, then in zip(so_far, zeros, found, strict=True):
+            phi.add_incoming(first, check)
+            phi.add_incoming(then, loop)
+        build.cbranch(build.icmp_signed("<", self._whole, self._depth), more, end)
+
+        build.position_at_end(more)
+        grown = self._grown(rows, self._whole, so_far, self._is_rest)
+        build.branch(end)
+
+        build.position_at_end(end)
+        totals = [build.phi(VECTOR) for _ in zeros]
+        for phi, first, then in zip(totals, so_far, grown, strict=True):
+            phi.add_incoming(first, rest)
+            phi.add_incoming(then, more)
+        self._finish(self._added_up(totals, count))
+        build.branch(done)
+
+    def _grown(self, rows: list[Any], place: Any, sums: list[Any], mask: Any) -> list[Any]:
+        """The sums with the products of 16 places more, or of those of a mask."""
+        build = self.build
+        columns = []
+        for line in self._lines:
+            here = build.gep(line, [place])
+            columns.append(self.loaded(here, mask))
+        found = []
+        for row, line in enumerate(rows):
+            own = self.loaded(build.gep(line, [place]), mask)
+            for number, column in enumerate(columns):
+                found.append(self.called("llvm.fma.v16f32", own, column, sums[row * COLUMNS + number]))
+        return found
+
+    def _added_up(self, sums: list[Any], count: int) -> list[Any]:
+        """Each row's totals, (columns,): halves of registers are added, until each sum is one number.
+
+        All rows go the same way, whichever others there are, so that the order of the additions is the same.
+        """
+        by_row = [
+            self._paired([self._paired(sums[at : at + 2], 16), self._paired(sums[at + 2 : at + 4], 16)], 8)
+            for at in range(0, count * COLUMNS, COLUMNS)
+        ]  # in each row, 4 numbers a column
+        by_row += [by_row[-1]] * (-count % 4)
+        found = []
+        for at in range(0, count, 4):
+            pairs = [self._paired(by_row[at + first : at + first + 2], 4) for first in (0, 2)]
+            together = self._paired(pairs, 2)  # (4 rows, columns)
+            found += [
+                self.shuffled(together, together, range(row * COLUMNS, (row + 1) * COLUMNS))
+                for row in range(min(4, count - at))
+            ]
+        return found
+
+    def _paired(self, both: list[Any], size: int) -> Any:
+        """Two registers of groups of a size as one of groups of half the size: their halves added."""
+        (one, other), half = both, size // 2
+        lower = [group + place for group in range(0, 2 * LANES, size) for place in range(half)]
+        return self.build.fadd(
+            self.shuffled(one, other, lower), self.shuffled(one, other, [place + half for place in lower])
+        )
+
+    def _finish(self, totals: list[Any]) -> None:
+        """Add what is to be added to each row, and write those of its columns that there are."""
+        bias = self.loaded(self._bias, self._is_column, _FOUR)
+        for row, total in enumerate(totals):
+            more = self.loaded(self.moved(self._more, self._more_step, row), self._is_column, _FOUR)
+            summed = self.build.fadd(self.build.fadd(total, bias), more)
+            self.store(summed, self.moved(self._out, self._out_step, row), self._is_column)
+
+
+def _block_type(  # pragma: no cover
+    _context: Any,
+    _rows: Any,
+    _weight: Any,
+    _bias: Any,
+    _more: Any,
+    _out: Any,
+    _row_step: Any,
+    _more_step: Any,
+    _out_step: Any,
+    _depth: Any,
+    _left: Any,
+    _count: Any,
+) -> Any:
+    """One block: addresses, steps from row to row in numbers, then how many."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        code = _Code(builder, arguments)
+        code.for_each_count(arguments[10], ROWS, code.write)
+        return context.get_dummy_value()
+
+    return numba.void(*[numba.int64] * 11), generate
+
+
+_write_block = intrinsic(_block_type)
+
+
+@compiled
+def _add_up(
+    rows: int,
+    weight: int,
+    bias: int,
+    more: int,
+    out: int,
+    row_step: int,
+    bias_step: int,
+    more_step: int,
+    out_step: int,
+    count: int,
+    depth: int,
+    width: int,
+) -> None:  # pragma: no cover
+    """Some rows by some columns; the arguments are those of `multiply_in_place`."""
+    parts = min(count, -(-4 * count * depth // NEAR_ROWS_BYTES))  # a row may be larger than that
+    for part in range(parts):
+        first, last = count * part // parts, count * (part + 1) // parts
+        groups = -(-(last - first) // ROWS)
+        size, larger = (last - first) // groups, (last - first) % groups
+        for column in range(0, width, COLUMNS):
+            begin = first
+            for group in range(groups):
+                here = size + 1 if group < larger else size
+                _write_block(
+                    rows + 4 * begin * row_step,
+                    weight + 4 * column * depth,
+                    bias + 4 * column * bias_step,
+                    more + 4 * (begin * more_step + column) if more_step else more,
+                    out + 4 * (begin * out_step + column),
+                    row_step,
+                    more_step,
+                    out_step,
+                    depth,
+                    width - column,
+                    here,
+                )
+                begin += here
+
+
+@compiled
+def multiply_in_place(
+    rows: int,
+    weight: int,
+    bias: int,
+    more: int,
+    out: int,
+    row_step: int,
+    bias_step: int,
+    more_step: int,
+    out_step: int,
+    count: int,
+    depth: int,
+    width: int,
+) -> None:  # pragma: no cover
+    """All rows by all columns; addresses, steps from row to row in numbers, then how many.
+
+    Where bias_step or more_step is 0, there are 16 zeros.
+    """
+    near = max(LANES, NEAR_BYTES // (4 * depth) // LANES * LANES)
+    abreast = count // LANES * LANES if width >= WIDE and depth % PLACES == 0 and not more_step else 0
+    lanes = side_by_side(rows, row_step, abreast, depth)
+    for start in range(0, width, near):
+        columns = min(near, width - start)
+        whole = columns // LANES * LANES if abreast else 0
+        here, its_bias, there = weight + 4 * start * depth, bias + 4 * start * bias_step, out + 4 * start
+        for column in range(0, whole, LANES):
+            for row in range(0, abreast, LANES):
+                write_lanes(
+                    lanes.ctypes.data + 4 * row * depth,
+                    here + 4 * column * depth,
+                    its_bias + 4 * column * bias_step,
+                    there + 4 * (row * out_step + column),
+                    out_step,
+                    depth,
+                    0 if row else AHEAD * LANES * depth,
+                )
+        for first, begin, end in ((abreast, 0, whole), (0, whole, columns)):
+            if first < count and begin < end:
+                _add_up(
+                    rows + 4 * first * row_step,
+                    here + 4 * begin * depth,
+                    its_bias + 4 * begin * bias_step,
+                    more + 4 * (first * more_step + start + begin) if more_step else more,
+                    there + 4 * (first * out_step + begin),
+                    row_step,
+                    bias_step,
+                    more_step,
+                    out_step,
+                    count - first,
+                    depth,
+                    end - begin,
+                )
+
+
+_NOTHING = torch.zeros(LANES, dtype=torch.float32, device="cpu")
+
+
+def times_in_place(
+    rows: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, more: Tensor | None = None
+) -> Tensor:
+    """Rows times a linear layer's weight, plus a bias, plus as many rows more, written to `out`.
+
+    Args:
+        rows: (rows, in), float32 on a CPU, as are all.
+        weight: (out, in), contiguous.
+        bias: (out,), contiguous.
+        out: (rows, out), each row contiguous; nothing that is read.
+        more: (rows, out), each row contiguous.
+    """
+    width, depth = weight.shape
+    if rows.shape[1] != depth or out.shape != (rows.shape[0], width) or rows.dtype != torch.float32:
+        raise ValueError(f"{tuple(rows.shape)} by {depth, width} is not {tuple(out.shape)}, float32")
+    if weight.dtype != torch.float32 or not weight.is_contiguous() or out.stride(1) != 1:
+        raise ValueError(f"{weight.dtype} of strides {weight.stride()}, to strides {out.stride()}")
+    rows = rows if rows.stride(1) == 1 else rows.contiguous()
+    more = more if more is None or (more.stride(1) == 1 and more.stride(0)) else more.contiguous()
+    multiply_in_place(
+        rows.data_ptr(),
+        weight.data_ptr(),
+        (_NOTHING if bias is None else bias).data_ptr(),
+        (_NOTHING if more is None else more).data_ptr(),
+        out.data_ptr(),
+        rows.stride(0),
+        0 if bias is None else 1,
+        0 if more is None else more.stride(0),
+        out.stride(0),
+        rows.shape[0],
+        depth,
+        width,
+    )
+    return out
