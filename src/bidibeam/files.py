@@ -7,12 +7,17 @@ import io
 import json
 import lzma
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+LEFTOVER = re.compile(r"\..+\.\d+\.partial")
+"""The name of a file that is being written by `replacing`, or was when its process died."""
 
 
 @contextmanager
@@ -43,6 +48,19 @@ def _share(path: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What processes that died while they wrote have left in a folder; it stands in nobody's way."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in found if path.is_file() and LEFTOVER.fullmatch(path.name)]
+
+
+def names_in(folder: Path) -> set[str]:
+    """The names of what a folder holds, leftovers aside; none if it is not there."""
+    if not folder.is_dir():
+        return set()
+    return {path.name for path in folder.iterdir()} - {path.name for path in leftovers(folder)}
 
 
 def write_text(path: Path, text: str) -> None:

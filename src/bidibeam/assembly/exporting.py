@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.assembly.runs import fingerprint_of, load_run
 from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
-from bidibeam.files import write_json
+from bidibeam.files import leftovers, names_in, write_json
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -61,8 +61,8 @@ def export_run(
     tuned = _tuned(run)
     weights = run.model.state_dict()
     stored = halved(weights) if half else weights
-    for name in FILES:
-        (out / name).unlink(missing_ok=True)
+    for earlier in (*(out / name for name in FILES), *leftovers(out)):
+        earlier.unlink(missing_ok=True)
     write_weights(out / WEIGHTS_FILE, stored)
     run.tokenizer.save(out / TOKENIZER_FILE)
     if tuned is not None:
@@ -103,7 +103,7 @@ def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
         return
     if not out.is_dir():
         raise SettingsError(f"{out} is a file. Name an empty or new directory.")
-    names = {found.name for found in out.iterdir()}
+    names = names_in(out)
     if out.resolve() == path.resolve() or names - set(FILES):
         raise SettingsError(f"{out} holds other things. Name an empty or new directory.")
     if names and not overwrite:

@@ -20,6 +20,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from bidibeam.data.batching import BatchPlan, PairBatches
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
+from bidibeam.files import leftovers, names_in
 from bidibeam.models import checkpoint
 from bidibeam.models.gru import BidirectionalModel
 from bidibeam.models.settings import ModelSettings
@@ -137,6 +138,9 @@ class Trainer:
         else:
             self._check_free()
         self.accelerator.wait_for_everyone()
+        if self.is_main:
+            for path in leftovers(self.run):
+                path.unlink()
         if newest is not None:
             self._restore(newest)
         else:
@@ -165,7 +169,7 @@ class Trainer:
 
     def _check_free(self) -> None:
         """Refuse a directory that holds anything but the beginnings of a run."""
-        names = {path.name for path in self.run.iterdir()} if self.run.is_dir() else set()
+        names = names_in(self.run)
         if names - {"training", checkpoint.TOKENIZER_FILE} or (names and "training" not in names):
             raise RunError(f"{self.run} holds other things. Name an empty or new directory.")
 

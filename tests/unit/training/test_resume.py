@@ -176,6 +176,23 @@ def test_what_a_run_left_that_never_got_its_config_is_not_mixed_in(
     assert_same_weights(run, clean)
 
 
+@pytest.mark.parametrize("written", ["tokenizer.json", "config.json"])
+def test_a_run_killed_while_its_first_files_were_written_begins_again(
+    toy_data: PreparedData, whole: Path, tmp_path: Path, written: str
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(KilledError):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, observer=Killer(1))
+    for name in ("config.json", "metrics.jsonl", *([written] if written == "tokenizer.json" else [])):
+        (run / name).unlink()
+    (run / f".{written}.77.partial").write_text("{", encoding="utf-8")  # what `replacing` leaves if killed
+
+    train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+
+    assert_same_weights(whole, run)
+    assert {path.name for path in run.iterdir()} == {path.name for path in whole.iterdir()}
+
+
 def test_a_directory_with_other_things_is_left_alone(toy_data: PreparedData, tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("my notes")
 
