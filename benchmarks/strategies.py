@@ -22,8 +22,8 @@ from rich.table import Table
 
 from bidibeam import __version__
 from bidibeam.assembly import load_decoder, load_run
-from bidibeam.cli.answering import settle
 from bidibeam.interchange.sources import read_sources
+from bidibeam.interpreter import settle
 from bidibeam.pipeline.cost import measure_costs
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.settings import StrategySettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -45,35 +46,80 @@ class _Lowered:
             self._write(min((self._before, *self._wanted)))
 
 
-MANY = 10_000
-"""Objects, made while none was collected, that it would take long to walk."""
+SELDOM, LATEST_S = 100, 10.0
+"""How many times as long as a look through all objects takes passes before the next; and at most how long."""
+SHORT_S = 0.002
+"""After work as short as that the collector is left to itself."""
+OWN_FROZEN = 5_000
+"""Objects that the interpreter may have frozen; with NumPy loaded there are three times as many."""
 
 
-def _collect(is_wanted: float) -> None:
-    """Turn the collector on or off; of what was made meanwhile, if it is much, none is walked."""
-    if not is_wanted:
-        gc.disable()
-    elif not gc.isenabled():
-        if gc.get_count()[0] > MANY and not _is_something_frozen():
+class _Collector:
+    """The collector after work that made many objects and hardly a cycle.
+
+    Those are young, and it would walk them at once, and again when some of them are old. So they pass for
+    old, and all objects are looked through by a clock: its own count of what is due begins anew with that.
+
+    Args:
+        now: The clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self._due_s = now() + LATEST_S
+        self._is_settled = self._is_taken = False
+
+    def settle(self) -> None:
+        """Collect now, and keep what is alive from the collector, until it is gone over."""
+        gc.collect()
+        self._is_settled = self._is_settled or not _is_something_frozen()
+        gc.freeze()
+
+    def go_over(self, since_s: float) -> None:
+        """After work that began then; that, or other work, still keeps the collector off."""
+        now_s = self.now()
+        if now_s - since_s < SHORT_S or not _is_frozen_quickly() or self._is_somebody_elses():
+            return
+        if now_s < self._due_s:
             gc.freeze()
             gc.unfreeze()
-        gc.enable()
+            return
+        self._due_s = now_s + LATEST_S  # for others, meanwhile
+        gc.collect()
+        took_s = self.now() - now_s
+        self._due_s = now_s + took_s + min(SELDOM * took_s, LATEST_S)
+
+    def _is_somebody_elses(self) -> bool:
+        """Whether others keep objects from the collector, which then stay so.
+
+        To count them takes as long as there are many: where there were once, there are for good.
+        """
+        if not self._is_settled:
+            self._is_taken = self._is_taken or _is_something_frozen()
+        return self._is_taken
 
 
 def _is_something_frozen() -> bool:
-    """Whether somebody else keeps objects from the collector, which then stay so.
-
-    To count them takes as long as there are many: where there were some once, there are for good.
-    """
-    global _FROZEN
-    _FROZEN = _FROZEN or gc.get_freeze_count() > 0
-    return _FROZEN
+    """Whether somebody froze all there was; Python 3.12 itself freezes some hundred objects."""
+    return gc.get_freeze_count() > OWN_FROZEN
 
 
-_FROZEN = False
+def _is_frozen_quickly() -> bool:
+    """Whether to freeze all objects takes no time; where there is no interpreter's lock it does."""
+    is_locked: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return is_locked
 
 
-_COLLECTING = _Lowered(gc.isenabled, _collect)
+def _turn(is_wanted: float) -> None:
+    """Turn the collector on or off."""
+    if is_wanted:
+        gc.enable()
+    else:
+        gc.disable()
+
+
+_COLLECTOR = _Collector()
+_COLLECTING = _Lowered(gc.isenabled, _turn)
 _TURN_S = _Lowered(sys.getswitchinterval, sys.setswitchinterval)
 
 
@@ -85,11 +131,23 @@ def uncollected() -> Iterator[None]:
     walks everything that is alive and finds nothing: beside a GPU they took as long as the search. So would
     the one that is due afterwards.
     """
+    began_s = _COLLECTOR.now()
     _COLLECTING.lower(False)
     try:
         yield
     finally:
-        _COLLECTING.restore(False)
+        try:
+            _COLLECTOR.go_over(began_s)
+        finally:
+            _COLLECTING.restore(False)
+
+
+def settle() -> None:
+    """Prepare for long work: until the first hypotheses were made, what was loaded is not looked through.
+
+    It would be, a third of a second each time, whenever enough was read; from then on it is by the clock.
+    """
+    _COLLECTOR.settle()
 
 
 @contextmanager
@@ -108,6 +166,7 @@ def taking_turns(longest_s: float = 0.0002) -> Iterator[None]:
 
 class _OfThread(local):
     turns: Turns | None = None
+    is_first: bool = False
 
 
 _OWN = _OfThread()
@@ -118,7 +177,8 @@ class Turns:
 
     The interpreter lets one thread work at a time anyway, but changes over at moments of its own choosing:
     one that feeds a device would wait for another at each of its hundred small calls. Here a thread keeps its
-    turn until it waits for something (`away`), or can spare a moment (`pause`).
+    turn until it waits for something (`away`), or can spare a moment (`pause`). Whoever feeds the device goes
+    before the others (`first_in_line`).
     """
 
     def __init__(self) -> None:
@@ -137,8 +197,12 @@ class Turns:
             _OWN.turns = None
             self.release()
 
-    def acquire(self, blocking: bool = True) -> bool:
-        """Wait for a turn, or say whether it came at once."""
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        """A copy has threads of its own."""
+        return Turns, ()
+
+    def acquire(self, blocking: bool = True, *, first: bool = False) -> bool:
+        """Wait for a turn, if first then before all who wait; or say whether it came at once."""
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
@@ -147,7 +211,10 @@ class Turns:
                 return False
             called = Lock()
             called.acquire()
-            self._waiting.append(called)
+            if first:
+                self._waiting.appendleft(called)
+            else:
+                self._waiting.append(called)
         return called.acquire()
 
     def release(self) -> None:
@@ -166,16 +233,28 @@ class Turns:
 
 @contextmanager
 def away() -> Iterator[None]:
-    """Leave this thread's turn to others, if it has one, while it waits for something."""
+    """Leave this thread's turn to others, if it has one, while it waits or does without the interpreter."""
     turns = _OWN.turns
     if turns is None:
         yield
         return
+    _OWN.turns = None
     turns.release()
     try:
         yield
     finally:
-        turns.acquire()
+        turns.acquire(first=_OWN.is_first)
+        _OWN.turns = turns
+
+
+@contextmanager
+def first_in_line() -> Iterator[None]:
+    """Let this thread's turns come before those of others: it feeds a device, which would have to wait."""
+    before, _OWN.is_first = _OWN.is_first, True
+    try:
+        yield
+    finally:
+        _OWN.is_first = before
 
 
 @contextmanager

@@ -147,7 +147,8 @@ class Similarity(Protocol):
 
     A similarity is not symmetric in general: the first list holds the hypotheses that are judged, the second
     those they are compared with. One that is safe to call from several threads at once, and gains by it,
-    says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
+    says so with an attribute `is_parallel = True`, and if a thread should have several sources at least, how
+    many (`least_share = 16`). One that can find the highest pair without the whole
     matrix is a `ClosestPairFinder` too, and a `ClosestPairsFinder` if it does so best for many sources at
     once.
     """

@@ -3,27 +3,59 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from bidibeam.interpreter import Turns, away, holding, pause, pausing, taking_turns, uncollected
+from bidibeam.interpreter import (
+    _Collector,
+    settle,
+    taking_turns,
+    uncollected,
+)
+
+
+class Clock:
+    """Goes on by as much as it is told to, each time that it is looked at."""
+
+    def __init__(self) -> None:
+        self.now_s, self.step_s = 1000.0, 1.0
+
+    def __call__(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
 
 
 @pytest.fixture(autouse=True)
-def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests froze is forgotten."""
-    monkeypatch.setattr("bidibeam.interpreter._FROZEN", False)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """That of a collector that knows nothing of what others froze."""
+    gc.unfreeze()
+    clock = Clock()
+    monkeypatch.setattr("bidibeam.interpreter._COLLECTOR", _Collector(clock))
+    yield clock
+    gc.unfreeze()
+
+
+@pytest.fixture
+def collections() -> Iterator[list[int]]:
+    """The generations that were collected."""
+    started: list[int] = []
+
+    def watch(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            started.append(info["generation"])
+
+    gc.collect()
+    gc.callbacks.append(watch)
+    yield started
+    gc.callbacks.remove(watch)
 
 
 def test_that_something_is_frozen_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = Mock(return_value=7)
-    monkeypatch.setattr("bidibeam.interpreter.MANY", -1)
+    counting = Mock(return_value=100_000)
     monkeypatch.setattr("gc.get_freeze_count", counting)
 
     for _ in range(5):
@@ -33,15 +65,109 @@ def test_that_something_is_frozen_is_counted_once(monkeypatch: pytest.MonkeyPatc
     counting.assert_called_once()
 
 
-def test_little_work_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = Mock(return_value=0)
-    monkeypatch.setattr("gc.get_freeze_count", counting)
-    gc.collect()
+def test_all_is_looked_through_by_the_clock(clock: Clock, collections: list[int]) -> None:
+    clock.step_s = 0.01
+    looked = []
+    for _ in range(30):
+        clock.now_s += 1.0
+        with uncollected():
+            pass
+        looked.append(collections.count(2))
+
+    # After 10 seconds at the earliest; a look takes 0.01 of them here, so that the next is 100 * 0.01 later.
+    assert looked[:9] == [0] * 9
+    assert looked[10:] == list(range(looked[10], looked[10] + 20))
+
+
+def test_looks_that_take_long_are_ten_seconds_apart(clock: Clock, collections: list[int]) -> None:
+    clock.step_s = 0.5
+    for _ in range(60):
+        with uncollected():
+            pass  # takes half a second, and a look does, too
+
+    assert collections.count(2) == 6
+
+
+@pytest.mark.parametrize(("step_s", "times"), [(0.0001, 0), (0.1, 1)])
+def test_the_collector_is_left_alone_after_short_work(
+    clock: Clock, step_s: float, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.step_s, freezing = step_s, Mock()
+    monkeypatch.setattr("gc.freeze", freezing)
 
     with uncollected():
         pass
 
-    counting.assert_not_called()
+    assert freezing.call_count == times
+
+
+def test_an_interrupted_look_leaves_the_collector_on(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock.step_s = 20.0
+    monkeypatch.setattr("gc.collect", Mock(side_effect=KeyboardInterrupt))
+
+    with pytest.raises(KeyboardInterrupt), uncollected():
+        pass
+
+    assert gc.isenabled()
+
+
+def test_a_look_holds_nothing_that_others_wait_for(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finalizers run in it, and may wait for somebody who is about to begin such work."""
+    clock.step_s = 20.0
+    went = threading.Event()
+
+    def other() -> None:
+        clock.step_s = 0.0
+        with uncollected():
+            went.set()
+
+    def finalizing() -> None:
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert went.wait(timeout=20)
+        thread.join()
+
+    monkeypatch.setattr("gc.collect", finalizing)
+    with uncollected():
+        pass
+
+    assert gc.isenabled()
+
+
+def test_without_the_interpreters_lock_nothing_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
+    freezing = Mock()
+    monkeypatch.setattr("gc.freeze", freezing)
+
+    with uncollected():
+        pass
+
+    freezing.assert_not_called()
+
+
+def test_what_is_settled_is_frozen_until_something_was_made(collections: list[int]) -> None:
+    settle()
+    assert gc.get_freeze_count() > 0
+    assert collections == [2]
+
+    with uncollected():
+        made: list[list[int]] = [[] for _ in range(20_000)]
+
+    assert gc.get_freeze_count() == 0
+    assert collections == [2]
+    assert len(made) == 20_000
+
+
+def test_old_objects_that_die_do_not_hide_the_young() -> None:
+    old: list[list[int]] = [[] for _ in range(20_000)]
+    gc.collect()
+
+    with uncollected():
+        made: list[list[int]] = [[] for _ in range(20_000)]
+        old.clear()  # the collector's count of what is new falls with it
+
+    assert len(gc.get_objects(generation=0)) < 1_000
+    assert len(made) == 20_000
 
 
 def test_garbage_is_left_alone_for_a_while() -> None:
@@ -109,24 +235,12 @@ def test_the_turns_are_as_before_after_the_last_of_overlapping_threads_is_done()
     assert sys.getswitchinterval() == before
 
 
-def test_what_was_made_meanwhile_is_not_walked_at_once() -> None:
-    gc.unfreeze()  # what a command froze, if one was called in this process before
-    gc.collect()
-    started: list[int] = []
+def test_what_was_made_meanwhile_is_not_walked_at_once(collections: list[int]) -> None:
+    with uncollected():
+        made: list[list[int]] = [[] for _ in range(20_000)]
+    more: list[list[int]] = [[] for _ in range(100)]
 
-    def watch(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            started.append(info["generation"])
-
-    gc.callbacks.append(watch)
-    try:
-        with uncollected():
-            made: list[list[int]] = [[] for _ in range(20_000)]
-        more: list[list[int]] = [[] for _ in range(100)]
-    finally:
-        gc.callbacks.remove(watch)
-
-    assert started == []
+    assert collections == []
     assert len(made) + len(more) == 20_100
 
 
@@ -156,88 +270,3 @@ def test_what_somebody_froze_stays_frozen() -> None:
         assert gc.get_freeze_count() >= frozen * 0.9
     finally:
         gc.unfreeze()
-
-
-def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
-    turns, order = Turns(), []
-
-    def work(name: str) -> None:
-        with turns.mine():
-            order.append(name)
-
-    with turns.mine():
-        threads = []
-        for name in "abcd":
-            threads.append(threading.Thread(target=work, args=(name,)))
-            threads[-1].start()
-            while len(turns._waiting) < len(threads):
-                time.sleep(0.001)
-        assert order == []
-    for thread in threads:
-        thread.join(timeout=20)
-
-    assert order == ["a", "b", "c", "d"]
-    assert not turns.is_wanted
-
-
-def test_who_waits_or_pauses_lets_the_others_go_first() -> None:
-    turns, order = Turns(), []
-    is_done, is_back = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with turns.mine():
-            order.append("other, while one waits")
-            is_done.set()
-        assert is_back.wait(timeout=20)
-        with turns.mine():
-            order.append("other, while one pauses")
-
-    thread = threading.Thread(target=other)
-    with turns.mine():
-        thread.start()
-        with away():
-            assert is_done.wait(timeout=20)
-        order.append("one again")
-        is_back.set()
-        while not turns.is_wanted:
-            time.sleep(0.001)
-        list(pausing(range(3), every=2))
-        order.append("one at last")
-    thread.join(timeout=20)
-
-    assert order == ["other, while one waits", "one again", "other, while one pauses", "one at last"]
-
-
-@pytest.mark.parametrize("kind", [threading.Lock, Turns])
-def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder(kind: Callable[[], Any]) -> None:
-    turns, lock, is_held = Turns(), kind(), threading.Event()
-
-    def holder() -> None:
-        with turns.mine(), holding(lock):
-            with away():
-                is_held.set()
-                time.sleep(0.01)  # the other one has the turn, and wants the lock
-            assert not lock.acquire(blocking=False)
-
-    thread = threading.Thread(target=holder)
-    thread.start()
-    assert is_held.wait(timeout=20)
-    with turns.mine(), holding(lock):
-        pass
-    thread.join(timeout=20)
-
-    assert not thread.is_alive()
-    assert lock.acquire(blocking=False)
-
-
-def test_an_error_ends_a_turn_and_without_a_turn_nothing_happens() -> None:
-    turns = Turns()
-
-    with pytest.raises(ValueError, match="broken"), turns.mine(), away():
-        raise ValueError("broken")
-
-    with turns.mine():
-        pause()  # nobody waits
-    with away():
-        pause()
-    assert list(pausing("abc", every=1)) == ["a", "b", "c"]

@@ -39,10 +39,11 @@ def analyse_lists(
         InputError: If files cannot be read, are of different sources, or are not enough for what was named.
     """
     from bidibeam.cli.analysis_tables import print_tables
-    from bidibeam.cli.answering import saying_if_slow, settle
+    from bidibeam.cli.answering import saying_if_slow
     from bidibeam.cli.left_out import say_what_is_missing
     from bidibeam.evaluation.analyses.evidence import Evidence
     from bidibeam.evaluation.analyses.lists import systems_of
+    from bidibeam.interpreter import settle
 
     wanted = _checked_names(names, systems)
     tuned = _tuned(tuned_file, files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import time
@@ -48,6 +47,7 @@ def write_answers(
         description: What the progress bar says.
     """
     from bidibeam.interchange import resumable
+    from bidibeam.interpreter import settle
     from bidibeam.work import counting
 
     settle()
@@ -157,12 +157,3 @@ def warm_up(selection: Selection) -> None:
     from bidibeam.selection.choosing import warm_up as rank_something
 
     rank_something(selection)
-
-
-def settle() -> None:
-    """Prepare for long work: the garbage collector need not look again through what was loaded.
-
-    Otherwise it does, a third of a second each time, whenever enough hypotheses were read or made.
-    """
-    gc.collect()
-    gc.freeze()

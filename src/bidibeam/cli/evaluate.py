@@ -178,13 +178,12 @@ def _systems(
     workers: int | None,
 ) -> tuple[list[System], list[str]]:
     """The systems, and the names of those to test against; names are checked before anything is read."""
-    from bidibeam.cli.answering import settle
     from bidibeam.cli.inputs import read_input
     from bidibeam.cli.references import with_references
     from bidibeam.cli.system_names import named_file, named_strategies, system_names
     from bidibeam.cli.systems import chosen, replied
     from bidibeam.errors import SettingsError
-    from bidibeam.interpreter import uncollected
+    from bidibeam.interpreter import settle, uncollected
 
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
         if value is not None and not strategies:

@@ -1,8 +1,8 @@
 """Batches on their way at once: while a device searches one, the interpreter is busy with the others.
 
-A batch stays in one thread from its search to its results. One search follows another: two at once would end
-together too, and the device would have nothing to do while both are spelled out. The threads take turns, and
-give theirs up where they wait for the device, so that none is held up in the middle of a step.
+A batch stays in one thread from its search to its results; generators may let one search follow another. The
+threads take turns, and give theirs up where they wait for the device, so that none is held up in the middle
+of a step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import torch
 
 from bidibeam.hypotheses import Beams
-from bidibeam.interpreter import Turns, away, holding, pause, taking_turns
+from bidibeam.interpreter import Turns, away, pause, taking_turns
 from bidibeam.protocols import BeamGenerator
 
 Result = TypeVar("Result")
@@ -69,7 +69,7 @@ class _Line(Generic[Result]):
         pool: ThreadPoolExecutor,
     ) -> None:
         self._generator, self._then, self._pool = generator, then, pool
-        self._turns, self._gate = Turns(), Turns()
+        self._turns = Turns()
 
     def begun(
         self, batches: Iterator[Sequence[Beams]], before: Future[list[Result] | None] | None
@@ -88,9 +88,7 @@ class _Line(Generic[Result]):
     ) -> list[Result] | None:
         """The results; None if those of the batch before did not come, since then nobody will ask."""
         with self._turns.mine():
-            with holding(self._gate):
-                finish = self._generator.begin(sources)
-            found = finish()
+            found = self._generator.begin(sources)()
             with away():
                 if before is not None and (before.exception() is not None or before.result() is None):
                     return None

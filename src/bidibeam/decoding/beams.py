@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, islice, pairwise
@@ -16,8 +17,9 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import contenders, turned
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interpreter import pause, pausing, uncollected
+from bidibeam.interpreter import Turns, away, first_in_line, holding, pause, pausing, uncollected
 from bidibeam.protocols import SequenceScorer, StepScorer
+from bidibeam.remembered import Remembered
 from bidibeam.search.beam import find
 from bidibeam.search.found import Columns
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -70,6 +72,7 @@ class SearchGenerator:
     _spellings: dict[tuple[int, ...], _Spelling] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _turn: Turns = field(default_factory=Turns, init=False, repr=False, compare=False)
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Search for every source in one batch, and keep their order."""
@@ -78,30 +81,34 @@ class SearchGenerator:
     def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
         """Search; what is returned spells out what was found.
 
-        Several threads may search at once if the scorers can. On a GPU each should finish what it began, in
-        the stream in which it began.
+        Several threads may begin at once if the scorers and the tokenizer can; a GPU then searches for one
+        after another. Each should finish what it began, on a GPU in the stream in which it began.
         """
         if not beams:
             return list
-        encoded = self.tokenizer.encode_batch([line.source for line in beams])
+        with away():
+            encoded = self.tokenizer.encode_batch([line.source for line in beams])
         if self.max_source_length is not None:
             encoded = [ids[-self.max_source_length :] for ids in encoded]
         sources = pad_sources(encoded).to(self.device)  # (sources, length)
-        found = [
-            find(
-                search.scorer,
-                sources.repeat(len(search.directions), 1),  # (directions * sources, length)
-                search.settings,
-                self._roles(search.settings),
-            )
-            for search in self.searches
-        ]
+        remembered = Remembered()  # what a search reads, whoever is asked for an opinion need not read again
+        with remembered.active() if self.opinions else nullcontext(), self._device_mine():
+            found = [
+                find(
+                    search.scorer,
+                    _repeated(sources, len(search.directions)),  # (directions * sources, length)
+                    search.settings,
+                    self._roles(search.settings),
+                )
+                for search in self.searches
+            ]
 
         def finish() -> list[Beams]:
             count, filled = len(beams), list(beams)
-            with uncollected():
+            with uncollected(), remembered.active():
                 for search, here in zip(self.searches, found, strict=True):
                     columns = here.columns()
+                    pause()
                     for index, direction in enumerate(search.directions):
                         own = columns.of_sources(index * count, (index + 1) * count)
                         nbests = self._nbests(sources, own, direction)
@@ -111,6 +118,18 @@ class SearchGenerator:
             return filled
 
         return finish
+
+    @contextmanager
+    def _device_mine(self) -> Iterator[None]:
+        """A GPU's turn to search for a batch; CPUs search for all who ask at once.
+
+        Two searches would end together, too, and the GPU have nothing to do while both are spelled out.
+        """
+        if torch.device(self.device).type == "cpu":
+            yield
+            return
+        with first_in_line(), holding(self._turn):
+            yield
 
     def _roles(self, settings: SearchSettings) -> VocabularyRoles:
         tokenizer = self.tokenizer
@@ -168,6 +187,11 @@ class SearchGenerator:
         if self.other_weight is not None and self.other_weight >= 0:
             return contenders(scorer, sources, columns, self.other_weight, end=end)
         return chain.from_iterable(scorer.log_probs(sources, turned(columns, end=end)))
+
+
+def _repeated(sources: torch.Tensor, times: int) -> torch.Tensor:
+    """As often one below the other; once is the same tensor, so that what is made of it is remembered."""
+    return sources if times == 1 else sources.repeat(times, 1)
 
 
 def _multiplicities(texts: Sequence[str], columns: Columns) -> list[int] | None:

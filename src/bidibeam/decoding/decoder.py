@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 from bidibeam.errors import InputError
@@ -13,7 +12,8 @@ from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.interpreter import uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
-from bidibeam.selection.choosing import choose_many, is_parallel
+from bidibeam.selection.choosing import choose_many, is_parallel, least_share
+from bidibeam.workers import shared_out, workers
 
 Result = TypeVar("Result")
 
@@ -47,28 +47,18 @@ class Ranker:
 
     def answers(self, batch: Sequence[Beams]) -> list[Answer]:
         """Rank each of a batch, in order."""
-        with uncollected():
-            return self._answers(batch)
-
-    def _answers(self, batch: Sequence[Beams]) -> list[Answer]:
-        threads = min(self.workers, len(batch)) if is_parallel(self.selection) else 1
-        if threads <= 1:
-            return self._rank(batch)
-        size = -(-len(batch) // threads)
-        parts = [batch[start : start + size] for start in range(0, len(batch), size)]
-        with ThreadPoolExecutor(len(parts)) as pool:
-            return list(chain.from_iterable(pool.map(self._rank, parts)))
+        with uncollected(), workers(self.workers if is_parallel(self.selection) else 1):
+            if self.replies_only:
+                return list(map(Answer, batch, choose_many(self.selection, batch)))
+            return list(
+                map(Answer, batch, shared_out(self.selection.rank, batch, least=least_share(self.selection)))
+            )
 
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""
         stream = iter(beams)
         while batch := list(islice(stream, batch_size)):
             yield from self.answers(batch)
-
-    def _rank(self, batch: Sequence[Beams]) -> list[Answer]:
-        if self.replies_only:
-            return list(map(Answer, batch, choose_many(self.selection, batch)))
-        return [Answer(beams, self.selection.rank(beams)) for beams in batch]
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,7 @@ class Decoder:
         signature: Strategy and search, for whoever reports the replies.
         batch_size: Sources searched at once; replies do not depend on it.
         ahead: Whether the next batch is searched while the last one is ranked: where a device searches, the
-            interpreter has time for both. Answers then come one batch later, and two threads call the
+            interpreter has time for both. Answers then come two batches later, and three threads call the
             generator (`bidibeam.decoding.ahead`).
     """
 

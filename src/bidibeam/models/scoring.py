@@ -16,12 +16,13 @@ from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
 from bidibeam.gpu import current
 from bidibeam.hypotheses import Direction
-from bidibeam.interpreter import away
+from bidibeam.interpreter import away, pause
 from bidibeam.models.decoder import Decoders
 from bidibeam.models.forcing import FlatLines, distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
 from bidibeam.models.joined import Joined, kernels_of
 from bidibeam.models.projection import projected_cross_entropy
+from bidibeam.remembered import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,10 @@ class OfThread(threading.local):
 
     Attributes:
         logits: Memory for those of a step.
-        read: The sources last asked about, and what they were read as.
     """
 
     def __init__(self) -> None:
         self.logits = torch.empty(0)
-        self.read: tuple[Tensor, GRUState] | None = None
 
 
 class GRUScorer:
@@ -106,9 +105,8 @@ class GRUScorer:
     def start(self, sources: Tensor) -> GRUState:
         """Read padded sources, (sources, length)."""
         sources = sources.to(self._weight.device)
-        lengths = (sources != PAD_ID).sum(1)  # (sources,)
-        memory = self._encoder(self.embedding(sources), lengths)  # (sources, positions, memory)
-        return self._begin(memory.unsqueeze(0), attention_mask(lengths, sources.shape[1]))
+        memory, mask = once(lambda: self._read(sources), sources, self._encoder, self.embedding)
+        return self._begin(memory.unsqueeze(0), mask)
 
     @torch.inference_mode()
     def start_beside(self, other: GRUScorer, sources: Tensor) -> tuple[GRUState, GRUState]:
@@ -173,12 +171,10 @@ class GRUScorer:
         if not len(lines.tokens):
             return [[0.0] * count for count in counts]
         steps, targets = distinct_prefixes(lines).to(self._weight.device)
-        own = self._own
-        if own.read is None or own.read[0] is not sources:  # who asks once about sources asks again
-            own.read = sources, self.start(sources)
-        read = own.read[1]
+        read = once(lambda: self.start(sources), sources, self)
         state, readouts = read, []
         for forced in steps:
+            pause()
             hidden = state.hidden.flatten(1, 2)[:, forced.parents]  # (1, lines, width, decoder)
             state = replace(read.of_sources(forced.sources), hidden=hidden)
             readout, hidden = self._advance(forced.tokens.unsqueeze(0), state)
@@ -212,6 +208,12 @@ class GRUScorer:
         with away():
             summed: list[float] = totals.tolist()
         return summed
+
+    def _read(self, sources: Tensor) -> tuple[Tensor, Tensor]:
+        """Padded sources, (sources, length), as the encoder reads them, and where there is something."""
+        lengths = (sources != PAD_ID).sum(1)  # (sources,)
+        memory = self._encoder(self.embedding(sources), lengths)  # (sources, positions, memory)
+        return memory, attention_mask(lengths, sources.shape[1])
 
     def _begin(self, memory: Tensor, mask: Tensor) -> GRUState:
         hidden = self.decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)

@@ -101,6 +101,7 @@ def measure_costs(
             "strategy": name,
             "ratio": median(own / other for own, other in zip(times[name], times[base], strict=True)),
             "ms_a_source": 1000 * median(times[name]) / len(sources),
+            "turns_ms": [round(1000 * took_s, 3) for took_s in times[name]],
             **{field: value / len(sources) for field, value in asdict(work[name]).items()},
         }
         for name in decoders

@@ -14,7 +14,9 @@ from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPairFinder, Needs, Similarity
 from bidibeam.scores import Signature
 from bidibeam.selection.agreement import closest_pairs, similarities
+from bidibeam.selection.choosing import least_share
 from bidibeam.selection.ranking import number
+from bidibeam.workers import shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +96,9 @@ class BidiA:
         """What `choose` finds for each source; the closest pairs of all are looked for together."""
         finder = self._finder
         if finder is None or self.agreement != "closest":
-            return [next(iter(self.rank(beams)), None) for beams in batch]
+            return shared_out(
+                lambda beams: next(iter(self.rank(beams)), None), batch, least=least_share(self)
+            )
         chosen: list[Ranked | None] = [None] * len(batch)
         asked: list[tuple[int, Direction, Sequence[int]]] = []
         comparisons: list[Comparison] = []

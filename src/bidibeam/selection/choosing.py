@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked, Ranking
+from bidibeam.workers import shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ def choose_many(selection: Selection, batch: Sequence[Beams]) -> list[Ranking]:
     """What `choose` makes of each source; all at once where the strategy gains by it."""
     shortcut = getattr(selection, "choose_many", None)
     if shortcut is None:
-        return [choose(selection, beams) for beams in batch]
+        return shared_out(lambda beams: choose(selection, beams), batch, least=least_share(selection))
     found: list[Ranked | None] = shortcut(batch)
     return [Ranking((best,) if best is not None else ()) for best in found]
 
@@ -35,6 +36,11 @@ def choose_many(selection: Selection, batch: Sequence[Beams]) -> list[Ranking]:
 def is_parallel(selection: Selection) -> bool:
     """Whether ranking in several threads at once is safe and worth it: where the similarity says so."""
     return bool(getattr(getattr(selection, "similarity", None), "is_parallel", False))
+
+
+def least_share(selection: Selection) -> int:
+    """How many sources are worth a thread; one, unless the similarity says more."""
+    return int(getattr(getattr(selection, "similarity", None), "least_share", 1))
 
 
 def warm_up(selection: Selection) -> None:

@@ -57,6 +57,7 @@ class Bleu:
     smoothing: Literal["floor", "none", "add-1"] = "floor"
 
     is_parallel: ClassVar[bool] = True
+    least_share: ClassVar[int] = 64
     name: ClassVar[str] = "bleu"
 
     def __post_init__(self) -> None:

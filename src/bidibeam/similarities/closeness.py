@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bidibeam.compiling import compiled
+from bidibeam.interpreter import away
 from bidibeam.similarities.spaces import Bags
+from bidibeam.similarities.tokens import worth_a_thread
 from bidibeam.similarities.transport import compare, pairs_of
+from bidibeam.workers import in_parts
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
@@ -150,4 +153,12 @@ def closest(
     Returns:
         Their rows, columns and values, and how many plans it took to find them.
     """
-    return _closest_of_each(bags, places, cuts, penalties, form)
+
+    def found(first: int, last: int) -> tuple[Whole, Whole, Vector, int]:
+        return _closest_of_each(bags, places, cuts[2 * first : 2 * last + 1], penalties, form)
+
+    with away():
+        rows, columns, values, plans = zip(
+            *in_parts(found, len(cuts) // 2, least=worth_a_thread(cuts)), strict=True
+        )
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values), sum(plans)

@@ -15,6 +15,9 @@ import numpy as np
 from numba.extending import intrinsic
 
 from bidibeam.compiling import compiled
+from bidibeam.interpreter import away
+from bidibeam.similarities.tokens import worth_a_thread
+from bidibeam.workers import in_parts
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
@@ -98,9 +101,17 @@ def closest_by_bleu(
         weights: As in `score_bleu`.
         penalties: (sequences), what the scores of each are multiplied by where it is judged.
     """
-    return _closest_by_bleu(
-        lists.places, lists.cuts, tokens.ids, tokens.offsets, order, smoothing, weights, penalties
-    )
+
+    def found(first: int, last: int) -> tuple[Wholes, Wholes, Floats]:
+        cuts = lists.cuts[2 * first : 2 * last + 1]
+        ids, offsets = tokens.ids, tokens.offsets
+        return _closest_by_bleu(lists.places, cuts, ids, offsets, order, smoothing, weights, penalties)
+
+    with away():
+        rows, columns, values = zip(
+            *in_parts(found, len(lists.cuts) // 2, least=worth_a_thread(lists.cuts)), strict=True
+        )
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
 @compiled

@@ -47,6 +47,10 @@ def number_tokens(judged: Sequence[Sequence[str]], others: Sequence[Sequence[str
     return NumberedTokens(ids, offsets, len(judged))
 
 
+WORTHWHILE = 100_000
+"""Pairs of hypotheses that are worth a thread."""
+
+
 class NumberedLists(NamedTuple):
     """The lists of many comparisons, in which the same token sequences occur again and again.
 
@@ -73,3 +77,10 @@ def number_lists(comparisons: Sequence[Comparison]) -> NumberedLists:
         places.extend(map(numbers.__getitem__, map(_TOKENS, hypotheses)))
         cuts.append(len(places))
     return NumberedLists(list(numbers), np.array(places, np.int32), np.array(cuts, np.int32))
+
+
+def worth_a_thread(cuts: Numbers) -> int:
+    """How many of the comparisons of `NumberedLists.cuts` are worth a thread."""
+    sizes = np.diff(cuts)
+    pairs = int((sizes[::2] * sizes[1::2]).sum())
+    return max(1, len(sizes) // 2 * WORTHWHILE // max(1, pairs))

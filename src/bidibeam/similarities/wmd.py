@@ -64,6 +64,7 @@ class Wmd:
     form: Literal["similarity", "ratio", "literal-max", "literal-min"] = "similarity"
 
     is_parallel: ClassVar[bool] = True
+    least_share: ClassVar[int] = 16
     name: ClassVar[str] = "wmd"
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from bidibeam.decoding.decoder import Answer, Decoder, Ranker, searched
 from bidibeam.errors import InputError, ScorerError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interpreter import away
+from bidibeam.search.beam import find
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.likelihood import Vbs
 
@@ -261,3 +263,24 @@ def test_on_a_gpu_two_streams_answer_what_one_does(
     for one, other in zip(ahead, alone, strict=True):
         scores = [entry.score for entry in one.ranking]
         assert scores == pytest.approx([entry.score for entry in other.ranking], abs=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_searches_for_one_batch_after_another(
+    toy_run: Path, sources: list[Beams], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searching, most = [0], [0]
+
+    def watched(*arguments: Any) -> Any:
+        searching[0] += 1
+        most[0] = max(most[0], searching[0])
+        try:
+            return find(*arguments)
+        finally:
+            searching[0] -= 1
+
+    monkeypatch.setattr("bidibeam.decoding.beams.find", watched)
+    decoder = load_decoder(load_run(toy_run, device="cuda"), "bidia", batch_size=3)
+    list(Decoder(decoder.generator, decoder.ranker, batch_size=3, ahead=True).answers(sources * 8))
+
+    assert most == [1]

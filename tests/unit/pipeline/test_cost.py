@@ -37,3 +37,4 @@ def test_times_and_ratios_are_medians_over_turns(monkeypatch: pytest.MonkeyPatch
 
     assert [row["ms_a_source"] for row in rows] == pytest.approx([1000 * 2.0 / 4, 1000 * 3.0 / 4])
     assert [row["ratio"] for row in rows] == pytest.approx([1.0, 1.5])
+    assert [row["turns_ms"] for row in rows] == [[1000.0, 2000.0, 60000.0], [2000.0, 3000.0, 80000.0]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -13,9 +12,11 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.tally import Tally
 from bidibeam.evaluation.systems import System
 from bidibeam.interpreter import uncollected
-from bidibeam.selection.choosing import choose, is_parallel
+from bidibeam.selection.choosing import choose_many, is_parallel
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.workers import shared_out
+from bidibeam.workers import workers as allowed
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Ranking
@@ -152,17 +153,11 @@ class Evidence:
 
 def choose_all(selection: Selection, beams: Sequence[Beams], *, workers: int = 1) -> list[Ranking]:
     """The reply of a strategy to every source, alone in its ranking, by its shortcut where it has one."""
-    threads = workers if is_parallel(selection) else 1
-    return spread(lambda line: choose(selection, line), beams, workers=threads)
+    with uncollected(), allowed(workers if is_parallel(selection) else 1):
+        return choose_many(selection, beams)
 
 
 def spread(work: Callable[[Beams], Result], beams: Sequence[Beams], *, workers: int = 1) -> list[Result]:
-    """Do the same for every source, in so many threads, and keep the order."""
-    threads = min(workers, len(beams))
-    with uncollected():
-        if threads <= 1:
-            return [work(line) for line in beams]
-        size = -(-len(beams) // threads)
-        parts = [beams[start : start + size] for start in range(0, len(beams), size)]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(chain.from_iterable(pool.map(lambda part: [work(line) for line in part], parts)))
+    """Do the same for every source, in up to so many threads, and keep the order."""
+    with uncollected(), allowed(workers):
+        return shared_out(work, beams)

@@ -1,0 +1,156 @@
+"""Threads that take turns."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bidibeam.interpreter import Turns, away, first_in_line, holding, pause, pausing
+
+
+def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
+    turns, order = Turns(), []
+
+    def work(name: str) -> None:
+        with turns.mine():
+            order.append(name)
+
+    with turns.mine():
+        threads = []
+        for name in "abcd":
+            threads.append(threading.Thread(target=work, args=(name,)))
+            threads[-1].start()
+            while len(turns._waiting) < len(threads):
+                time.sleep(0.001)
+        assert order == []
+    for thread in threads:
+        thread.join(timeout=20)
+
+    assert order == ["a", "b", "c", "d"]
+    assert not turns.is_wanted
+
+
+def test_who_waits_or_pauses_lets_the_others_go_first() -> None:
+    turns, order = Turns(), []
+    is_done, is_back = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with turns.mine():
+            order.append("other, while one waits")
+            is_done.set()
+        assert is_back.wait(timeout=20)
+        with turns.mine():
+            order.append("other, while one pauses")
+
+    thread = threading.Thread(target=other)
+    with turns.mine():
+        thread.start()
+        with away():
+            assert is_done.wait(timeout=20)
+        order.append("one again")
+        is_back.set()
+        while not turns.is_wanted:
+            time.sleep(0.001)
+        list(pausing(range(3), every=2))
+        order.append("one at last")
+    thread.join(timeout=20)
+
+    assert order == ["other, while one waits", "one again", "other, while one pauses", "one at last"]
+
+
+@pytest.mark.parametrize("kind", [threading.Lock, Turns])
+def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder(kind: Callable[[], Any]) -> None:
+    turns, lock, is_held = Turns(), kind(), threading.Event()
+
+    def holder() -> None:
+        with turns.mine(), holding(lock):
+            with away():
+                is_held.set()
+                time.sleep(0.01)  # the other one has the turn, and wants the lock
+            assert not lock.acquire(blocking=False)
+
+    thread = threading.Thread(target=holder)
+    thread.start()
+    assert is_held.wait(timeout=20)
+    with turns.mine(), holding(lock):
+        pass
+    thread.join(timeout=20)
+
+    assert not thread.is_alive()
+    assert lock.acquire(blocking=False)
+
+
+def test_an_error_ends_a_turn_and_without_a_turn_nothing_happens() -> None:
+    turns = Turns()
+
+    with pytest.raises(ValueError, match="broken"), turns.mine(), away():
+        raise ValueError("broken")
+
+    with turns.mine():
+        pause()  # nobody waits
+    with away():
+        pause()
+    assert list(pausing("abc", every=1)) == ["a", "b", "c"]
+
+
+def test_whoever_feeds_a_device_goes_before_those_who_wait() -> None:
+    turns, order, ready = Turns(), list[str](), threading.Semaphore(0)
+    is_back = threading.Event()
+
+    def feeding() -> None:
+        with turns.mine(), first_in_line():
+            ready.release()
+            with away():
+                is_back.wait()
+            order.append("feeding")
+
+    def working(name: str) -> None:
+        ready.release()
+        with turns.mine():
+            order.append(name)
+
+    feeder = threading.Thread(target=feeding)
+    feeder.start()
+    ready.acquire()
+    with turns.mine():
+        others = [threading.Thread(target=working, args=[name]) for name in ("one", "two")]
+        for number, thread in enumerate(others, start=1):
+            thread.start()
+            ready.acquire()
+            _wait_until(turns, number)
+        is_back.set()
+        _wait_until(turns, 3)
+    for thread in (feeder, *others):
+        thread.join()
+
+    assert order == ["feeding", "one", "two"]
+
+
+def test_being_away_twice_is_being_away() -> None:
+    turns = Turns()
+    with turns.mine():
+        with away(), away():
+            assert turns.acquire(blocking=False)
+            turns.release()
+        assert not turns.acquire(blocking=False)
+    assert turns.acquire(blocking=False)
+
+
+def test_a_copy_has_turns_of_its_own() -> None:
+    turns = Turns()
+    with turns.mine():
+        assert copy.deepcopy(turns).acquire(blocking=False)
+        assert pickle.loads(pickle.dumps(turns)).acquire(blocking=False)
+
+
+def _wait_until(turns: Turns, waiting: int) -> None:
+    until = time.monotonic() + 20
+    while len(turns._waiting) < waiting:
+        assert time.monotonic() < until
+        time.sleep(0.001)
