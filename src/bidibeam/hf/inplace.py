@@ -1,9 +1,10 @@
 """Products of few rows on one thread of a CPU with a matrix that is read where it lies, row by row.
 
 A linear layer keeps its weight as (out, in), so that each number of a product is a sum along a row of the
-rows and one of the weight. As many such sums as registers allow grow at once, 16 numbers each, and are added
-up at the end, which takes a fifth of the time at a depth of 256. With 16 rows or more a large matrix is read
-another way (`bidibeam.hf.lanes`), and tiles (`bidibeam.hf.tiles`) are faster than both, but are a copy.
+rows and one of the weight. As many such sums as registers allow grow at once, in all lanes, and are added
+up at the end, which takes a fifth of the time at a depth of 256. Where there are as many rows as a register
+has lanes, they are read another way (`bidibeam.hf.lanes`). With AVX-512, tiles (`bidibeam.hf.tiles`) are
+faster than both, but are a copy.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from torch import Tensor
 
 from bidibeam.compiling import compiled
 from bidibeam.hf.lanes import PLACES, side_by_side, write_lanes
-from bidibeam.hf.machine import FLOAT, LANES, LONG, VECTOR, Emitter
+from bidibeam.hf.machine import FLOAT, LANES, LONG, REGISTERS, VECTOR, Emitter
 
-ROWS, COLUMNS = 5, 4
-"""Rows and columns at once: 20 of 32 registers for their sums, and some for what is read."""
+ROWS, COLUMNS = (5, 4) if REGISTERS == 32 else (3, 4)
+"""Rows and columns at once: 20 or 12 registers for their sums, and some for what is read."""
 NEAR_ROWS_BYTES, NEAR_BYTES = 30 << 10, 160 << 10
 """Rows that stay in the nearest cache while columns pass, and columns that stay in the next one."""
 AHEAD = 10
-"""Blocks of 16 columns that are asked for ahead."""
-WIDE = 4096
-"""Columns for which it pays to turn the rows around, so that 16 of them stand side by side."""
+"""Blocks of columns that are asked for ahead."""
+WIDE = 4096 if LANES == 16 else 64
+"""Columns for which it pays to turn the rows around, so that `LANES` of them stand side by side."""
 
 _FOUR = ir.VectorType(FLOAT, COLUMNS)
 
@@ -97,7 +98,7 @@ class _Code(Emitter):
         build.branch(done)
 
     def _grown(self, rows: list[Any], place: Any, sums: list[Any], mask: Any) -> list[Any]:
-        """The sums with the products of 16 places more, or of those of a mask."""
+        """The sums with the products of a register's places more, or of those of a mask."""
         build = self.build
         columns = []
         for line in self._lines:
@@ -107,7 +108,7 @@ class _Code(Emitter):
         for row, line in enumerate(rows):
             own = self.loaded(build.gep(line, [place]), mask)
             for number, column in enumerate(columns):
-                found.append(self.called("llvm.fma.v16f32", own, column, sums[row * COLUMNS + number]))
+                found.append(self.grown(sums[row * COLUMNS + number], own, column))
         return found
 
     def _added_up(self, sums: list[Any], count: int) -> list[Any]:
@@ -115,19 +116,15 @@ class _Code(Emitter):
 
         All rows go the same way, whichever others there are, so that the order of the additions is the same.
         """
-        by_row = [
-            self._paired([self._paired(sums[at : at + 2], 16), self._paired(sums[at + 2 : at + 4], 16)], 8)
-            for at in range(0, count * COLUMNS, COLUMNS)
-        ]  # in each row, 4 numbers a column
-        by_row += [by_row[-1]] * (-count % 4)
+        each = LANES // COLUMNS  # rows whose totals one register holds in the end
+        numbers, size = sums + sums[-COLUMNS:] * (-count % each), LANES
+        while size > 1:
+            numbers = [self._paired(numbers[at : at + 2], size) for at in range(0, len(numbers), 2)]
+            size //= 2
         found = []
-        for at in range(0, count, 4):
-            pairs = [self._paired(by_row[at + first : at + first + 2], 4) for first in (0, 2)]
-            together = self._paired(pairs, 2)  # (4 rows, columns)
-            found += [
-                self.shuffled(together, together, range(row * COLUMNS, (row + 1) * COLUMNS))
-                for row in range(min(4, count - at))
-            ]
+        for row in range(count):
+            held, first = numbers[row // each], row % each * COLUMNS
+            found.append(self.shuffled(held, held, range(first, first + COLUMNS)))
         return found
 
     def _paired(self, both: list[Any], size: int) -> Any:
@@ -232,26 +229,29 @@ def multiply_in_place(
 ) -> None:  # pragma: no cover
     """All rows by all columns; addresses, steps from row to row in numbers, then how many.
 
-    Where bias_step or more_step is 0, there are 16 zeros.
+    Where bias_step or more_step is 0, there are `LANES` zeros.
     """
     near = max(LANES, NEAR_BYTES // (4 * depth) // LANES * LANES)
-    abreast = count // LANES * LANES if width >= WIDE and depth % PLACES == 0 and not more_step else 0
+    abreast = count // LANES * LANES if width >= WIDE and depth % PLACES == 0 else 0
     lanes = side_by_side(rows, row_step, abreast, depth)
     for start in range(0, width, near):
         columns = min(near, width - start)
         whole = columns // LANES * LANES if abreast else 0
         here, its_bias, there = weight + 4 * start * depth, bias + 4 * start * bias_step, out + 4 * start
         for column in range(0, whole, LANES):
-            for row in range(0, abreast, LANES):
-                write_lanes(
-                    lanes.ctypes.data + 4 * row * depth,
-                    here + 4 * column * depth,
-                    its_bias + 4 * column * bias_step,
-                    there + 4 * (row * out_step + column),
-                    out_step,
-                    depth,
-                    0 if row else AHEAD * LANES * depth,
-                )
+            write_lanes(
+                lanes.ctypes.data,
+                here + 4 * column * depth,
+                its_bias + 4 * column * bias_step,
+                more + 4 * (start + column) if more_step else more,
+                there + 4 * column,
+                bias_step,
+                more_step,
+                out_step,
+                abreast,
+                depth,
+                AHEAD * LANES * depth,
+            )
         for first, begin, end in ((abreast, 0, whole), (0, whole, columns)):
             if first < count and begin < end:
                 _add_up(

@@ -1,8 +1,8 @@
-"""Products of 16 rows at once with a large matrix that is read where it lies, on one thread of a CPU.
+"""Products of as many rows as a register has lanes, with a matrix that is read where it lies, on one thread.
 
 The rows stand side by side in registers, one in each lane, so that a number of the matrix is read once for
 all of them, in the order in which it lies; nothing is to be added up at the end, as it is with fewer rows
-(`bidibeam.hf.inplace`), and only turned around. A row's last bits depend on whether it is one of the 16.
+(`bidibeam.hf.inplace`), and only turned around. A row's last bits depend on whether it is one of those.
 """
 
 from __future__ import annotations
@@ -15,73 +15,91 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
 from bidibeam.compiling import compiled
-from bidibeam.hf.machine import LANES, LONG, VECTOR, Emitter, pointer_to
+from bidibeam.hf.machine import FLOAT, LANES, LONG, REGISTERS, VECTOR, Emitter, pointer_to
 
-COLUMNS, PLACES = 16, 4
-"""Columns at once, and places of each that are read before the next column's."""
+PLACES = 4
+"""Places of a column that are read before the next column's."""
+LINE = 16
+"""Numbers in a line of memory."""
+ABREAST = LANES if REGISTERS == 32 else 2 * LANES
+"""Rows of large blocks. With AVX2 those of two registers, so that a number of the matrix is of more use."""
 
 
 class _Code(Emitter):
-    """The code of one block: 16 rows by 16 columns, plus a bias.
+    """The code of one block: some registers of rows by some columns, plus a bias, plus a row of more.
 
     Args:
         builder: LLVM's.
         arguments: Those of `_block_type`.
+        columns: How many columns, a power of two up to `LANES`.
     """
 
-    def __init__(self, builder: Any, arguments: Any) -> None:
+    def __init__(self, builder: Any, arguments: Any, columns: int) -> None:
         super().__init__(builder)
-        self._rows, self._weight, self._bias, self._out = map(self.pointer, arguments[:4])
-        self._out_step, self._depth, self._ahead = arguments[4:7]
+        self._rows, self._weight, self._bias, self._more, self._out = map(self.pointer, arguments[:5])
+        self._more_step, self._out_step, self._depth, self._ahead = arguments[5:9]
+        self._columns = columns
 
-    def run(self) -> None:
-        """The code, from where the builder is."""
+    def run(self, registers: int) -> None:
+        """The code for so many registers of rows, from where the builder is."""
         build = self.build
         start = build.block
         loop, end = (build.function.append_basic_block(name) for name in ("lanes", "turned"))
-        lines = [self.moved(self._weight, self._depth, column) for column in range(COLUMNS)]
+        rows = [self.moved(self._rows, self._depth, LANES * number) for number in range(registers)]
+        lines = [self.moved(self._weight, self._depth, column) for column in range(self._columns)]
         build.branch(loop)
 
         build.position_at_end(loop)
         place = build.phi(LONG)
-        sums = [build.phi(VECTOR) for _ in lines]
-        found = self._grown(lines, place, sums)
+        sums = [build.phi(VECTOR) for _ in range(registers * len(lines))]  # those of a register together
+        found = self._summed(rows, lines, place, sums)
         self.once()
         after = build.add(place, LONG(PLACES))
-        zeros = [ir.Constant(VECTOR, [0.0] * LANES)] * COLUMNS
+        zeros = [ir.Constant(VECTOR, [0.0] * LANES)] * len(sums)
         for phi, first, then in zip((place, *sums), (LONG(0), *zeros), (after, *found), strict=True):
             phi.add_incoming(first, start)
             phi.add_incoming(then, loop)
         build.cbranch(build.icmp_signed("<", after, self._depth), loop, end)
 
         build.position_at_end(end)
-        bias = self.loaded(self._bias)
-        everything = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1] * LANES)
-        for row, numbers in enumerate(self._turned(found)):
-            self.store(build.fadd(numbers, bias), self.moved(self._out, self._out_step, row), everything)
+        kind = ir.VectorType(FLOAT, self._columns)
+        bias = self.loaded(self._bias, kind=kind)
+        everything = ir.Constant(ir.VectorType(ir.IntType(1), self._columns), [1] * self._columns)
+        for number in range(registers):
+            turned = self._turned(found[number * len(lines) : (number + 1) * len(lines)])
+            for row, numbers in enumerate(turned, start=number * LANES):
+                more = self.loaded(self.moved(self._more, self._more_step, row), kind=kind)
+                summed = build.fadd(build.fadd(numbers, bias), more)
+                self.store(summed, self.moved(self._out, self._out_step, row), everything)
 
-    def _grown(self, lines: list[Any], place: Any, sums: list[Any]) -> list[Any]:
+    def _summed(self, rows: list[Any], lines: list[Any], place: Any, sums: list[Any]) -> list[Any]:
         """The sums with the products of some places more."""
         build = self.build
-        rows = build.gep(self._rows, [build.mul(place, LONG(LANES))])
-        own = [self.loaded(build.gep(rows, [LONG(LANES * at)])) for at in range(PLACES)]
-        later = build.gep(self._weight, [build.add(self._ahead, build.mul(place, LONG(COLUMNS)))])
-        for at in range(PLACES):  # as many lines of a later block as there are in this one
-            self.prefetch(build.gep(later, [LONG(COLUMNS * at)]))
-        found = []
-        for line, total in zip(lines, sums, strict=True):
-            here = build.gep(line, [place])
-            for at, numbers in enumerate(own):
-                number = self.spread(build.load(build.gep(here, [LONG(at)])), VECTOR)
-                total = self.called("llvm.fma.v16f32", numbers, number, total)
-            found.append(total)
+        later = build.gep(self._weight, [build.add(self._ahead, build.mul(place, LONG(len(lines))))])
+        for at in range(0, len(lines) * PLACES, LINE):  # as many of a later block as there are in this one
+            self.prefetch(build.gep(later, [LONG(at)]))
+        found = list(sums)
+        first = build.mul(place, LONG(LANES))
+        for at in range(PLACES):
+            own = [self.loaded(build.gep(row, [build.add(first, LONG(LANES * at))])) for row in rows]
+            for column, line in enumerate(lines):
+                number = self.spread(build.load(build.gep(line, [build.add(place, LONG(at))])), VECTOR)
+                for register, numbers in enumerate(own):
+                    total = register * len(lines) + column
+                    found[total] = self.grown(found[total], numbers, number)
         return found
 
     def _turned(self, columns: list[Any]) -> list[Any]:
-        """16 registers of a column each as 16 of a row each: halves change places, then quarters ..."""
-        for size in (8, 4, 2, 1):
+        """Registers of a column each as each row's columns.
+
+        Halves of as many lanes as there are columns change places, then quarters ..., so that in the end each
+        register has the columns of some rows.
+        """
+        count = size = len(columns)
+        while size > 1:
+            size //= 2
             turned = list(columns)
-            for first in (number for number in range(LANES) if not number & size):
+            for first in (number for number in range(count) if not number & size):
                 one, other = columns[first], columns[first + size]
                 lower = [lane if not lane & size else LANES + lane - size for lane in range(LANES)]
                 upper = [lane + size if not lane & size else LANES + lane for lane in range(LANES)]
@@ -90,37 +108,94 @@ class _Code(Emitter):
                     self.shuffled(one, other, upper),
                 )
             columns = turned
-        return columns
+        return [
+            self.shuffled(columns[row % count], columns[row % count], range(first, first + count))
+            for first in range(0, LANES, count)
+            for row in range(count)
+        ]
 
 
-def _block_type(  # pragma: no cover
-    _context: Any,
-    _rows: Any,
-    _weight: Any,
-    _bias: Any,
-    _out: Any,
-    _out_step: Any,
-    _depth: Any,
-    _ahead: Any,
-) -> Any:
-    """One block: addresses, the step from row to row in numbers, then how many."""
+def _block_type(registers: int, columns: int) -> Any:
+    """The type of a function for one block: addresses, steps from row to row in numbers, then how many."""
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        _Code(builder, arguments).run()
-        return context.get_dummy_value()
+    def kind(  # pragma: no cover
+        _context: Any,
+        _rows: Any,
+        _weight: Any,
+        _bias: Any,
+        _more: Any,
+        _out: Any,
+        _more_step: Any,
+        _out_step: Any,
+        _depth: Any,
+        _ahead: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            _Code(builder, arguments, columns).run(registers)
+            return context.get_dummy_value()
 
-    return numba.void(*[numba.int64] * 7), generate
+        return numba.void(*[numba.int64] * 9), generate
+
+    return kind
 
 
-write_lanes = intrinsic(_block_type)
+FEWER_COLUMNS = LANES * LANES // ABREAST
+"""Columns of a large block; a small one, of `LANES` rows, has as many columns."""
+_large, _small = intrinsic(_block_type(ABREAST // LANES, FEWER_COLUMNS)), intrinsic(_block_type(1, LANES))
 
 
 @compiled
 def side_by_side(rows: int, row_step: int, count: int, depth: int) -> Any:  # pragma: no cover
-    """Rows, a multiple of 16, as `write_lanes` reads them: (groups of 16, depth, 16)."""
+    """Rows, a multiple of `LANES`, as `write_lanes` reads them: (groups, depth, `LANES`)."""
     lanes = np.empty((count // LANES, depth, LANES), np.float32)
     given = numba.carray(pointer_to(rows), (count * row_step,), np.float32)
     for row in range(count):
         for place in range(depth):
             lanes[row // LANES, place, row % LANES] = given[row * row_step + place]
     return lanes
+
+
+@compiled
+def write_lanes(
+    rows: int,
+    weight: int,
+    bias: int,
+    more: int,
+    out: int,
+    bias_step: int,
+    more_step: int,
+    out_step: int,
+    count: int,
+    depth: int,
+    ahead: int,
+) -> None:  # pragma: no cover
+    """Rows, a multiple of `LANES`, by as many columns: addresses, steps in numbers, then how many.
+
+    Where more_step is 0, there are `LANES` zeros.
+    """
+    large = count - count % ABREAST
+    for row in range(0, large, ABREAST):
+        for column in range(0, LANES, FEWER_COLUMNS):
+            _large(
+                rows + 4 * row * depth,
+                weight + 4 * column * depth,
+                bias + 4 * column * bias_step,
+                more + 4 * (row * more_step + column) if more_step else more,
+                out + 4 * (row * out_step + column),
+                more_step,
+                out_step,
+                depth,
+                0 if row else ahead,
+            )
+    for row in range(large, count, LANES):
+        _small(
+            rows + 4 * row * depth,
+            weight,
+            bias,
+            more + 4 * row * more_step,
+            out + 4 * row * out_step,
+            more_step,
+            out_step,
+            depth,
+            0 if row else ahead,
+        )

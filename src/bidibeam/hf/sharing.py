@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from bidibeam.compiling import compiled, fast
-from bidibeam.hf.machine import over, pointer_to
+from bidibeam.hf.machine import are_fast, over, pointer_to
 from bidibeam.hf.rowwise import are_ours
-from bidibeam.hf.tiles import WIDTH, are_fast, multiply
+from bidibeam.hf.tiles import WIDTH, multiply
 from bidibeam.search.summary import exponential
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -2,7 +2,7 @@
 
 A library's product first brings a matrix into an order of its own, which with few rows takes about as long
 as the product itself. Here that order is made once: tiles of `WIDTH` columns, one behind the other. The sums
-of up to `ROWS` rows of a tile stay in registers, if the processor has as many as AVX-512 has.
+of up to `ROWS` rows of a tile stay in registers.
 
 What a row becomes does not depend on the other rows, to the last bit: its terms are added one by one.
 """
@@ -10,30 +10,24 @@ What a row becomes does not depend on the other rows, to the last bit: its terms
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numba
 import torch
-from llvmlite import binding  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 from torch import Tensor
 from torch.nn import functional as F
 
-from bidibeam.compiling import compiled, is_on
-from bidibeam.hf.machine import LANES, LONG, VECTOR, Emitter
+from bidibeam.compiling import compiled
+from bidibeam.hf.machine import LANES, LONG, REGISTERS, VECTOR, Emitter
 
-VECTORS, ROWS = 2, 14
-"""Registers for the sums of a row, and rows at once: 28 of 32 registers."""
+VECTORS = 2
+"""Registers for the sums of a row."""
+ROWS = (REGISTERS - 4) // VECTORS
+"""Rows at once: four registers are left for what is read."""
 WIDTH = LANES * VECTORS
 NEAR_BYTES = 160 << 10
 """Tiles that all rows read before the next tiles: they stay in the cache of a core."""
-
-
-@cache
-def are_fast() -> bool:
-    """Whether the processor has enough registers; elsewhere tiles say the same, and torch is faster."""
-    return is_on() and bool(binding.get_host_cpu_features().get("avx512f", False))
 
 
 class _Code(Emitter):
@@ -67,7 +61,7 @@ class _Code(Emitter):
         for row, line in enumerate(lines):
             factor = self.spread(build.load(build.gep(line, [place])), VECTOR)
             for number, weight in enumerate(weights):
-                found.append(self.called("llvm.fma.v16f32", factor, weight, sums[row * VECTORS + number]))
+                found.append(self.grown(sums[row * VECTORS + number], factor, weight))
         after = build.add(place, LONG(1))
         for phi, first, then in zip((place, *sums), (LONG(0), *bias * count), (after, *found), strict=True):
             phi.add_incoming(first, start)

@@ -132,8 +132,8 @@ def best_candidates(
 
 
 def _fits(kernels: ModuleType, count: int, places: int) -> bool:
-    """Whether a GPU's own kernels find so many candidates of so many places."""
-    return kernels.slots_for(count) is not None and places < 1 << 31
+    """Whether kernels find so many candidates of so many places."""
+    return kernels.slots_for(count) is not None and places <= kernels.MOST_PLACES
 
 
 def log_sum_exps(logits: Tensor) -> Tensor:
@@ -154,13 +154,7 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What `_summarise` does, in one kernel on one thread, or in torch's own: one chunk of rows at a time."""
-    if rows.device.type == "cpu" and torch.get_num_threads() == 1:
-        from bidibeam.compiling import is_on
-        from bidibeam.search.summary import summarised
-
-        if is_on():
-            return summarised(rows)
+    """What `_summarise` does in torch's own kernels: one chunk of rows at a time."""
     count, vocabulary = rows.shape
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
     blocks = _block_count(vocabulary)

@@ -16,6 +16,8 @@ PLACES_AT_ONCE = 2048
 """Blocks of a source looked at at once; their ranks stay in a cache."""
 FEWEST_SLOTS, MOST_SLOTS = 64, 256
 """Candidates that there is room for: kernels are compiled for powers of two. More would leave registers."""
+MOST_PLACES = (1 << 31) - 1
+"""Places that 32 bits can name."""
 
 
 @triton.jit
@@ -295,7 +297,7 @@ def best(
     *,
     is_normalised: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `bidibeam.search.candidates.best_candidates` finds, for at most `MOST_SLOTS` of 2 ** 31 places.
+    """What `bidibeam.search.candidates.best_candidates` finds, for at most `MOST_SLOTS` of `MOST_PLACES`.
 
     Args:
         logits: (sources, beams, vocabulary), float32, contiguous.

@@ -1,4 +1,4 @@
-"""A GPU's own kernels for a search, where it has them."""
+"""Kernels for a search, where a device has some of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ from types import ModuleType
 
 import torch
 
+from bidibeam.compiling import is_on
 from bidibeam.gpu import kernels_on
 
 
-@lru_cache
 def kernels_of(device: torch.device) -> ModuleType | None:
-    """`bidibeam.search.fused`, where a GPU runs it; None elsewhere, and torch's own kernels serve."""
+    """`bidibeam.search.fused` where a GPU runs it, and `picking` on one thread of a CPU.
+
+    None elsewhere, and torch's own kernels serve.
+    """
+    if device.type != "cpu":
+        return _of_gpu(device)
+    if torch.get_num_threads() != 1 or not is_on():
+        return None
+    from bidibeam.search import picking
+
+    return picking
+
+
+@lru_cache
+def _of_gpu(device: torch.device) -> ModuleType | None:
 
     def load() -> ModuleType:
         from bidibeam.search import fused

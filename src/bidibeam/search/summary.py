@@ -14,8 +14,6 @@ from bidibeam.compiling import compiled
 from bidibeam.search.candidates import BLOCK
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     Array = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = 32 * BLOCK
@@ -49,7 +47,7 @@ def _bits_in_order(_context: Any, _bits: Any) -> Any:  # pragma: no cover
     return numba.int32(numba.int32), generate
 
 
-def _number_of(_context: Any, _bits: Any) -> Any:  # pragma: no cover
+def _number(_context: Any, _bits: Any) -> Any:  # pragma: no cover
     """The float that has these bits."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -69,7 +67,7 @@ def _power_of_two(_context: Any, _number: Any) -> Any:  # pragma: no cover
     return numba.float32(numba.float32), generate
 
 
-_in_order, _number, _power = intrinsic(_bits_in_order), intrinsic(_number_of), intrinsic(_power_of_two)
+in_order, number_of, _power = intrinsic(_bits_in_order), intrinsic(_number), intrinsic(_power_of_two)
 
 
 @partial(numba.njit, nogil=True, fastmath={"contract"}, inline="always")
@@ -91,7 +89,7 @@ def exponential(number: Any) -> Any:  # pragma: no cover
 
 
 @partial(compiled, fastmath={"contract"})
-def _summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma: no cover
+def summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma: no cover
     """Write the maximum of each block, (rows, blocks), and the log-sum-exps, (rows,).
 
     Maxima are those of whole numbers, which many instructions find at once, as they do not those of floats.
@@ -113,16 +111,16 @@ def _summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma
                 if first < whole:
                     part = bits[first : first + BLOCK]
                     for place in range(BLOCK):
-                        one = _in_order(part[place])
+                        one = in_order(part[place])
                         own = one if one > own else own
                 else:
                     part = bits[first:stop]
                     for place in range(len(part)):
-                        one = _in_order(part[place])
+                        one = in_order(part[place])
                         own = one if one > own else own
-                best[first // BLOCK] = _in_order(own)
+                best[first // BLOCK] = in_order(own)
                 highest = own if own > highest else highest
-            higher = _number(_in_order(highest))
+            higher = number_of(in_order(highest))
             if not higher <= top:  # NaN is neither
                 shrink = exponential(top - higher)
                 for lane in range(BLOCK):
@@ -141,16 +139,3 @@ def _summarise(logits: Array, maxima: Array, log_sums: Array) -> None:  # pragma
         if total < 1.0:  # the largest term is 1, unless there is none; NaN stays
             total = 1.0
         log_sums[row] = top + math.log(total)
-
-
-def summarised(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Block maxima, (rows, blocks), and log-sum-exps, (rows,), of (rows, vocabulary), float32, on a CPU.
-
-    A row of -inf has the lowest finite sum, and one that is not all numbers NaN. What is said of a row does
-    not depend on the other rows, to the last bit.
-    """
-    count, vocabulary = rows.shape
-    maxima = rows.new_empty(count, -(-vocabulary // BLOCK))
-    log_sums = rows.new_empty(count)
-    _summarise(rows.contiguous().numpy(), maxima.numpy(), log_sums.numpy())
-    return maxima, log_sums

@@ -50,7 +50,7 @@ def test_a_product_is_that_of_the_matrix(
     assert (around == 7.0).all()
 
 
-@pytest.mark.parametrize("count", [15, 16, 17, 25, 32, 50])
+@pytest.mark.parametrize("count", [7, 8, 9, 15, 16, 17, 25, 32, 50])
 @pytest.mark.parametrize("depth", [256, 68, 66, 4])
 @pytest.mark.parametrize("width", [WIDE - 1, WIDE, WIDE + 35])
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -113,17 +113,20 @@ def test_what_torch_makes_by_default_changes_nothing() -> None:
 
 def test_more_rows_are_added_to_those_of_a_large_matrix() -> None:
     torch.manual_seed(0)
-    rows, weight, more = torch.randn(20, 8), torch.randn(WIDE, 8), torch.randn(20, WIDE)
+    width = WIDE + 5
+    rows, weight, more = torch.randn(30, 8), torch.randn(width, 8), torch.randn(30, width)
 
-    found, _ = product(rows, weight, more=more)
+    found, around = product(rows, weight, more=more)
 
     torch.testing.assert_close(found, rows @ weight.t() + more)
+    assert (around == 7.0).all()
 
 
 @pytest.mark.parametrize("depth", [300, 20, 7])
 def test_a_row_does_not_depend_on_the_others(depth: int) -> None:
     torch.manual_seed(0)
-    rows, weight, more = torch.randn(61, depth), torch.randn(203, depth), torch.randn(61, 203)
+    width = min(203, WIDE - 1)
+    rows, weight, more = torch.randn(61, depth), torch.randn(width, depth), torch.randn(61, width)
 
     together, _ = product(rows, weight, more=more)
 

@@ -112,19 +112,19 @@ def is_lean(model: Any) -> bool:
 
 
 WAYS = {
-    "own matrices": (0, 1, 0),
-    "in place": (256, 1, 0),
-    "copies": (256, 2, 99_999),
-    "tiles": (256, 1, 99_999),
+    "own matrices": (layout.Ways(0, 0, is_copied=False), 1, 0),
+    "in place": (layout.AVX2, 1, 0),
+    "copies": (layout.AVX512, 2, 99_999),
+    "tiles": (layout.AVX512, 1, 99_999),
 }
-"""Up to how many rows something is done, how many threads there are, and the room there is for copies."""
+"""How one thread reads matrices, how many threads there are, and the room there is for copies."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KINDS)
 def test_lean_steps_are_those_of_the_model(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, threads, room = WAYS[way]
-    monkeypatch.setattr(layout, "FEW_ROWS", rows)
+    ways, threads, room = WAYS[way]
+    monkeypatch.setattr(layout, "WAYS", ways)
     monkeypatch.setattr(layout, "LEAST_ROWS", 0)
     monkeypatch.setattr(layout, "COPIED_LOGITS", room)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

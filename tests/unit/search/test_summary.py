@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bidibeam.search.candidates import BLOCK
-from bidibeam.search.summary import CHUNK, summarised
+from bidibeam.search.picking import summarised
+from bidibeam.search.summary import CHUNK
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -37,7 +38,7 @@ def test_they_are_those_of_double_precision(
     rows = torch.randn(count, vocabulary) * scale
     rows[torch.rand(count, vocabulary) < hidden] = -torch.inf
 
-    maxima, log_sums = summarised(rows)
+    maxima, log_sums = summarised(rows, BLOCK)
 
     assert torch.equal(maxima, block_maxima(rows))
     expected = rows.double().logsumexp(1).clamp(min=LOWEST)
@@ -47,9 +48,9 @@ def test_they_are_those_of_double_precision(
 def test_a_row_does_not_depend_on_the_others() -> None:
     rows = torch.randn(30, 5_000, generator=torch.Generator().manual_seed(0))
 
-    _, together = summarised(rows)
+    _, together = summarised(rows, BLOCK)
 
-    assert torch.equal(torch.cat([summarised(row[None])[1] for row in rows]), together)
+    assert torch.equal(torch.cat([summarised(row[None], BLOCK)[1] for row in rows]), together)
 
 
 @pytest.mark.parametrize("place", [0, 63, 64, CHUNK, 2_999])
@@ -58,7 +59,7 @@ def test_a_row_that_is_not_all_numbers_is_told(value: float, place: int) -> None
     rows = torch.zeros(3, 3_000)
     rows[1, place] = value
 
-    _, log_sums = summarised(rows)
+    _, log_sums = summarised(rows, BLOCK)
 
     assert log_sums.isnan().tolist() == [False, True, False]
 
@@ -67,13 +68,13 @@ def test_nan_of_any_bits_is_told() -> None:
     rows = torch.zeros(400, 70)
     rows.view(torch.int32)[:, 66] = torch.arange(0x7F800001, 0x7F800001 + 400, dtype=torch.int32)
 
-    assert summarised(rows)[1].isnan().all()
+    assert summarised(rows, BLOCK)[1].isnan().all()
 
 
 def test_rows_that_are_not_side_by_side_are_read_as_they_are() -> None:
     rows = torch.randn(200, 6).t()
 
-    maxima, log_sums = summarised(rows)
+    maxima, log_sums = summarised(rows, BLOCK)
 
     assert torch.equal(maxima, block_maxima(rows))
     torch.testing.assert_close(log_sums, rows.logsumexp(1))

@@ -1,11 +1,11 @@
 """Matrices as products read them fastest.
 
 A linear layer keeps its weight as (out, in). With few rows, a CPU's products first turn such a matrix around,
-and with 10 to 50 rows that takes a third to a half of the time; so copies are kept with the model: as tiles,
-which one thread reads (`bidibeam.hf.tiles`), or as (in, out) for several. They are limited by the size of the
-logits, and a search looks whether they still say what the parameters say. Where there is no room, one thread
-reads the matrix where it lies (`bidibeam.hf.inplace`). On a GPU the number of products counts, so those of
-one input are joined.
+and with 10 to 50 rows that takes a third to a half of the time. One thread reads the matrix where it lies
+instead (`bidibeam.hf.inplace`). With AVX-512, and for several threads, copies are faster, which are kept with
+the model: as tiles, which one thread reads (`bidibeam.hf.tiles`), or as (in, out). They are limited by the
+size of the logits, and a search looks whether they still say what the parameters say. On a GPU the number of
+products counts, so those of one input are joined.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from bidibeam.compiling import is_on
 from bidibeam.hf.inplace import times_in_place
+from bidibeam.hf.machine import REGISTERS, are_fast
 from bidibeam.hf.prints import printed
-from bidibeam.hf.tiles import WIDTH, Tiles, are_fast
+from bidibeam.hf.tiles import WIDTH, Tiles
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,9 +35,27 @@ LEAST_ROWS, COPIED_LOGITS = 16, 6
 `generate` has more such tensors at once, so that a search with copies needs less memory, too."""
 PANEL, LEAST_COLUMNS = 320 * 256, 256
 """Numbers in a panel of a large matrix: it fits into a cache. And how many columns it has at least."""
-FEW_ROWS, FEWER_ROWS = 256, 64
-"""Up to so many rows a copy pays on a CPU: with 200 it saves a twentieth, with 400 nothing. And up to so many
-it pays to read a matrix where it lies."""
+FEW_ROWS = 256
+"""Up to so many rows a copy pays on a CPU: with 200 it saves a twentieth, with 400 nothing."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How one thread of a processor reads matrices.
+
+    Attributes:
+        in_place: Up to so many rows a matrix is read where it lies.
+        large_in_place: Up to so many a large one is.
+        is_copied: Whether a copy is faster.
+    """
+
+    in_place: int
+    large_in_place: int
+    is_copied: bool
+
+
+AVX512, AVX2 = Ways(64, 64, is_copied=True), Ways(FEW_ROWS, 1024, is_copied=False)
+WAYS = AVX512 if REGISTERS == 32 else AVX2
 
 
 class Rooms:
@@ -168,11 +187,13 @@ class Layout:
 
     def __init__(self, model: PreTrainedModel, rows: int, *, is_recorded: bool = False) -> None:
         device, dtype = model.device, model.dtype
-        is_small = device.type == "cpu" and dtype == torch.float32 and rows <= FEW_ROWS
-        self._is_turned = is_small and not is_recorded and is_on()
+        is_ours = device.type == "cpu" and dtype == torch.float32 and not is_recorded and is_on()
+        is_one_thread = is_ours and torch.get_num_threads() == 1 and are_fast()
+        self._is_near = is_one_thread and rows <= WAYS.in_place
+        self._is_large_near = is_one_thread and rows <= WAYS.large_in_place
+        self._is_turned = is_ours and rows <= FEW_ROWS and (WAYS.is_copied or not is_one_thread)
+        self._is_tiled = self._is_turned and is_one_thread
         self._is_joined = device.type == "cuda" or is_recorded
-        self._is_tiled = self._is_turned and torch.get_num_threads() == 1 and are_fast()
-        self._is_near = self._is_tiled and rows <= FEWER_ROWS
         self._left = COPIED_BYTES  # of what this search may join
         self._copies = _COPIES.setdefault(model, _Copies())
         self._room = min(COPIED_BYTES, COPIED_LOGITS * rows * 4 * _vocabulary(model))
@@ -211,7 +232,9 @@ class Layout:
         """The product with a large weight, (out, in), and a bias, (out,): of rows, and written to a place."""
         width = max(LEAST_COLUMNS, PANEL // weight.shape[1])
         bias = None if bias is None else bias.contiguous()
-        if self._is_near and _is_plain(weight):  # with a matrix as large as that, a copy would gain nothing
+        if self._is_large_near and _is_plain(
+            weight
+        ):  # with a matrix as large as that, a copy would gain nothing
             return lambda rows, out: times_in_place(rows, weight, bias, out)
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
