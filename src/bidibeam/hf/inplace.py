@@ -9,9 +9,11 @@ faster than both, but are a copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
+import numpy as np
 import torch
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
@@ -29,6 +31,8 @@ AHEAD = 10
 """Blocks of columns that are asked for ahead."""
 WIDE = 4096 if LANES == 16 else 64
 """Columns for which it pays to turn the rows around, so that `LANES` of them stand side by side."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _FOUR = ir.VectorType(FLOAT, COLUMNS)
 
@@ -186,7 +190,7 @@ def _add_up(
     depth: int,
     width: int,
 ) -> None:  # pragma: no cover
-    """Some rows by some columns; the arguments are those of `multiply_in_place`."""
+    """Some rows by some columns: addresses, steps in numbers, then how many, as `multiply_in_place` has them."""
     parts = min(count, -(-4 * count * depth // NEAR_ROWS_BYTES))  # a row may be larger than that
     for part in range(parts):
         first, last = count * part // parts, count * (part + 1) // parts
@@ -215,95 +219,130 @@ def _add_up(
 @compiled
 def multiply_in_place(
     rows: int,
-    weight: int,
-    bias: int,
+    parts: Array,
     more: int,
     out: int,
     row_step: int,
-    bias_step: int,
     more_step: int,
     out_step: int,
     count: int,
     depth: int,
-    width: int,
 ) -> None:  # pragma: no cover
-    """All rows by all columns; addresses, steps from row to row in numbers, then how many.
+    """All rows by all columns of some matrices; addresses, steps from row to row in numbers, then how many.
 
-    Where bias_step or more_step is 0, there are `LANES` zeros.
+    Of each matrix, `parts` has its address, that of its bias, the step from bias to bias in numbers, and how
+    many columns it has, which are written side by side. Where a step is 0, there are `LANES` zeros.
     """
     near = max(LANES, NEAR_BYTES // (4 * depth) // LANES * LANES)
-    abreast = count // LANES * LANES if width >= WIDE and depth % PLACES == 0 else 0
+    abreast = count // LANES * LANES if parts[:, 3].max() >= WIDE and depth % PLACES == 0 else 0
     lanes = side_by_side(rows, row_step, abreast, depth)
-    for start in range(0, width, near):
-        columns = min(near, width - start)
-        whole = columns // LANES * LANES if abreast else 0
-        here, its_bias, there = weight + 4 * start * depth, bias + 4 * start * bias_step, out + 4 * start
-        for column in range(0, whole, LANES):
-            write_lanes(
-                lanes.ctypes.data,
-                here + 4 * column * depth,
-                its_bias + 4 * column * bias_step,
-                more + 4 * (start + column) if more_step else more,
-                there + 4 * column,
-                bias_step,
-                more_step,
-                out_step,
-                abreast,
-                depth,
-                AHEAD * LANES * depth,
-            )
-        for first, begin, end in ((abreast, 0, whole), (0, whole, columns)):
-            if first < count and begin < end:
-                _add_up(
-                    rows + 4 * first * row_step,
-                    here + 4 * begin * depth,
-                    its_bias + 4 * begin * bias_step,
-                    more + 4 * (first * more_step + start + begin) if more_step else more,
-                    there + 4 * (first * out_step + begin),
-                    row_step,
+    before = 0
+    for part in range(len(parts)):
+        weight, bias, bias_step, width = parts[part]
+        beside = abreast if width >= WIDE else 0
+        for start in range(0, width, near):
+            columns = min(near, width - start)
+            whole = columns // LANES * LANES if beside else 0
+            here, its_bias = weight + 4 * start * depth, bias + 4 * start * bias_step
+            added, there = more + 4 * (before + start) if more_step else more, out + 4 * (before + start)
+            for column in range(0, whole, LANES):
+                write_lanes(
+                    lanes.ctypes.data,
+                    here + 4 * column * depth,
+                    its_bias + 4 * column * bias_step,
+                    added + 4 * column if more_step else added,
+                    there + 4 * column,
                     bias_step,
                     more_step,
                     out_step,
-                    count - first,
+                    beside,
                     depth,
-                    end - begin,
+                    AHEAD * LANES * depth,
                 )
+            for first, begin, end in ((beside, 0, whole), (0, whole, columns)):
+                if first < count and begin < end:
+                    _add_up(
+                        rows + 4 * first * row_step,
+                        here + 4 * begin * depth,
+                        its_bias + 4 * begin * bias_step,
+                        added + 4 * (first * more_step + begin) if more_step else added,
+                        there + 4 * (first * out_step + begin),
+                        row_step,
+                        bias_step,
+                        more_step,
+                        out_step,
+                        count - first,
+                        depth,
+                        end - begin,
+                    )
+        before += width
 
 
 _NOTHING = torch.zeros(LANES, dtype=torch.float32, device="cpu")
 
 
-def times_in_place(
-    rows: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, more: Tensor | None = None
-) -> Tensor:
-    """Rows times a linear layer's weight, plus a bias, plus as many rows more, written to `out`.
+class InPlace:
+    """Matrices that read the same rows, as linear layers have them.
+
+    Attributes:
+        width: How many columns they have together.
 
     Args:
-        rows: (rows, in), float32 on a CPU, as are all.
-        weight: (out, in), contiguous.
-        bias: (out,), contiguous.
-        out: (rows, out), each row contiguous; nothing that is read.
-        more: (rows, out), each row contiguous.
+        parts: Weights, (out, in), float32 on a CPU, contiguous, and biases, (out,), contiguous, or None.
     """
-    width, depth = weight.shape
-    if rows.shape[1] != depth or out.shape != (rows.shape[0], width) or rows.dtype != torch.float32:
-        raise ValueError(f"{tuple(rows.shape)} by {depth, width} is not {tuple(out.shape)}, float32")
-    if weight.dtype != torch.float32 or not weight.is_contiguous() or out.stride(1) != 1:
-        raise ValueError(f"{weight.dtype} of strides {weight.stride()}, to strides {out.stride()}")
-    rows = rows if rows.stride(1) == 1 else rows.contiguous()
-    more = more if more is None or (more.stride(1) == 1 and more.stride(0)) else more.contiguous()
-    multiply_in_place(
-        rows.data_ptr(),
-        weight.data_ptr(),
-        (_NOTHING if bias is None else bias).data_ptr(),
-        (_NOTHING if more is None else more).data_ptr(),
-        out.data_ptr(),
-        rows.stride(0),
-        0 if bias is None else 1,
-        0 if more is None else more.stride(0),
-        out.stride(0),
-        rows.shape[0],
-        depth,
-        width,
-    )
-    return out
+
+    __slots__ = ("_depth", "_kept", "_parts", "width")
+
+    def __init__(self, parts: Sequence[tuple[Tensor, Tensor | None]]) -> None:
+        for weight, _ in parts:
+            if weight.dtype != torch.float32 or not weight.is_contiguous():
+                raise ValueError(f"{weight.dtype} of strides {weight.stride()}")
+        self._kept = parts  # an address keeps nothing alive
+        self._depth = parts[0][0].shape[1]
+        self.width = sum(len(weight) for weight, _ in parts)
+        self._parts = np.array(
+            [
+                (
+                    weight.data_ptr(),
+                    (_NOTHING if bias is None else bias).data_ptr(),
+                    bias is not None,
+                    len(weight),
+                )
+                for weight, bias in parts
+            ],
+            np.int64,
+        )
+
+    def times(self, rows: Tensor, out: Tensor, more: Tensor | None = None) -> Tensor:
+        """Rows times the matrices, plus biases, plus as many rows more, side by side, written to `out`.
+
+        Args:
+            rows: (rows, in), float32 on a CPU, as are all.
+            out: (rows, out), each row contiguous; nothing that is read.
+            more: (rows, out), each row contiguous.
+        """
+        count, depth = rows.shape
+        if depth != self._depth or out.shape != (count, self.width) or rows.dtype != torch.float32:
+            raise ValueError(
+                f"{tuple(rows.shape)} by {self._depth, self.width} is not {tuple(out.shape)}, float32"
+            )
+        row_step, place = rows.stride()
+        if place != 1:
+            rows, row_step = rows.contiguous(), depth
+        out_step, place = out.stride()
+        if place != 1:
+            raise ValueError(f"to strides {out.stride()}")
+        if more is not None and (more.stride(1) != 1 or not more.stride(0)):
+            more = more.contiguous()
+        multiply_in_place(
+            rows.data_ptr(),
+            self._parts,
+            (_NOTHING if more is None else more).data_ptr(),
+            out.data_ptr(),
+            row_step,
+            0 if more is None else more.stride(0),
+            out_step,
+            count,
+            depth,
+        )
+        return out

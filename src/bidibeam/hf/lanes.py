@@ -21,11 +21,42 @@ PLACES = 4
 """Places of a column that are read before the next column's."""
 LINE = 16
 """Numbers in a line of memory."""
-ABREAST = LANES if REGISTERS == 32 else 2 * LANES
-"""Rows of large blocks. With AVX2 those of two registers, so that a number of the matrix is of more use."""
+MOST = 1 if REGISTERS == 32 else 3
+"""Registers of rows at once. With few registers there are several, so that a number read is of more use."""
+COLUMNS = LANES if MOST == 1 else 4
+"""Columns at once, if there are several registers of rows; if there is one, as many as it has lanes."""
 
 
-class _Code(Emitter):
+class _Turner(Emitter):
+    """Turns registers around."""
+
+    def turned(self, columns: list[Any]) -> list[Any]:
+        """Registers of a column each as each row's columns.
+
+        Halves of as many lanes as there are columns change places, then quarters ..., so that in the end each
+        register has the columns of some rows.
+        """
+        count = size = len(columns)
+        while size > 1:
+            size //= 2
+            turned = list(columns)
+            for first in (number for number in range(count) if not number & size):
+                one, other = columns[first], columns[first + size]
+                lower = [lane if not lane & size else LANES + lane - size for lane in range(LANES)]
+                upper = [lane + size if not lane & size else LANES + lane for lane in range(LANES)]
+                turned[first], turned[first + size] = (
+                    self.shuffled(one, other, lower),
+                    self.shuffled(one, other, upper),
+                )
+            columns = turned
+        return [
+            self.shuffled(columns[row % count], columns[row % count], range(first, first + count))
+            for first in range(0, LANES, count)
+            for row in range(count)
+        ]
+
+
+class _Code(_Turner):
     """The code of one block: some registers of rows by some columns, plus a bias, plus a row of more.
 
     Args:
@@ -66,7 +97,7 @@ class _Code(Emitter):
         bias = self.loaded(self._bias, kind=kind)
         everything = ir.Constant(ir.VectorType(ir.IntType(1), self._columns), [1] * self._columns)
         for number in range(registers):
-            turned = self._turned(found[number * len(lines) : (number + 1) * len(lines)])
+            turned = self.turned(found[number * len(lines) : (number + 1) * len(lines)])
             for row, numbers in enumerate(turned, start=number * LANES):
                 more = self.loaded(self.moved(self._more, self._more_step, row), kind=kind)
                 summed = build.fadd(build.fadd(numbers, bias), more)
@@ -88,31 +119,6 @@ class _Code(Emitter):
                     total = register * len(lines) + column
                     found[total] = self.grown(found[total], numbers, number)
         return found
-
-    def _turned(self, columns: list[Any]) -> list[Any]:
-        """Registers of a column each as each row's columns.
-
-        Halves of as many lanes as there are columns change places, then quarters ..., so that in the end each
-        register has the columns of some rows.
-        """
-        count = size = len(columns)
-        while size > 1:
-            size //= 2
-            turned = list(columns)
-            for first in (number for number in range(count) if not number & size):
-                one, other = columns[first], columns[first + size]
-                lower = [lane if not lane & size else LANES + lane - size for lane in range(LANES)]
-                upper = [lane + size if not lane & size else LANES + lane for lane in range(LANES)]
-                turned[first], turned[first + size] = (
-                    self.shuffled(one, other, lower),
-                    self.shuffled(one, other, upper),
-                )
-            columns = turned
-        return [
-            self.shuffled(columns[row % count], columns[row % count], range(first, first + count))
-            for first in range(0, LANES, count)
-            for row in range(count)
-        ]
 
 
 def _block_type(registers: int, columns: int) -> Any:
@@ -139,9 +145,29 @@ def _block_type(registers: int, columns: int) -> Any:
     return kind
 
 
-FEWER_COLUMNS = LANES * LANES // ABREAST
-"""Columns of a large block; a small one, of `LANES` rows, has as many columns."""
-_large, _small = intrinsic(_block_type(ABREAST // LANES, FEWER_COLUMNS)), intrinsic(_block_type(1, LANES))
+_large, _middle, _small = (
+    intrinsic(_block_type(MOST, COLUMNS)),
+    intrinsic(_block_type(2, COLUMNS)),
+    intrinsic(_block_type(1, LANES)),
+)
+
+
+def _turn_type(_context: Any, _rows: Any, _row_step: Any, _lanes: Any) -> Any:  # pragma: no cover
+    """`LANES` places of as many rows, side by side: addresses, and the step from row to row in numbers."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        code = _Turner(builder)
+        rows, lanes = code.pointer(arguments[0]), code.pointer(arguments[2])
+        read = [code.loaded(code.moved(rows, arguments[1], row)) for row in range(LANES)]
+        everything = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1] * LANES)
+        for place, numbers in enumerate(code.turned(read)):
+            code.store(numbers, builder.gep(lanes, [LONG(LANES * place)]), everything)
+        return context.get_dummy_value()
+
+    return numba.void(numba.int64, numba.int64, numba.int64), generate
+
+
+_turn = intrinsic(_turn_type)
 
 
 @compiled
@@ -149,9 +175,14 @@ def side_by_side(rows: int, row_step: int, count: int, depth: int) -> Any:  # pr
     """Rows, a multiple of `LANES`, as `write_lanes` reads them: (groups, depth, `LANES`)."""
     lanes = np.empty((count // LANES, depth, LANES), np.float32)
     given = numba.carray(pointer_to(rows), (count * row_step,), np.float32)
-    for row in range(count):
-        for place in range(depth):
-            lanes[row // LANES, place, row % LANES] = given[row * row_step + place]
+    whole = depth - depth % LANES
+    for row in range(0, count, LANES):
+        for place in range(0, whole, LANES):
+            here = rows + 4 * (row * row_step + place)
+            _turn(here, row_step, lanes.ctypes.data + 4 * (row * depth + place * LANES))
+        for lane in range(LANES):
+            for place in range(whole, depth):
+                lanes[row // LANES, place, lane] = given[(row + lane) * row_step + place]
     return lanes
 
 
@@ -173,29 +204,19 @@ def write_lanes(
 
     Where more_step is 0, there are `LANES` zeros.
     """
-    large = count - count % ABREAST
-    for row in range(0, large, ABREAST):
-        for column in range(0, LANES, FEWER_COLUMNS):
-            _large(
-                rows + 4 * row * depth,
-                weight + 4 * column * depth,
-                bias + 4 * column * bias_step,
-                more + 4 * (row * more_step + column) if more_step else more,
-                out + 4 * (row * out_step + column),
-                more_step,
-                out_step,
-                depth,
-                0 if row else ahead,
-            )
-    for row in range(large, count, LANES):
-        _small(
-            rows + 4 * row * depth,
-            weight,
-            bias,
-            more + 4 * row * more_step,
-            out + 4 * row * out_step,
-            more_step,
-            out_step,
-            depth,
-            0 if row else ahead,
-        )
+    row = 0
+    while row < count:
+        registers = min((count - row) // LANES, MOST)
+        later = 0 if row else ahead
+        place = rows + 4 * row * depth
+        for column in range(0, LANES, COLUMNS if registers > 1 else LANES):
+            here, its_bias = weight + 4 * column * depth, bias + 4 * column * bias_step
+            added = more + 4 * (row * more_step + column) if more_step else more
+            there = out + 4 * (row * out_step + column)
+            if registers == 1:
+                _small(place, here, its_bias, added, there, more_step, out_step, depth, later)
+            elif registers == MOST:
+                _large(place, here, its_bias, added, there, more_step, out_step, depth, later)
+            else:
+                _middle(place, here, its_bias, added, there, more_step, out_step, depth, later)
+        row += registers * LANES

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bidibeam.hf.inplace import COLUMNS, ROWS, WIDE, times_in_place
+from bidibeam.hf.inplace import COLUMNS, ROWS, WIDE, InPlace
 
 
 def product(
@@ -20,7 +20,7 @@ def product(
     """Written into the middle of a larger matrix; and what is around it."""
     around = torch.full((len(rows), len(weight) + 20), 7.0)
     out = around[:, 10:-10]
-    times_in_place(rows, weight, bias, out, more)
+    InPlace([(weight, bias)]).times(rows, out, more)
     return out.clone(), torch.cat((around[:, :10], around[:, -10:]), dim=1)
 
 
@@ -68,6 +68,24 @@ def test_a_product_with_a_large_matrix_is_that_of_the_matrix(
     assert (around == 7.0).all()
 
 
+@pytest.mark.parametrize("widths", [(5, 5, 5), (WIDE, 3, WIDE + 9), (40, 40, 40)])
+@pytest.mark.parametrize("count", [3, 8, 25, 50])
+def test_several_matrices_stand_side_by_side(count: int, widths: tuple[int, ...]) -> None:
+    torch.manual_seed(count)
+    rows, more = torch.randn(count, 36), torch.randn(count, sum(widths))
+    weights = [torch.randn(width, 36) for width in widths]
+    biases = [torch.randn(widths[0]), None, torch.randn(widths[2])]
+
+    matrices = InPlace(list(zip(weights, biases, strict=True)))
+    found = matrices.times(rows, torch.empty(count, matrices.width), more)
+
+    said = [
+        rows @ weight.t() + (0 if bias is None else bias)
+        for weight, bias in zip(weights, biases, strict=True)
+    ]
+    torch.testing.assert_close(found, torch.cat(said, dim=1) + more, atol=1e-4, rtol=1e-5)
+
+
 @pytest.mark.parametrize("depth", [7680, 7681, 8192, 16384])
 @pytest.mark.parametrize("count", [1, 4, 20])
 def test_rows_may_be_larger_than_a_cache(depth: int, count: int) -> None:
@@ -97,7 +115,7 @@ def test_one_row_may_be_added_to_all() -> None:
 )
 def test_what_does_not_lie_as_it_should_is_refused(weight: Tensor, out: Tensor) -> None:
     with pytest.raises(ValueError, match="strides"):
-        times_in_place(torch.ones(3, 2), weight, None, out)
+        InPlace([(weight, None)]).times(torch.ones(3, 2), out)
 
 
 def test_what_torch_makes_by_default_changes_nothing() -> None:
@@ -174,9 +192,9 @@ def test_what_is_not_a_number_stays_in_its_row_and_column() -> None:
 @pytest.mark.parametrize("shape", [(3, 5), (3, 3), (4, 4)])
 def test_a_place_of_another_shape_is_refused(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=r"\(3, 2\) by \(2, 4\) is not"):
-        times_in_place(torch.ones(3, 2), torch.ones(4, 2), None, torch.empty(shape))
+        InPlace([(torch.ones(4, 2), None)]).times(torch.ones(3, 2), torch.empty(shape))
 
 
 def test_numbers_of_another_kind_are_refused() -> None:
     with pytest.raises(ValueError, match="float32"):
-        times_in_place(torch.ones(3, 2).double(), torch.ones(4, 2), None, torch.empty(3, 4))
+        InPlace([(torch.ones(4, 2), None)]).times(torch.ones(3, 2).double(), torch.empty(3, 4))

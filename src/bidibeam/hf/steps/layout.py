@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from bidibeam.compiling import is_on
-from bidibeam.hf.inplace import times_in_place
+from bidibeam.hf.inplace import InPlace
 from bidibeam.hf.machine import REGISTERS, are_fast
 from bidibeam.hf.prints import printed
 from bidibeam.hf.tiles import WIDTH, Tiles
@@ -54,7 +54,7 @@ class Ways:
     is_copied: bool
 
 
-AVX512, AVX2 = Ways(64, 64, is_copied=True), Ways(FEW_ROWS, 1024, is_copied=False)
+AVX512, AVX2 = Ways(64, 64, is_copied=True), Ways(512, 1024, is_copied=False)
 WAYS = AVX512 if REGISTERS == 32 else AVX2
 
 
@@ -126,22 +126,15 @@ class _Tiled:
 class _InPlace:
     """A product by matrices where they lie; the arguments are those of `_Parts`, but matrices (out, in)."""
 
-    __slots__ = ("_kind", "_parts", "_rooms", "_width")
+    __slots__ = ("_kind", "_matrices", "_rooms")
 
     def __init__(self, kind: str, parts: Sequence[tuple[Tensor, Tensor | None]], rooms: Rooms) -> None:
-        self._kind, self._parts, self._rooms = kind, parts, rooms
-        self._width = sum(len(weight) for weight, _ in parts)
+        self._kind, self._matrices, self._rooms = kind, InPlace(parts), rooms
 
     def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
         """See `Product`."""
-        out = self._rooms.of(self._kind, rows.shape[0], self._width, rows)
-        first = 0
-        for weight, bias in self._parts:
-            last = first + weight.shape[0]
-            added = None if more is None else more[:, first:last]
-            times_in_place(rows, weight, bias, out[:, first:last], added)
-            first = last
-        return out
+        out = self._rooms.of(self._kind, rows.shape[0], self._matrices.width, rows)
+        return self._matrices.times(rows, out, more)
 
 
 def multiply(rows: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
@@ -235,7 +228,7 @@ class Layout:
         if self._is_large_near and _is_plain(
             weight
         ):  # with a matrix as large as that, a copy would gain nothing
-            return lambda rows, out: times_in_place(rows, weight, bias, out)
+            return InPlace([(weight, bias)]).times
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
             return lambda rows, out: multiply(rows, weight.t(), bias, out)
