@@ -190,7 +190,7 @@ def _add_up(
     depth: int,
     width: int,
 ) -> None:  # pragma: no cover
-    """Some rows by some columns: addresses, steps in numbers, then how many, as `multiply_in_place` has them."""
+    """Some rows by some columns of one matrix: addresses, steps in numbers, then how many."""
     parts = min(count, -(-4 * count * depth // NEAR_ROWS_BYTES))  # a row may be larger than that
     for part in range(parts):
         first, last = count * part // parts, count * (part + 1) // parts

@@ -95,13 +95,12 @@ class _Code(_Turner):
         build.position_at_end(end)
         kind = ir.VectorType(FLOAT, self._columns)
         bias = self.loaded(self._bias, kind=kind)
-        everything = ir.Constant(ir.VectorType(ir.IntType(1), self._columns), [1] * self._columns)
         for number in range(registers):
             turned = self.turned(found[number * len(lines) : (number + 1) * len(lines)])
             for row, numbers in enumerate(turned, start=number * LANES):
                 more = self.loaded(self.moved(self._more, self._more_step, row), kind=kind)
                 summed = build.fadd(build.fadd(numbers, bias), more)
-                self.store(summed, self.moved(self._out, self._out_step, row), everything)
+                self.store(summed, self.moved(self._out, self._out_step, row))
 
     def _summed(self, rows: list[Any], lines: list[Any], place: Any, sums: list[Any]) -> list[Any]:
         """The sums with the products of some places more."""
@@ -159,9 +158,8 @@ def _turn_type(_context: Any, _rows: Any, _row_step: Any, _lanes: Any) -> Any:  
         code = _Turner(builder)
         rows, lanes = code.pointer(arguments[0]), code.pointer(arguments[2])
         read = [code.loaded(code.moved(rows, arguments[1], row)) for row in range(LANES)]
-        everything = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1] * LANES)
         for place, numbers in enumerate(code.turned(read)):
-            code.store(numbers, builder.gep(lanes, [LONG(LANES * place)]), everything)
+            code.store(numbers, builder.gep(lanes, [LONG(LANES * place)]))
         return context.get_dummy_value()
 
     return numba.void(numba.int64, numba.int64, numba.int64), generate

@@ -79,9 +79,12 @@ class Emitter:
         found.align = 4
         return found
 
-    def store(self, numbers: Any, pointer: Any, mask: Any) -> None:
-        """Write those of a register's numbers that a mask has."""
+    def store(self, numbers: Any, pointer: Any, mask: Any = None) -> None:
+        """Write a register's numbers, or those of them that a mask has."""
         place, name = self.build.bitcast(pointer, numbers.type.as_pointer()), f"v{numbers.type.count}f32"
+        if mask is None:
+            self.build.store(numbers, place, align=4)
+            return
         function = f"llvm.masked.store.{name}.p0{name}"
         self.called(function, numbers, place, INT(4), mask, result=ir.VoidType())
 

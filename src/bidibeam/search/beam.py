@@ -83,7 +83,7 @@ def _find(
             if not len(left):
                 break
             width = min(width, int(widths.max()))
-            live = live.narrowed(width)
+            live = live.narrowed(width) if width < live.log_probs.shape[1] else live
             if len(left) < len(firsts):
                 kept, lines = left.tolist(), sent(left, sources.device)  # (sources left,)
                 live, firsts = live.without_others(left, lines), firsts[lines]

@@ -132,16 +132,20 @@ def _find(
     chosen = np.empty(min(count, beams * blocks), np.int64)
     found = np.empty(count, np.int64)
     for source in range(len(log_probs)):
-        start, filled = source * beams, 0
+        start, filled, worst = source * beams, 0, _NEVER
         is_broken[source] = np.isnan(log_sums[start : start + beams]).any()
         for beam in range(beams):
             log_sum = _ZERO if is_normalised else log_sums[start + beam]
             log_prob, line = log_probs[source, beam], maxima[start + beam]
             for number in range(blocks):
-                key = _key((line[number] - log_sum) + log_prob, beam * blocks + number)
+                value = (line[number] - log_sum) + log_prob
+                if filled == len(chosen) and value < worst:
+                    continue  # most of them; whoever is as good may still come earlier
+                key = _key(value, beam * blocks + number)
                 if filled < len(chosen) or key < chosen[0]:
                     filled = _keep(chosen, filled, key)
-        filled = 0
+                    worst = _log_prob(chosen[0])
+        filled, worst = 0, _NEVER
         for key in chosen:
             beam, number = divmod(key & _MASK, blocks)
             log_sum = _ZERO if is_normalised else log_sums[start + beam]
@@ -150,9 +154,12 @@ def _find(
                 value = (line[token] - log_sum) + log_prob
                 if len(is_forbidden) and is_forbidden[token]:
                     value = _NEVER
+                if filled == count and value < worst:
+                    continue
                 key = _key(value, beam * vocabulary + token)
                 if filled < count or key < found[0]:
                     filled = _keep(found, filled, key)
+                    worst = _log_prob(found[0])
         _sort(found)
         for place in range(count):
             best_log_probs[source, place] = _log_prob(found[place])
