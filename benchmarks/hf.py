@@ -14,23 +14,31 @@ the JSON (`kept_MiB`). Each cell has a model of its own, so that no copies are t
 On a GPU our search records itself when a shape of batch comes the second time. What is timed are later
 searches of the same shape; how long the second took is in the JSON (`second_ms`).
 
+`shares` in the JSON are those of the parts of our search in its time, taken in turns of their own, with a
+clock around products, attention, the choice of candidates, what goes on and what ends (`advance`), the start
+(keys and values of the sources, the layout of matrices), and what `generate` does before it calls us, the
+encoder included. What is left are small calls.
+
 CTranslate2 is measured where it is installed (`pip install 'bidibeam[peers]'`), in float32 and on as many
 threads.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import platform
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import click
 import torch
@@ -38,12 +46,18 @@ import transformers
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartConfig, BartForConditionalGeneration, GenerationMixin
 
 from bidibeam import __version__
+from bidibeam.hf.inplace import InPlace
+from bidibeam.hf.machine import LANES, REGISTERS
+from bidibeam.hf.scoring import HFScorer
 from bidibeam.hf.sides import Side, task_of
-from bidibeam.hf.steps.layout import kept_bytes
+from bidibeam.hf.steps import layout
+from bidibeam.hf.steps.now import Now
+from bidibeam.hf.tiles import Tiles
 from bidibeam.hypotheses import Direction
+from bidibeam.search.steps import Rules
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 16_000, 256, 3, 4, 1024
 SOURCE_LENGTH, REPLY_LENGTH = 15, 20
@@ -74,6 +88,12 @@ def make_model(device: str) -> Any:
         init_std=0.05,
     )
     return BartForConditionalGeneration(config).eval().to(device)
+
+
+def sources_of(batch: int, device: str) -> torch.Tensor:
+    """Ids at random, (batch, length)."""
+    torch.manual_seed(batch)
+    return torch.randint(4, VOCABULARY, (batch, SOURCE_LENGTH), device=device)
 
 
 def options(beam_size: int) -> dict[str, Any]:
@@ -202,6 +222,42 @@ def products(batch: int, beam_size: int, device: str) -> Callable[[], None]:
     return multiply
 
 
+PARTS: list[tuple[str, Any, str]] = [
+    ("products", InPlace, "times"),
+    ("products", Tiles, "times"),
+    ("products", layout, "multiply"),
+    ("attention", Now, "attend_own"),
+    ("attention", Now, "attend_cross"),
+    ("candidates", Rules, "candidates"),
+    ("advance", Rules, "advance"),
+    ("start", HFScorer, "start_with"),
+    ("generate", GenerationMixin, "generate"),
+]
+
+
+def shares(search: Search, sources: torch.Tensor, beam_size: int, turns: int) -> dict[str, float]:
+    """Of the time of our search on a CPU, the shares of its parts."""
+    spent: dict[str, float] = dict.fromkeys(("all", *(part for part, _, _ in PARTS)), 0.0)
+
+    def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent[part] += time.perf_counter() - began
+
+        return call
+
+    with ExitStack() as stack:
+        for part, owner, name in PARTS:
+            stack.enter_context(patch.object(owner, name, timed(part, getattr(owner, name))))
+        for _ in range(turns):
+            timed("all", search)(sources, beam_size)
+    found = {part: taken / spent["all"] for part, taken in spent.items() if part != "all"}
+    return {**found, "rest": 1 - sum(found.values())}
+
+
 def seconds(call: Callable[[], Any], device: str) -> float:
     """How long a call takes, the device's work included."""
     if device == "cuda":
@@ -217,8 +273,7 @@ def measured(
     searches: dict[str, Search], batch: int, beam_size: int, device: str, turns: int
 ) -> dict[str, Any]:
     """One cell of the table."""
-    torch.manual_seed(batch)
-    sources = torch.randint(4, VOCABULARY, (batch, SOURCE_LENGTH), device=device)
+    sources = sources_of(batch, device)
     found = {name: search(sources, beam_size) for name, search in searches.items()}  # warm, and to compare
     second = {
         name: seconds(partial(search, sources, beam_size), device) for name, search in searches.items()
@@ -251,6 +306,7 @@ def measured(
         "beam_size": beam_size,
         "ms": {name: 1000 * median(taken) for name, taken in times.items()},
         "second_ms": {name: 1000 * taken for name, taken in second.items()},
+        "turns_ms": {name: [1000 * one for one in taken] for name, taken in times.items()},
         "times_ours": ratios,
         "same_hypotheses": same,
     }
@@ -276,8 +332,7 @@ def _need(name: str, batch: int, beam_size: int, device: str, threads: int, queu
     torch.set_num_threads(threads)
     model = make_model(device)
     search = {"ours": ours, "generate": generate}[name](model)
-    torch.manual_seed(batch)
-    sources = torch.randint(4, VOCABULARY, (batch, SOURCE_LENGTH), device=device)
+    sources = sources_of(batch, device)
     search(sources[:1], 2)  # what is allocated once: kernels, buffers of libraries
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -285,6 +340,7 @@ def _need(name: str, batch: int, beam_size: int, device: str, threads: int, queu
         search(sources, beam_size)
         queue.put((torch.cuda.max_memory_allocated() - before) / 2**20)
         return
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back, so that it is counted when it is needed
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest size so far
     resident = _resident("VmRSS")
     search(sources, beam_size)
@@ -331,7 +387,9 @@ def main(
         if peer is not None:
             searches["ctranslate2"] = peer
         cell = measured(searches, batch, beam, device, turns)
-        cell["kept_MiB"] = kept_bytes(model) / 2**20
+        cell["kept_MiB"] = layout.kept_bytes(model) / 2**20
+        if device == "cpu":
+            cell["shares"] = shares(searches["ours"], sources_of(batch, device), beam, turns)
         if memory:
             cell["MiB"] = {
                 name: needed_memory(name, batch, beam, device, threads) for name in ("ours", "generate")
@@ -343,6 +401,7 @@ def main(
         "transformers": transformers.__version__,
         "ctranslate2": None if peer is None else _version(),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
+        "registers": f"{REGISTERS} of {LANES}" if device == "cpu" else None,
         "threads": threads,
         "turns": turns,
         "model": {"d_model": WIDTH, "layers": f"{LAYERS}+{LAYERS}", "ffn": INNER, "vocabulary": VOCABULARY},

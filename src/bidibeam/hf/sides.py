@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.utils import ModelOutput
 
 from bidibeam.data.words import split
 from bidibeam.errors import SettingsError
@@ -71,7 +72,7 @@ def task_of(
     check_criteria(stopping_criteria or (), generation_config)
     _check_heeded(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
     if model.config.is_encoder_decoder:
-        encoded = model_kwargs["encoder_outputs"][0][::each]
+        encoded = _once_per_source(model_kwargs["encoder_outputs"], each)
         known = (
             torch.ones(encoded.shape[:2], dtype=torch.long, device=encoded.device)
             if mask is None
@@ -83,6 +84,21 @@ def task_of(
         inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
     rules = rules_of(generation_config, logits_processor, prompt.shape[1])
     return Task(inputs, prompt, rules, generation_config)
+
+
+def _once_per_source(outputs: Any, each: int) -> Tensor:
+    """What the encoder said, (sources, length, size), of outputs in which each source comes so many times.
+
+    `generate` has repeated them where they are, also a caller's own, and holds on to them; so what is repeated
+    is replaced there by what it was.
+    """
+    if each > 1 and isinstance(outputs, ModelOutput):
+        for name, value in list(outputs.items()):
+            if isinstance(value, Tensor):
+                outputs[name] = value[::each].clone()
+        each = 1
+    encoded: Tensor = outputs[0]
+    return encoded[::each]
 
 
 def _check_heeded(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:

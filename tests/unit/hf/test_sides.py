@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+from transformers.modeling_outputs import BaseModelOutput
+
+from bidibeam.hf.generate import BidiGenerate
 from bidibeam.hf.sides import Side
 from bidibeam.hypotheses import Direction
 from bidibeam.search.found import FoundSequence
@@ -32,3 +36,26 @@ def test_one_that_was_cut_off_does_not_stand_for_those_that_finished() -> None:
     assert line.ids == [(5, 6), (5, 2)]
     assert line.others == [[(7, 8)], [(6, 2)]]
     assert len(side._written(sequences, rules, merged=False).nbest) == 4
+
+
+def test_what_the_encoder_said_is_held_once_per_source() -> None:
+    model = tiny_model("bart", vocab_size=40, decoder_start_token_id=2)
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    with torch.no_grad():
+        said = model.get_encoder()(ids).last_hidden_state
+    mine = BaseModelOutput(last_hidden_state=said.clone(), hidden_states=(said,))
+
+    model.generate(
+        encoder_outputs=mine,
+        attention_mask=torch.ones_like(ids),
+        custom_generate=BidiGenerate(strategy="vbs"),
+        num_beams=4,
+        max_new_tokens=3,
+        do_sample=False,
+    )
+
+    kept = mine.last_hidden_state
+    assert kept is not None
+    assert torch.equal(kept, said)
+    assert kept.untyped_storage().nbytes() == said.nbytes  # and nothing larger behind it
+    assert mine.hidden_states == (said,)
