@@ -146,7 +146,7 @@ def _block_type(registers: int, columns: int) -> Any:
 
 _large, _middle, _small = (
     intrinsic(_block_type(MOST, COLUMNS)),
-    intrinsic(_block_type(2, COLUMNS)),
+    intrinsic(_block_type(min(2, MOST), COLUMNS)),
     intrinsic(_block_type(1, LANES)),
 )
 

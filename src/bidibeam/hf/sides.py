@@ -89,8 +89,8 @@ def task_of(
 def _once_per_source(outputs: Any, each: int) -> Tensor:
     """What the encoder said, (sources, length, size), of outputs in which each source comes so many times.
 
-    `generate` has repeated them where they are, also a caller's own, and holds on to them; so what is repeated
-    is replaced there by what it was.
+    `generate` has repeated them where they are, also a caller's own, and holds on to them; so what they were
+    is put back there.
     """
     if each > 1 and isinstance(outputs, ModelOutput):
         for name, value in list(outputs.items()):
