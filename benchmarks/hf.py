@@ -17,7 +17,7 @@ searches of the same shape; how long the second took is in the JSON (`second_ms`
 `shares` in the JSON are those of the parts of our search in its time, taken in turns of their own, with a
 clock around products, attention, the choice of candidates, what goes on and what ends (`advance`), the start
 (keys and values of the sources, the layout of matrices), and what `generate` does before it calls us, the
-encoder included. What is left are small calls.
+encoder included; what one part does for another counts for itself alone. The rest are small calls.
 
 CTranslate2 is measured where it is installed (`pip install 'bidibeam[peers]'`), in float32 and on as many
 threads.
@@ -50,7 +50,7 @@ from transformers import BartConfig, BartForConditionalGeneration, GenerationMix
 
 from bidibeam import __version__
 from bidibeam.hf.inplace import InPlace
-from bidibeam.hf.machine import LANES, REGISTERS
+from bidibeam.hf.machine import LANES, REGISTERS, are_fast
 from bidibeam.hf.scoring import HFScorer
 from bidibeam.hf.sides import Side, task_of
 from bidibeam.hf.steps import layout
@@ -237,15 +237,19 @@ PARTS: list[tuple[str, Any, str]] = [
 
 def shares(search: Search, sources: torch.Tensor, beam_size: int, turns: int) -> dict[str, float]:
     """Of the time of our search on a CPU, the shares of its parts."""
-    spent: dict[str, float] = dict.fromkeys(("all", *(part for part, _, _ in PARTS)), 0.0)
+    spent: dict[str, float] = dict.fromkeys(("rest", *(part for part, _, _ in PARTS)), 0.0)
+    inner = [0.0]  # of the parts that are at work, the time of those within them
 
     def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
+            inner.append(0.0)
             began = time.perf_counter()
             try:
                 return function(*arguments, **options)
             finally:
-                spent[part] += time.perf_counter() - began
+                taken = time.perf_counter() - began
+                spent[part] += taken - inner.pop()
+                inner[-1] += taken
 
         return call
 
@@ -253,9 +257,8 @@ def shares(search: Search, sources: torch.Tensor, beam_size: int, turns: int) ->
         for part, owner, name in PARTS:
             stack.enter_context(patch.object(owner, name, timed(part, getattr(owner, name))))
         for _ in range(turns):
-            timed("all", search)(sources, beam_size)
-    found = {part: taken / spent["all"] for part, taken in spent.items() if part != "all"}
-    return {**found, "rest": 1 - sum(found.values())}
+            timed("rest", search)(sources, beam_size)
+    return {part: taken / sum(spent.values()) for part, taken in spent.items()}
 
 
 def seconds(call: Callable[[], Any], device: str) -> float:
@@ -401,7 +404,7 @@ def main(
         "transformers": transformers.__version__,
         "ctranslate2": None if peer is None else _version(),
         "device": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
-        "registers": f"{REGISTERS} of {LANES}" if device == "cpu" else None,
+        "registers": f"{REGISTERS} of {LANES}" if device == "cpu" and are_fast() and threads == 1 else None,
         "threads": threads,
         "turns": turns,
         "model": {"d_model": WIDTH, "layers": f"{LAYERS}+{LAYERS}", "ffn": INNER, "vocabulary": VOCABULARY},

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 
-LEFTOVER = re.compile(r"\..+\.\d+\.partial")
+PARTIAL = re.compile(r"\.(.+)\.\d+\.partial")
 """The name of a file that is being written by `replacing`, or was when its process died."""
 
 
@@ -50,17 +50,22 @@ def _share(path: Path) -> None:
     path.chmod(0o666 & ~mask)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """What processes that died while they wrote have left in a folder; it stands in nobody's way."""
+def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
+    """What was left in a folder by processes that died while they wrote files of these names."""
     found = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in found if path.is_file() and LEFTOVER.fullmatch(path.name)]
+    return [path for path in found if _written_as(path) in names]
 
 
 def names_in(folder: Path) -> set[str]:
-    """The names of what a folder holds, leftovers aside; none if it is not there."""
-    if not folder.is_dir():
-        return set()
-    return {path.name for path in folder.iterdir()} - {path.name for path in leftovers(folder)}
+    """The names of what a folder holds, files aside that are being written; none if it is not there."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return {path.name for path in found if _written_as(path) is None}
+
+
+def _written_as(path: Path) -> str | None:
+    """The name of the file that is being written; None if none is."""
+    match = PARTIAL.fullmatch(path.name)
+    return None if match is None or path.is_dir() else match[1]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -57,7 +57,8 @@ def test_a_file_stays_as_it_was_when_the_process_is_killed(tmp_path: Path) -> No
 
     assert done.returncode == -9
     assert path.read_text(encoding="utf-8") == "old"
-    (left,) = files.leftovers(tmp_path)
+    assert files.leftovers(tmp_path, ["y.txt", "x"]) == []
+    (left,) = files.leftovers(tmp_path, ["x.txt"])
     assert left.read_text(encoding="utf-8") == "half"
     assert files.names_in(tmp_path) == {"x.txt"}
 
@@ -67,7 +68,7 @@ def test_what_people_call_partial_is_no_leftover(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / ".folder.7.partial").mkdir()
 
-    assert files.leftovers(tmp_path) == []
+    assert files.leftovers(tmp_path, ["x", "folder"]) == []
     assert len(files.names_in(tmp_path)) == 5
     assert files.names_in(tmp_path / "nowhere") == set()
 

@@ -61,7 +61,7 @@ def export_run(
     tuned = _tuned(run)
     weights = run.model.state_dict()
     stored = halved(weights) if half else weights
-    for earlier in (*(out / name for name in FILES), *leftovers(out)):
+    for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
         earlier.unlink(missing_ok=True)
     write_weights(out / WEIGHTS_FILE, stored)
     run.tokenizer.save(out / TOKENIZER_FILE)

@@ -2,7 +2,7 @@
 
 A linear layer keeps its weight as (out, in), so that each number of a product is a sum along a row of the
 rows and one of the weight. As many such sums as registers allow grow at once, in all lanes, and are added
-up at the end, which takes a fifth of the time at a depth of 256. Where there are as many rows as a register
+up at the end, which takes a part of the time. Where there are as many rows as a register
 has lanes, they are read another way (`bidibeam.hf.lanes`). With AVX-512, tiles (`bidibeam.hf.tiles`) are
 faster than both, but are a copy.
 """
@@ -294,10 +294,12 @@ class InPlace:
     __slots__ = ("_depth", "_kept", "_parts", "width")
 
     def __init__(self, parts: Sequence[tuple[Tensor, Tensor | None]]) -> None:
-        for weight, _ in parts:
-            if weight.dtype != torch.float32 or not weight.is_contiguous():
-                raise ValueError(f"{weight.dtype} of strides {weight.stride()}")
-        self._kept = parts  # an address keeps nothing alive
+        for weight, bias in parts:
+            if not _are_numbers(weight) or weight.shape[1] != parts[0][0].shape[1]:
+                raise ValueError(f"{weight.dtype} of {tuple(weight.shape)}, strides {weight.stride()}")
+            if bias is not None and (not _are_numbers(bias) or bias.shape != (len(weight),)):
+                raise ValueError(f"{bias.dtype} of {tuple(bias.shape)}, strides {bias.stride()}")
+        self._kept = tuple(parts)  # an address keeps nothing alive
         self._depth = parts[0][0].shape[1]
         self.width = sum(len(weight) for weight, _ in parts)
         self._parts = np.array(
@@ -332,17 +334,27 @@ class InPlace:
         out_step, place = out.stride()
         if place != 1:
             raise ValueError(f"to strides {out.stride()}")
-        if more is not None and (more.stride(1) != 1 or not more.stride(0)):
-            more = more.contiguous()
+        more_step = 0
+        if more is not None:
+            if more.shape != out.shape or more.dtype != torch.float32:
+                raise ValueError(f"{tuple(more.shape)}, {more.dtype}, is not {tuple(out.shape)}, float32")
+            more_step, place = more.stride()
+            if place != 1 or not more_step:
+                more, more_step = more.contiguous(), self.width
         multiply_in_place(
             rows.data_ptr(),
             self._parts,
             (_NOTHING if more is None else more).data_ptr(),
             out.data_ptr(),
             row_step,
-            0 if more is None else more.stride(0),
+            more_step,
             out_step,
             count,
             depth,
         )
         return out
+
+
+def _are_numbers(tensor: Tensor) -> bool:
+    """Whether numbers are as a kernel reads them, one behind the other."""
+    return tensor.dtype == torch.float32 and tensor.is_cpu and tensor.is_contiguous()

@@ -1,8 +1,8 @@
-"""Products of as many rows as a register has lanes, with a matrix that is read where it lies, on one thread.
+"""Products of rows that stand side by side with a matrix that is read where it lies, on one thread.
 
-The rows stand side by side in registers, one in each lane, so that a number of the matrix is read once for
-all of them, in the order in which it lies; nothing is to be added up at the end, as it is with fewer rows
-(`bidibeam.hf.inplace`), and only turned around. A row's last bits depend on whether it is one of those.
+Each row has a lane of the registers, so that a number of the matrix is read once for all of them, in the
+order in which it lies; nothing is to be added up at the end, as with fewer rows (`bidibeam.hf.inplace`), and
+only turned around. A row's last bits depend on whether it is one of those, and on nothing else.
 """
 
 from __future__ import annotations
@@ -149,6 +149,7 @@ _large, _middle, _small = (
     intrinsic(_block_type(min(2, MOST), COLUMNS)),
     intrinsic(_block_type(1, LANES)),
 )
+"""Where one register of rows is all there is, they are alike, and the last alone is called."""
 
 
 def _turn_type(_context: Any, _rows: Any, _row_step: Any, _lanes: Any) -> Any:  # pragma: no cover

@@ -8,27 +8,39 @@ Tensors are handed to kernels by address: as arrays, that takes longer than many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 import numba
-from llvmlite import binding, ir  # type: ignore[import-untyped]
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config
 from numba.core.cgutils import get_or_insert_function
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from bidibeam.compiling import is_on
 
-_FEATURES = binding.get_host_cpu_features()
-LANES, REGISTERS = (16, 32) if _FEATURES.get("avx512f", False) else (8, 16)
+
+def _features() -> set[str]:
+    """What the processor has for which Numba compiles: that of this machine, if nobody has named another.
+
+    What Numba keeps on disk is told apart by the same names, so that code for other registers is never found.
+    """
+    told = config.CPU_FEATURES
+    return {
+        name[1:] for name in (get_host_cpu_features() if told is None else told).split(",") if name[:1] == "+"
+    }
+
+
+_FEATURES = _features()
+LANES, REGISTERS = (16, 32) if "avx512f" in _FEATURES else (8, 16)
 """Numbers in a register, and registers."""
 FLOAT, INT, LONG = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
 
 
-@cache
 def are_fast() -> bool:
     """Whether the processor has such registers; elsewhere kernels say the same, and torch is faster."""
-    return is_on() and all(_FEATURES.get(name, False) for name in ("avx2", "fma"))
+    return is_on() and {"avx2", "fma"} <= _FEATURES
 
 
 class Emitter:
@@ -69,8 +81,9 @@ class Emitter:
         """A pointer so many steps further."""
         return self.build.gep(pointer, [self.build.mul(step, LONG(count))])
 
-    def loaded(self, pointer: Any, mask: Any = None, kind: Any = VECTOR) -> Any:
-        """A register's numbers; zeros where a mask has none."""
+    def loaded(self, pointer: Any, mask: Any = None, kind: Any = None) -> Any:
+        """A register's numbers, or those of a smaller kind; zeros where a mask has none."""
+        kind = VECTOR if kind is None else kind
         place = self.build.bitcast(pointer, kind.as_pointer())
         if mask is not None:
             zeros, name = ir.Constant(kind, [0.0] * kind.count), f"v{kind.count}f32"
@@ -119,9 +132,11 @@ class Emitter:
         nothing = ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "", "", side_effect=True)
         self.build.call(nothing, [], attrs=("convergent",))
 
-    def called(self, name: str, *arguments: Any, result: Any = VECTOR) -> Any:
-        """The result of a function of LLVM's."""
-        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    def called(self, name: str, *arguments: Any, result: Any = None) -> Any:
+        """The result of a function of LLVM's, a register's numbers or another."""
+        kind = ir.FunctionType(
+            VECTOR if result is None else result, [argument.type for argument in arguments]
+        )
         function = get_or_insert_function(self.build.module, kind, name)
         return self.build.call(function, arguments)
 

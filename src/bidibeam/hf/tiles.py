@@ -204,6 +204,8 @@ class Tiles:
         depth = self.numbers.shape[1]
         if rows.shape[1] != depth or out.shape != (rows.shape[0], self.width) or rows.dtype != torch.float32:
             raise ValueError(f"{tuple(rows.shape)} by {depth, self.width} is not {tuple(out.shape)}, float32")
+        if more is not None and (more.shape != out.shape or more.dtype != torch.float32):
+            raise ValueError(f"{tuple(more.shape)}, {more.dtype}, is not {tuple(out.shape)}, float32")
         rows = rows.contiguous()
         more = None if more is None else more.contiguous()
         multiply(

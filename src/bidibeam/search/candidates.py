@@ -34,7 +34,7 @@ class Candidates:
 
     Attributes:
         log_probs: (sources, candidates), of prefix and token together; -inf past the last possible one.
-        flat: (sources, candidates), beam * vocabulary + token.
+        flat: (sources, candidates), beam * vocabulary + token; of no meaning past the last possible one.
         is_broken: (sources,), whether the model answered with something other than numbers.
     """
 

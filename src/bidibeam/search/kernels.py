@@ -27,6 +27,7 @@ def kernels_of(device: torch.device) -> ModuleType | None:
 
 @lru_cache
 def _of_gpu(device: torch.device) -> ModuleType | None:
+    """A GPU's own, if it runs them."""
 
     def load() -> ModuleType:
         from bidibeam.search import fused

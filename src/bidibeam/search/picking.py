@@ -13,6 +13,7 @@ import torch
 from numba.extending import intrinsic
 
 from bidibeam.compiling import compiled
+from bidibeam.search.candidates import BLOCK
 from bidibeam.search.keys import PLACES
 from bidibeam.search.summary import in_order, number_of, summarise
 
@@ -214,9 +215,10 @@ def summarised(rows: Tensor, block: int) -> tuple[Tensor, Tensor]:
     not depend on the other rows, to the last bit.
     """
     count, vocabulary = rows.shape
+    assert block == BLOCK
     maxima = rows.new_empty(count, -(-vocabulary // block))
     log_sums = rows.new_empty(count)
-    summarise(rows.contiguous().numpy(), maxima.numpy(), log_sums.numpy())
+    summarise(rows.detach().contiguous().numpy(), maxima.numpy(), log_sums.numpy())
     return maxima, log_sums
 
 
@@ -239,15 +241,16 @@ def best(
     Args:
         logits: (sources, beams, vocabulary), float32, contiguous.
         log_probs: (sources, beams), float32.
-        count: How many to find.
+        count: How many to find, at least 1.
         is_forbidden: (blocks * block,), boolean, or None if no token is.
-        block: Tokens in a block.
+        block: Tokens in a block: `bidibeam.search.candidates.BLOCK`.
         is_normalised: Whether the logits are log-probabilities already.
 
     Returns:
         Log-probabilities and places, (sources, candidates), best first, and which sources have something
         other than numbers, (sources,).
     """
+    assert block == BLOCK
     sources, beams, vocabulary = logits.shape
     rows = logits.detach().view(-1, vocabulary)
     lines, maxima = rows.numpy(), np.empty((len(rows), -(-vocabulary // block)), np.float32)
@@ -263,7 +266,7 @@ def best(
         lines,
         maxima,
         log_sums,
-        log_probs.contiguous().numpy(),
+        log_probs.detach().contiguous().numpy(),
         forbidden,
         block,
         best_log_probs,
@@ -294,7 +297,7 @@ def parted(
         width: How many may go on.
         vocabulary: How many tokens there are.
     """
-    given = [tensor.contiguous().numpy() for tensor in (log_probs, flat, finished, allowed, ends)]
+    given = [tensor.detach().contiguous().numpy() for tensor in (log_probs, flat, finished, allowed, ends)]
     shape = (len(flat), min(width, flat.shape[1]))
     into = (
         np.empty_like(given[0]),

@@ -25,10 +25,12 @@ from bidibeam.models import checkpoint
 from bidibeam.models.gru import BidirectionalModel
 from bidibeam.models.settings import ModelSettings
 from bidibeam.training import state
-from bidibeam.training.logs import MetricsLog, Silence, TrainingObserver
+from bidibeam.training.logs import METRICS_FILE, MetricsLog, Silence, TrainingObserver
 from bidibeam.training.settings import TrainingSettings
 from bidibeam.training.steps import make_step
 
+WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
+"""Files of a run's folder that training writes."""
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 NEVER = 2**60
 SCHEDULE_PROGRESS = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
@@ -139,8 +141,8 @@ class Trainer:
             self._check_free()
         self.accelerator.wait_for_everyone()
         if self.is_main:
-            for path in leftovers(self.run):
-                path.unlink()
+            for path in leftovers(self.run, WRITTEN):
+                path.unlink(missing_ok=True)
         if newest is not None:
             self._restore(newest)
         else:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bidibeam.hf.inplace import COLUMNS, ROWS, WIDE, InPlace
+from bidibeam.hf.machine import LANES
+from bidibeam.hf.tiles import Tiles
 
 
 def product(
@@ -97,12 +99,33 @@ def test_rows_may_be_larger_than_a_cache(depth: int, count: int) -> None:
     torch.testing.assert_close(found.double(), rows.double() @ weight.double().t(), atol=1e-3, rtol=1e-5)
 
 
-def test_one_row_may_be_added_to_all() -> None:
-    rows, weight, more = torch.ones(3, 4), torch.ones(5, 4), torch.arange(5.0).expand(3, 5)
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_row_may_be_added_to_all(count: int) -> None:
+    rows, weight, more = torch.zeros(count, 4), torch.ones(9, 4), torch.arange(9.0).expand(3, 9)[:count]
 
     found, _ = product(rows, weight, more=more)
 
-    assert found.tolist() == [[4.0, 5.0, 6.0, 7.0, 8.0]] * 3
+    assert found.tolist() == [list(range(9))] * count
+
+
+@pytest.mark.parametrize("bias", [torch.ones(4).half(), torch.ones(3), torch.ones(8)[::2]])
+def test_a_bias_that_is_not_as_it_should_be_is_refused(bias: Tensor) -> None:
+    with pytest.raises(ValueError, match="strides"):
+        InPlace([(torch.ones(4, 2), bias)])
+
+
+def test_matrices_of_different_depths_are_refused() -> None:
+    with pytest.raises(ValueError, match="strides"):
+        InPlace([(torch.ones(4, 2), None), (torch.ones(4, 3), None)])
+
+
+@pytest.mark.parametrize("more", [torch.ones(1, 4), torch.ones(3, 4).double()])
+def test_what_cannot_be_added_is_refused(more: Tensor) -> None:
+    tiles = Tiles.of(torch.ones(4, 2))
+    with pytest.raises(ValueError, match="is not"):
+        InPlace([(torch.ones(4, 2), None)]).times(torch.ones(3, 2), torch.empty(3, 4), more)
+    with pytest.raises(ValueError, match="is not"):
+        tiles.times(torch.ones(3, 2), tiles.bias(None), torch.empty(3, 4), more)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +177,15 @@ def test_a_row_does_not_depend_on_the_others(depth: int) -> None:
             for first in range(0, 61, count)
         ]
         assert torch.equal(torch.cat(apart), together)
+
+
+def test_rows_that_stand_side_by_side_do_not_depend_on_how_many_do() -> None:
+    torch.manual_seed(0)
+    rows, weight = torch.randn(7 * LANES, 20), torch.randn(WIDE + LANES, 20)
+    alone = torch.cat([product(rows[at : at + LANES], weight)[0] for at in range(0, len(rows), LANES)])
+
+    for count in range(LANES, len(rows) + 1, LANES):
+        assert torch.equal(product(rows[:count], weight)[0], alone[:count])
 
 
 def test_rows_that_are_not_side_by_side_are_read_as_they_are() -> None:

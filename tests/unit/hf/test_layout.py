@@ -106,6 +106,22 @@ def test_with_few_registers_nothing_is_copied(model: Any, rows: int, monkeypatch
     assert made == ([] if rows > 1024 else [1] if rows > 512 else [3, 2, 1])  # the last is the head
 
 
+def test_without_such_registers_copies_are_as_torch_reads_them(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "are_fast", lambda: False)
+    monkeypatch.setattr(layout, "COPIED_LOGITS", 99)
+    for ways in (layout.AVX2, layout.AVX512):
+        monkeypatch.setattr(layout, "WAYS", ways)
+        with torch.no_grad():
+            for found, expected in products(model, 20):
+                torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+        copies = layout._COPIES[model].by_name
+        assert sorted(copies) == ["0.attention", "0.wide", "head"]
+        assert not any(copy.is_tiled for copy in copies.values())
+
+
 def test_what_does_not_lie_in_rows_is_left_to_torch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     weight = model.lm_head.weight.detach().t().contiguous().t()
     asked = list[int]()

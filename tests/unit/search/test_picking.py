@@ -93,3 +93,12 @@ def test_one_thread_has_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     assert kernels_of(CPU) is None
+
+
+def test_numbers_may_have_gradients() -> None:
+    logits, log_probs = torch.randn(1, 2, 70, requires_grad=True), torch.zeros(1, 2, requires_grad=True)
+
+    found, flat, _ = picking.best(logits, log_probs, 3, None, 64, is_normalised=False)
+
+    assert found.shape == flat.shape == (1, 3)
+    assert picking.summarised(logits[0], 64)[1].shape == (2,)

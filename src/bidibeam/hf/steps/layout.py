@@ -36,7 +36,7 @@ LEAST_ROWS, COPIED_LOGITS = 16, 6
 PANEL, LEAST_COLUMNS = 320 * 256, 256
 """Numbers in a panel of a large matrix: it fits into a cache. And how many columns it has at least."""
 FEW_ROWS = 256
-"""Up to so many rows a copy pays on a CPU: with 200 it saves a twentieth, with 400 nothing."""
+"""Up to so many rows a copy pays, where one does: with 200 it saves a twentieth, with 400 nothing."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,11 @@ class Layout:
     def __init__(self, model: PreTrainedModel, rows: int, *, is_recorded: bool = False) -> None:
         device, dtype = model.device, model.dtype
         is_ours = device.type == "cpu" and dtype == torch.float32 and not is_recorded and is_on()
-        is_one_thread = is_ours and torch.get_num_threads() == 1 and are_fast()
-        self._is_near = is_one_thread and rows <= WAYS.in_place
-        self._is_large_near = is_one_thread and rows <= WAYS.large_in_place
-        self._is_turned = is_ours and rows <= FEW_ROWS and (WAYS.is_copied or not is_one_thread)
-        self._is_tiled = self._is_turned and is_one_thread
+        has_kernels = is_ours and torch.get_num_threads() == 1 and are_fast()
+        self._is_near = has_kernels and rows <= WAYS.in_place
+        self._is_large_near = has_kernels and rows <= WAYS.large_in_place
+        self._is_turned = is_ours and rows <= FEW_ROWS and (WAYS.is_copied or not has_kernels)
+        self._is_tiled = self._is_turned and has_kernels
         self._is_joined = device.type == "cuda" or is_recorded
         self._left = COPIED_BYTES  # of what this search may join
         self._copies = _COPIES.setdefault(model, _Copies())
@@ -225,9 +225,7 @@ class Layout:
         """The product with a large weight, (out, in), and a bias, (out,): of rows, and written to a place."""
         width = max(LEAST_COLUMNS, PANEL // weight.shape[1])
         bias = None if bias is None else bias.contiguous()
-        if self._is_large_near and _is_plain(
-            weight
-        ):  # with a matrix as large as that, a copy would gain nothing
+        if self._is_large_near and _is_plain(weight):  # so large that a copy would gain nothing
             return InPlace([(weight, bias)]).times
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
