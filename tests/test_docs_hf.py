@@ -177,32 +177,73 @@ def test_what_python_left_can_be_decoded_with(folder: Path) -> None:
     assert len(result.replies) == 3
 
 
-def test_the_table_of_speeds_is_that_of_the_committed_benchmark() -> None:
-    cells = json.loads(
-        (Path(__file__).parents[1] / "results" / "hf" / "cpu.json").read_text(encoding="utf-8")
-    )["cells"]
-    page = (Path(__file__).parents[1] / "docs" / "hf.md").read_text(encoding="utf-8")
+def benchmark(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "results" / "hf" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
-    for label, name in (
+
+def is_row(label: str, numbers: list[str]) -> bool:
+    return f"| {label} | {' | '.join(numbers)} |" in PAGE
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-avx2"])
+def test_the_tables_of_speeds_are_those_of_the_committed_benchmarks(name: str) -> None:
+    cells = benchmark(name)["cells"]
+
+    assert f"(../results/hf/{name}.json)" in PAGE
+    for label, peer in (
         ("`generate`", "generate"),
         ("CTranslate2, float32", "ctranslate2"),
         ("matrix products alone", "products"),
     ):
-        row = " | ".join(f"{cell['times_ours'][name]:.2f}" for cell in cells)
-        assert f"| {label} | {row} |" in page
-
-
-def test_what_is_said_of_memory_and_of_the_gpu_is_in_the_committed_benchmarks() -> None:
-    root = Path(__file__).parents[1]
-    page = " ".join((root / "docs" / "hf.md").read_text(encoding="utf-8").split())
-    on_cpu, on_gpu = (
-        json.loads((root / "results" / "hf" / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("cpu", "h200")
-    )
-    shares = [cell["MiB"]["ours"] / cell["MiB"]["generate"] for cell in on_cpu["cells"]]
+        assert is_row(label, [f"{cell['times_ours'][peer]:.2f}" for cell in cells])
+    assert all(cell["same_hypotheses"]["generate"] == 1.0 for cell in cells)
+    shares = [cell["MiB"]["ours"] / cell["MiB"]["generate"] for cell in cells]
+    page = " ".join(PAGE.split())
     assert f"above the model is {min(shares):.1f} to {max(shares):.1f} of what" in page
     assert max(shares) < 1
-    again = json.loads((root / "results" / "hf" / "cpu-again.json").read_text(encoding="utf-8"))["cells"]
+
+
+def test_the_table_of_shares_is_that_of_the_committed_benchmark() -> None:
+    cells = benchmark("cpu-avx2")["cells"]
+
+    for label, part in (
+        ("products", "products"),
+        ("choice of candidates", "candidates"),
+        ("attention", "attention"),
+        ("`generate` before it calls us, with the encoder", "generate"),
+        ("what ends, what goes on", "advance"),
+        ("start", "start"),
+        ("small calls", "rest"),
+    ):
+        assert is_row(label, [f"{100 * cell['shares'][part]:.0f}" for cell in cells])
+
+
+def test_what_is_said_of_single_cells_with_avx2_is_true() -> None:
+    page = " ".join(PAGE.split())
+    ratios = {
+        (cell["batch"], cell["beam_size"]): cell["times_ours"] for cell in benchmark("cpu-avx2")["cells"]
+    }
+    below = [cell for cell, times in ratios.items() if cell[1] > 10 and times["generate"] < 2]
+    assert below == [(8, 50)]
+    assert [cell for cell, times in ratios.items() if times["ctranslate2"] < 1] == [(1, 10)]
+    (before,) = (run for run in benchmark_history() if run.get("registers") == "16 of 8")
+    earlier = {(cell["batch"], cell["beam_size"]): cell["times_ours"] for cell in before["cells"]}
+    assert f"`generate` took {earlier[8, 50]['generate']:.2f} times as long at 8 x 50" in page
+    assert f"CTranslate2 {earlier[1, 10]['ctranslate2']:.2f} at 1 x 10" in page
+
+
+def benchmark_history() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        (ROOT / "results" / "hf" / "cpu-history.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def test_what_is_said_of_other_runs_and_of_the_gpu_is_in_the_committed_benchmarks() -> None:
+    page = " ".join(PAGE.split())
+    on_cpu, on_gpu = benchmark("cpu"), benchmark("h200")
+    again = benchmark("cpu-again")["cells"]
     for name, said in (
         ("generate", "took {}, {} and {} times as long"),
         ("ctranslate2", "CTranslate2 {}, {} and {} ("),

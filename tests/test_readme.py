@@ -120,16 +120,16 @@ def test_the_gpus_ratios_are_those_of_the_committed_runs() -> None:
 
 
 def test_searches_over_hugging_face_models_are_as_much_faster_as_it_says() -> None:
-    cpu, gpu = (
+    wide, narrow, gpu = (
         json.loads((ROOT / "results" / "hf" / f"{name}.json").read_text())["cells"]
-        for name in ("cpu", "h200")
+        for name in ("cpu", "cpu-avx2", "h200")
     )
+    least = min(cell["times_ours"]["generate"] for cell in narrow if cell["beam_size"] >= 25)
 
-    assert (
-        "at beams of 25 and 50 on one thread of a CPU in less than half the time, and at 50 on a GPU" in TOLD
-    )
+    assert "at beams of 25 and 50 on one thread of a CPU in half the time or less" in TOLD
+    assert f"(on a processor with AVX2 once {1 / least:.2f} of it), and at 50 on a GPU" in TOLD
     assert "in less than a third" in TOLD
-    assert min(cell["times_ours"]["generate"] for cell in cpu if cell["beam_size"] >= 25) > 2
+    assert min(cell["times_ours"]["generate"] for cell in wide if cell["beam_size"] >= 25) > 2
     assert min(cell["times_ours"]["generate"] for cell in gpu) > 3
 
 

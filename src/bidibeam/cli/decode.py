@@ -119,9 +119,14 @@ def decode(
 
 
 def _opened(input_file: str) -> Path | BinaryIO:
-    """The file, or stdin; a person at a keyboard is told that it is read."""
+    """The file, if it can be read, or stdin; a person at a keyboard is told that it is read."""
+    from bidibeam.interchange.lines import numbered_lines
+
     if input_file != "-":
-        return Path(input_file)
+        path = Path(input_file)
+        if path.is_file() or not path.exists():  # of a pipe, what is read is gone
+            next(numbered_lines(path), None)
+        return path
     if sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     return sys.stdin.buffer

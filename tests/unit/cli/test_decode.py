@@ -336,7 +336,11 @@ def test_a_broken_source_leaves_no_file_but_what_was_done_before_it(toy_run: Pat
     assert [line["source"] for line in lines_of(tmp_path / "o" / "b.partial")] == ["red"]
 
 
-def test_a_missing_input_file_is_named(toy_run: Path) -> None:
+def test_a_missing_input_file_is_named_before_anything_is_loaded(
+    toy_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bidibeam.assembly.load_run", lambda *_, **__: pytest.fail("loaded"))
+
     assert refused("decode", toy_run, "no.txt") == "no.txt cannot be read: No such file or directory."
 
 
