@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torch import Tensor
+
+    from bidibeam.search.kernels import Kernels
 
 BLOCK = 64
 """Tokens in a block. The vocabulary is read once, for a maximum a block; then only the best blocks count."""
@@ -131,7 +132,7 @@ def best_candidates(
     return Candidates(log_probs_of(ranked, is_signed=is_normalised), places_of(ranked), is_broken)
 
 
-def _fits(kernels: ModuleType, count: int, places: int) -> bool:
+def _fits(kernels: Kernels, count: int, places: int) -> bool:
     """Whether kernels find so many candidates of so many places."""
     return kernels.slots_for(count) is not None and places <= kernels.MOST_PLACES
 
@@ -149,8 +150,7 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
     kernels = kernels_of(rows.device)
     if kernels is None:
         return _summarise_apart(rows)
-    maxima, log_sums = kernels.summarised(rows, BLOCK)
-    return maxima, log_sums
+    return kernels.summarised(rows, BLOCK)
 
 
 def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 They find what `bidibeam.search.candidates` and `bidibeam.search.parting` find with torch's own kernels, of
 which a step takes a hundred: the interpreter would be busier with them than the GPU itself.
+
+`bidibeam.search.kernels.Kernels` says what the functions take and return.
 """
 
 from __future__ import annotations
@@ -245,10 +247,7 @@ def _part(  # type: ignore[no-untyped-def]
 
 
 def summarised(rows: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    """Block maxima, (rows, blocks), and log-sum-exps, (rows,), of (rows, vocabulary), float32, on a GPU.
-
-    A row of -inf has the lowest finite sum, and one that is not all numbers NaN.
-    """
+    """Block maxima and log-sum-exps."""
     return _summarised(rows, rows, None, block, is_ranked=False, is_normalised=False)
 
 
@@ -297,20 +296,7 @@ def best(
     *,
     is_normalised: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `bidibeam.search.candidates.best_candidates` finds, for at most `MOST_SLOTS` of `MOST_PLACES`.
-
-    Args:
-        logits: (sources, beams, vocabulary), float32, contiguous.
-        log_probs: (sources, beams), float32.
-        count: How many to find.
-        is_forbidden: (blocks * block,), boolean, or None if no token is.
-        block: Tokens in a block.
-        is_normalised: Whether the logits are log-probabilities already.
-
-    Returns:
-        Log-probabilities and places, (sources, candidates), best first, and which sources have something
-        other than numbers, (sources,).
-    """
+    """The best candidates, at most `MOST_SLOTS` of them."""
     sources, beams, vocabulary = logits.shape
     log_probs = log_probs.contiguous()
     rows = logits.view(-1, vocabulary)
@@ -365,17 +351,7 @@ def parted(
     width: int,
     vocabulary: int,
 ) -> tuple[Tensor, ...]:
-    """What `bidibeam.search.parting.parted` returns, for at most `MOST_SLOTS` candidates a source.
-
-    Args:
-        log_probs: (sources, candidates), best first.
-        flat: (sources, candidates), as beam * vocabulary + token.
-        finished: (sources,), how many have ended before.
-        allowed: (sources,), the rank up to which a candidate may end.
-        ends: The end tokens, (tokens,).
-        width: How many may go on.
-        vocabulary: How many tokens there are.
-    """
+    """The candidates parted, of which there are at most `MOST_SLOTS` a source."""
     given = [tensor.contiguous() for tensor in (log_probs, flat, finished, allowed, ends)]
     sources, count = flat.shape
     slots = slots_for(count)

@@ -1,6 +1,6 @@
 """A step's selection on one thread of a CPU, in compiled code: torch takes longer to begin its many kernels.
 
-The functions are those of `bidibeam.search.fused`, which are a GPU's.
+`bidibeam.search.kernels.Kernels` says what the functions take and return.
 """
 
 from __future__ import annotations
@@ -209,11 +209,7 @@ def _part(
 
 
 def summarised(rows: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    """Block maxima, (rows, blocks), and log-sum-exps, (rows,), of (rows, vocabulary), float32, on a CPU.
-
-    A row of -inf has the lowest finite sum, and one that is not all numbers NaN. What is said of a row does
-    not depend on the other rows, to the last bit.
-    """
+    """Block maxima and log-sum-exps."""
     count, vocabulary = rows.shape
     assert block == BLOCK
     maxima = rows.new_empty(count, -(-vocabulary // block))
@@ -236,20 +232,7 @@ def best(
     *,
     is_normalised: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `bidibeam.search.candidates.best_candidates` finds.
-
-    Args:
-        logits: (sources, beams, vocabulary), float32, contiguous.
-        log_probs: (sources, beams), float32.
-        count: How many to find, at least 1.
-        is_forbidden: (blocks * block,), boolean, or None if no token is.
-        block: Tokens in a block: `bidibeam.search.candidates.BLOCK`.
-        is_normalised: Whether the logits are log-probabilities already.
-
-    Returns:
-        Log-probabilities and places, (sources, candidates), best first, and which sources have something
-        other than numbers, (sources,).
-    """
+    """The best candidates."""
     assert block == BLOCK
     sources, beams, vocabulary = logits.shape
     rows = logits.detach().view(-1, vocabulary)
@@ -286,17 +269,7 @@ def parted(
     width: int,
     vocabulary: int,
 ) -> tuple[Tensor, ...]:
-    """What `bidibeam.search.parting.parted` returns.
-
-    Args:
-        log_probs: (sources, candidates), best first.
-        flat: (sources, candidates), as beam * vocabulary + token.
-        finished: (sources,), how many have ended before.
-        allowed: (sources,), the rank up to which a candidate may end.
-        ends: The end tokens, (tokens,).
-        width: How many may go on.
-        vocabulary: How many tokens there are.
-    """
+    """The candidates parted."""
     given = [tensor.detach().contiguous().numpy() for tensor in (log_probs, flat, finished, allowed, ends)]
     shape = (len(flat), min(width, flat.shape[1]))
     into = (
