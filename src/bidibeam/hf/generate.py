@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -64,6 +65,11 @@ class BidiGenerate:
         vectors: WordVectors | None = None,
         **options: Any,
     ) -> None:
+        if isinstance(reverse, str | Path):
+            raise SettingsError(
+                f"BidiGenerate takes a model, not {reverse!r}: load it first, as by "
+                "AutoModelForSeq2SeqLM.from_pretrained."
+            )
         self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
         self._tokenizer, self._vectors = tokenizer, vectors
         self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)

@@ -124,7 +124,9 @@ def started_with(out: Path) -> dict[str, Any] | None:
 def _prepare_folder(out: Path, started: dict[str, Any], *, resume: bool) -> Path | None:
     """Refuse a folder that holds something else; return the checkpoint to go on from, if there is one."""
     if (out / "config.json").is_file():
-        if resume and hugging_face_config(out) is not None:
+        if hugging_face_config(out) is None:
+            raise RunError(f"{out} holds a run of bidibeam's own network. Choose another --out.")
+        if resume:
             raise RunError(
                 f"{out} is finished already: there is nothing to resume. To train it further, give it as "
                 "--base, and another --out."

@@ -107,7 +107,7 @@ def test_a_finished_model_is_not_resumed(data: PreparedData, bart: Path, tmp_pat
         )
     (out / "config.json").write_text('{"format_version": 1}')
     said = refused("train", data.path, "--out", out, "--resume", "--base", bart, *QUICK)
-    assert said.startswith(f"{out} holds a finished model already. Choose another --out")
+    assert said == f"{out} holds a run of bidibeam's own network. Choose another --out."
 
 
 def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_path: Path) -> None:

@@ -192,6 +192,12 @@ def test_what_cannot_be_done_is_refused_with_the_reason(call: Any, message: str)
         call()
 
 
+def test_a_name_is_no_model() -> None:
+    name: Any = "bart-reverse"
+    with pytest.raises(BidibeamError, match=r"takes a model, not 'bart-reverse': load it first, as by Auto"):
+        BidiGenerate(name)
+
+
 def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(
         AutoConfig.for_model(
