@@ -1,17 +1,13 @@
-"""The interpreter's own habits, where they cost as much as the work: garbage, and turns of threads."""
+"""The interpreter's own habits, where they cost as much as the work: garbage, and how threads change over."""
 
 from __future__ import annotations
 
 import gc
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock, local
-from typing import TypeVar
-
-Item = TypeVar("Item")
+from threading import Lock
 
 
 class _Lowered:
@@ -162,123 +158,3 @@ def taking_turns(longest_s: float = 0.0002) -> Iterator[None]:
         yield
     finally:
         _TURN_S.restore(longest_s)
-
-
-class _OfThread(local):
-    turns: Turns | None = None
-    is_first: bool = False
-
-
-_OWN = _OfThread()
-
-
-class Turns:
-    """Threads of which one at a time does the interpreter's work, in the order in which they ask.
-
-    The interpreter lets one thread work at a time anyway, but changes over at moments of its own choosing:
-    one that feeds a device would wait for another at each of its hundred small calls. Here a thread keeps its
-    turn until it waits for something (`away`), or can spare a moment (`pause`). Whoever feeds the device goes
-    before the others (`first_in_line`).
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._is_taken = False
-        self._waiting: deque[Lock] = deque()
-
-    @contextmanager
-    def mine(self) -> Iterator[None]:
-        """This thread's turn, when it comes."""
-        self.acquire()
-        _OWN.turns = self
-        try:
-            yield
-        finally:
-            _OWN.turns = None
-            self.release()
-
-    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
-        """A copy has threads of its own."""
-        return Turns, ()
-
-    def acquire(self, blocking: bool = True, *, first: bool = False) -> bool:
-        """Wait for a turn, if first then before all who wait; or say whether it came at once."""
-        with self._lock:
-            if not self._is_taken:
-                self._is_taken = True
-                return True
-            if not blocking:
-                return False
-            called = Lock()
-            called.acquire()
-            if first:
-                self._waiting.appendleft(called)
-            else:
-                self._waiting.append(called)
-        return called.acquire()
-
-    def release(self) -> None:
-        """Hand the turn to whoever has waited longest."""
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._is_taken = False
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether somebody waits."""
-        return bool(self._waiting)
-
-
-@contextmanager
-def away() -> Iterator[None]:
-    """Leave this thread's turn to others, if it has one, while it waits or does without the interpreter."""
-    turns = _OWN.turns
-    if turns is None:
-        yield
-        return
-    _OWN.turns = None
-    turns.release()
-    try:
-        yield
-    finally:
-        turns.acquire(first=_OWN.is_first)
-        _OWN.turns = turns
-
-
-@contextmanager
-def first_in_line() -> Iterator[None]:
-    """Let this thread's turns come before those of others: it feeds a device, which would have to wait."""
-    before, _OWN.is_first = _OWN.is_first, True
-    try:
-        yield
-    finally:
-        _OWN.is_first = before
-
-
-@contextmanager
-def holding(lock: Turns | Lock) -> Iterator[None]:
-    """Hold a lock that is held across an `away`: whoever waits for it must not keep the turn."""
-    if not lock.acquire(blocking=False):
-        with away():
-            lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def pause() -> None:
-    """Let others go first, if this thread has the turn and somebody waits for it."""
-    if _OWN.turns is not None and _OWN.turns.is_wanted:
-        with away():
-            pass
-
-
-def pausing(items: Iterable[Item], every: int) -> Iterator[Item]:
-    """The items, with a `pause` now and then."""
-    for number, item in enumerate(items, start=1):
-        yield item
-        if number % every == 0:
-            pause()

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
-from bidibeam.interpreter import away
+from bidibeam.turns import away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,12 +6,10 @@ import copy
 import pickle
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from bidibeam.interpreter import Turns, away, first_in_line, holding, pause, pausing
+from bidibeam.turns import Turns, away, first_in_line, holding, in_line, pause, pausing
 
 
 def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
@@ -64,26 +62,25 @@ def test_who_waits_or_pauses_lets_the_others_go_first() -> None:
     assert order == ["other, while one waits", "one again", "other, while one pauses", "one at last"]
 
 
-@pytest.mark.parametrize("kind", [threading.Lock, Turns])
-def test_who_waits_for_a_lock_leaves_the_turn_to_its_holder(kind: Callable[[], Any]) -> None:
-    turns, lock, is_held = Turns(), kind(), threading.Event()
+def test_who_waits_for_a_device_leaves_the_turn_to_its_holder() -> None:
+    turns, device, is_held = Turns(), Turns(), threading.Event()
 
     def holder() -> None:
-        with turns.mine(), holding(lock):
+        with turns.mine(), holding(device):
             with away():
                 is_held.set()
                 time.sleep(0.01)  # the other one has the turn, and wants the lock
-            assert not lock.acquire(blocking=False)
+            assert not is_free(device)
 
     thread = threading.Thread(target=holder)
     thread.start()
     assert is_held.wait(timeout=20)
-    with turns.mine(), holding(lock):
+    with turns.mine(), holding(device):
         pass
     thread.join(timeout=20)
 
     assert not thread.is_alive()
-    assert lock.acquire(blocking=False)
+    assert is_free(device)
 
 
 def test_an_error_ends_a_turn_and_without_a_turn_nothing_happens() -> None:
@@ -136,17 +133,87 @@ def test_being_away_twice_is_being_away() -> None:
     turns = Turns()
     with turns.mine():
         with away(), away():
-            assert turns.acquire(blocking=False)
-            turns.release()
-        assert not turns.acquire(blocking=False)
-    assert turns.acquire(blocking=False)
+            assert is_free(turns)
+        assert not is_free(turns)
+    assert is_free(turns)
 
 
 def test_a_copy_has_turns_of_its_own() -> None:
     turns = Turns()
     with turns.mine():
-        assert copy.deepcopy(turns).acquire(blocking=False)
-        assert pickle.loads(pickle.dumps(turns)).acquire(blocking=False)
+        assert is_free(copy.deepcopy(turns))
+        assert is_free(pickle.loads(pickle.dumps(turns)))
+
+
+def test_places_are_in_the_order_in_which_they_were_taken() -> None:
+    turns, order = Turns(), []
+    places = [turns.place() for _ in range(4)]
+
+    def work(number: int) -> None:
+        with turns.mine(places[number]):
+            order.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (3, 1, 2, 0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+
+    assert order == [0, 1, 2, 3]
+    assert is_free(turns)
+
+
+@pytest.mark.parametrize("leaving", [0, 1, 2])
+def test_a_place_can_be_left_before_its_turn(leaving: int) -> None:
+    turns = Turns()
+    places = [turns.place() for _ in range(3)]
+
+    turns.leave(places.pop(leaving))
+
+    assert [place.is_called for place in places] == [True, False]
+    turns.leave(places[0])
+    assert places[1].is_called
+    turns.leave(places[1])
+    assert is_free(turns)
+
+
+def test_whoever_is_called_to_a_device_has_the_interpreters_next_turn() -> None:
+    turns, device, order, is_waiting = Turns(), Turns(), list[str](), threading.Event()
+
+    def next_one() -> None:
+        with turns.mine(), first_in_line(), in_line(device) as place:
+            is_waiting.set()
+            place.wait()
+            order.append("next one")
+
+    def somebody() -> None:
+        with turns.mine():
+            order.append("somebody")
+
+    threads = [threading.Thread(target=next_one), threading.Thread(target=somebody)]
+    with turns.mine():
+        with holding(device):
+            threads[0].start()
+            with away():
+                assert is_waiting.wait(timeout=20)
+            threads[1].start()
+            _wait_until(turns, 1)
+        assert turns.is_wanted  # although nobody has had the time to wake up
+        assert len(turns._waiting) == 2
+        pause()
+        order.append("this one")
+    for thread in threads:
+        thread.join(timeout=20)
+
+    assert order[0] == "next one"
+    assert is_free(turns)
+    assert is_free(device)
+
+
+def is_free(turns: Turns) -> bool:
+    place = turns.place()
+    turns.leave(place)
+    return place.is_called
 
 
 def _wait_until(turns: Turns, waiting: int) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.interpreter import Turns
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.tokens import worth_a_thread
+from bidibeam.turns import Turns
 from bidibeam.workers import in_parts, shared_out, workers
 
 

@@ -2,7 +2,7 @@
 
 A batch stays in one thread from its search to its results; generators may let one search follow another. The
 threads take turns, and give theirs up where they wait for the device, so that none is held up in the middle
-of a step.
+of a step. They begin in the order of the batches: nothing comes of a batch before all of the one before it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 import torch
 
 from bidibeam.hypotheses import Beams
-from bidibeam.interpreter import Turns, away, pause, taking_turns
+from bidibeam.interpreter import taking_turns
 from bidibeam.protocols import BeamGenerator
+from bidibeam.turns import Place, Turns, away, pause
 
 Result = TypeVar("Result")
 
@@ -81,13 +82,15 @@ class _Line(Generic[Result]):
             failed: Future[list[Result] | None] = Future()
             failed.set_exception(error)
             return failed
-        return None if sources is None else self._pool.submit(self._worked_on, sources, before)
+        if sources is None:
+            return None
+        return self._pool.submit(self._worked_on, sources, before, self._turns.place())
 
     def _worked_on(
-        self, sources: Sequence[Beams], before: Future[list[Result] | None] | None
+        self, sources: Sequence[Beams], before: Future[list[Result] | None] | None, place: Place
     ) -> list[Result] | None:
         """The results; None if those of the batch before did not come, since then nobody will ask."""
-        with self._turns.mine():
+        with self._turns.mine(place):
             found = self._generator.begin(sources)()
             with away():
                 if before is not None and (before.exception() is not None or before.result() is None):

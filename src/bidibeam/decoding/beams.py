@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, islice, pairwise
@@ -17,12 +17,13 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import contenders, turned
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interpreter import Turns, away, first_in_line, holding, pause, pausing, uncollected
+from bidibeam.interpreter import uncollected
 from bidibeam.protocols import SequenceScorer, StepScorer
 from bidibeam.remembered import Remembered
 from bidibeam.search.beam import find
 from bidibeam.search.found import Columns
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from bidibeam.turns import Place, Turns, away, first_in_line, in_line, pause, pausing
 
 AT_ONCE = 64
 """Sources whose hypotheses are made before another thread may have its turn."""
@@ -82,31 +83,36 @@ class SearchGenerator:
         """Search; what is returned spells out what was found.
 
         Several threads may begin at once if the scorers and the tokenizer can; a GPU then searches for one
-        after another. Each should finish what it began, on a GPU in the stream in which it began.
+        after another, in the order of the calls. Each should finish what it began, on a GPU in the stream in
+        which it began.
         """
         if not beams:
             return list
-        with away():
-            encoded = self.tokenizer.encode_batch([line.source for line in beams])
-        if self.max_source_length is not None:
-            encoded = [ids[-self.max_source_length :] for ids in encoded]
-        sources = pad_sources(encoded).to(self.device)  # (sources, length)
         remembered = Remembered()  # what a search reads, whoever is asked for an opinion need not read again
-        with remembered.active() if self.opinions else nullcontext(), self._device_mine():
-            found = [
-                find(
-                    search.scorer,
-                    _repeated(sources, len(search.directions)),  # (directions * sources, length)
-                    search.settings,
-                    self._roles(search.settings),
-                )
-                for search in self.searches
-            ]
+        with self._in_line() as place:
+            with away():
+                encoded = self.tokenizer.encode_batch([line.source for line in beams])
+            if self.max_source_length is not None:
+                encoded = [ids[-self.max_source_length :] for ids in encoded]
+            sources = pad_sources(encoded).to(self.device)  # (sources, length)
+            with first_in_line(), remembered.active() if self.opinions else nullcontext():
+                if place is not None:
+                    place.wait()
+                found = [
+                    find(
+                        search.scorer,
+                        _repeated(sources, len(search.directions)),  # (directions * sources, length)
+                        search.settings,
+                        self._roles(search.settings),
+                    )
+                    for search in self.searches
+                ]
 
         def finish() -> list[Beams]:
             count, filled = len(beams), list(beams)
             with uncollected(), remembered.active():
                 for search, here in zip(self.searches, found, strict=True):
+                    pause()  # the next batch's search has waited for this one's
                     columns = here.columns()
                     pause()
                     for index, direction in enumerate(search.directions):
@@ -119,17 +125,13 @@ class SearchGenerator:
 
         return finish
 
-    @contextmanager
-    def _device_mine(self) -> Iterator[None]:
-        """A GPU's turn to search for a batch; CPUs search for all who ask at once.
+    def _in_line(self) -> AbstractContextManager[Place | None]:
+        """A place in the line of batches that a GPU searches for; CPUs search for all who ask at once.
 
-        Two searches would end together, too, and the GPU have nothing to do while both are spelled out.
+        Two searches would end together, too, and the GPU have nothing to do while both are spelled out. And
+        if a later batch were searched for first, nothing could be made of it before the earlier one.
         """
-        if torch.device(self.device).type == "cpu":
-            yield
-            return
-        with first_in_line(), holding(self._turn):
-            yield
+        return nullcontext() if torch.device(self.device).type == "cpu" else in_line(self._turn)
 
     def _roles(self, settings: SearchSettings) -> VocabularyRoles:
         tokenizer = self.tokenizer

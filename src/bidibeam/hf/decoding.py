@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import torch
@@ -26,13 +25,13 @@ from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_qu
 from bidibeam.hf.pairs import source_ids
 from bidibeam.hf.sides import Side, Spelling, Task, both_searched, positions_of, words_by
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.interpreter import holding
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.naming import SystemName
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.turns import Turns, holding
 
 __all__ = ["HFGenerator", "load_hf_decoder", "load_models", "load_pair"]
 
@@ -65,7 +64,7 @@ class HFGenerator:
     max_source_length: int | None = None
     _sides: dict[Direction, Side] = field(default_factory=dict, init=False, repr=False, compare=False)
     _longest: dict[Direction, int | None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _turn: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
+    _turn: Turns = field(default_factory=Turns, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         steps = max(settings.max_length for settings in self.sizes.values())

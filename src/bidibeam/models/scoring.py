@@ -16,13 +16,13 @@ from bidibeam.data.tokenization import PAD_ID
 from bidibeam.errors import RunError
 from bidibeam.gpu import current
 from bidibeam.hypotheses import Direction
-from bidibeam.interpreter import away, pause
 from bidibeam.models.decoder import Decoders
 from bidibeam.models.forcing import FlatLines, distinct_prefixes, flattened
 from bidibeam.models.gru import BidirectionalModel, attention_mask
 from bidibeam.models.joined import Joined, kernels_of
 from bidibeam.models.projection import projected_cross_entropy
 from bidibeam.remembered import once
+from bidibeam.turns import away, pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from bidibeam.errors import ScorerError
-from bidibeam.interpreter import away
+from bidibeam.turns import away
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bidibeam.compiling import compiled
-from bidibeam.interpreter import away
 from bidibeam.similarities.spaces import Bags
 from bidibeam.similarities.tokens import worth_a_thread
 from bidibeam.similarities.transport import compare, pairs_of
+from bidibeam.turns import away
 from bidibeam.workers import in_parts
 
 if TYPE_CHECKING:

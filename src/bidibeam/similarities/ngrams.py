@@ -15,8 +15,8 @@ import numpy as np
 from numba.extending import intrinsic
 
 from bidibeam.compiling import compiled
-from bidibeam.interpreter import away
 from bidibeam.similarities.tokens import worth_a_thread
+from bidibeam.turns import away
 from bidibeam.workers import in_parts
 
 if TYPE_CHECKING:

@@ -14,14 +14,16 @@ import torch
 
 from bidibeam.assembly import Run, load_decoder, load_run
 from bidibeam.assembly.decoders import load_generator
+from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
+from bidibeam.decoding.beams import SearchGenerator
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker, searched
 from bidibeam.errors import InputError, ScorerError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interpreter import away
 from bidibeam.search.beam import find
 from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.likelihood import Vbs
+from bidibeam.turns import away, in_line
 
 PATIENCE_S = 20
 STRATEGIES = ["vbs", "reverse-vbs", "bidis", "bidia", "longest", "random"]
@@ -263,6 +265,34 @@ def test_on_a_gpu_two_streams_answer_what_one_does(
     for one, other in zip(ahead, alone, strict=True):
         scores = [entry.score for entry in one.ranking]
         assert scores == pytest.approx([entry.score for entry in other.ranking], abs=1e-4)
+
+
+def test_a_device_searches_for_batches_in_their_order(
+    run: Run, sources: list[Beams], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the first takes longest to encode."""
+    searched_for: list[int] = []
+    waits = iter([0.05, 0.02, 0.0])
+
+    def encode_batch(texts: Sequence[str]) -> list[list[int]]:
+        time.sleep(next(waits, 0.0))
+        return encode(texts)
+
+    def watched(scorer: Any, ids: torch.Tensor, *arguments: Any) -> Any:
+        searched_for.append(int(ids[0, 0]))
+        return find(scorer, ids, *arguments)
+
+    generator = load_generator(run, (Direction.REGULAR,), SearchSettings(beam_size=2))
+    assert isinstance(generator, SearchGenerator)
+    encode = generator.tokenizer.encode_batch
+    monkeypatch.setattr(generator.tokenizer, "encode_batch", encode_batch)
+    monkeypatch.setattr("bidibeam.decoding.beams.find", watched)
+    monkeypatch.setattr(SearchGenerator, "_in_line", lambda self: in_line(self._turn))  # as on a GPU
+
+    list(searched(generator, sources, 1, then=lambda beams: beams, ahead=True))
+
+    assert searched_for == [int(pad_sources(encode([line.source]))[0, 0]) for line in sources]
+    assert len(set(searched_for)) > 5
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
