@@ -13,7 +13,7 @@ import numpy as np
 from bidibeam.compiling import compiled
 from bidibeam.similarities.spaces import Bags
 from bidibeam.similarities.tokens import worth_a_thread
-from bidibeam.similarities.transport import compare, pairs_of
+from bidibeam.similarities.transport import Pairs, compare, pairs_of, unknown_costs
 from bidibeam.turns import away
 from bidibeam.workers import in_parts
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 SIMILARITY, RATIO, LITERAL_MIN, LITERAL_MAX = range(4)
+
+MOST_SHARED = 512
+"""Words whose costs are kept from one comparison to the next: many sources have replies in common."""
 
 
 @compiled
@@ -59,14 +62,13 @@ def _highest(values: Vector) -> int:
 
 
 @compiled
-def _closest(one: Bags, other: Bags, penalties: Vector, form: int) -> tuple[int, float, int]:
+def _closest(pairs: Pairs, penalties: Vector, form: int) -> tuple[int, float, int]:
     """Go from the most hopeful pair to the next, until the best one found can no longer be beaten.
 
     A row hopes for as much as its penalty allows. When that is the highest hope, its pairs are bounded, and
     it hopes for as much as they can be. When a pair's hope is the highest, the pair is solved.
     """
-    rows, columns = len(one.totals), len(other.totals)
-    pairs = pairs_of(one, other)
+    rows, columns = len(pairs.one.totals), len(pairs.other.totals)
     found, is_open = np.empty(columns), np.empty(columns, np.bool_)
     hopes = np.empty((rows, columns))
     row_hopes = np.array([_closeness(0.0, penalty, form) for penalty in penalties])
@@ -94,18 +96,20 @@ def _closest(one: Bags, other: Bags, penalties: Vector, form: int) -> tuple[int,
 
 @compiled
 def _part(bags: Bags, chosen: Numbers, number_of: Whole) -> Bags:
-    """Some of the bags, with their words numbered anew; `rows` are those of `points`.
+    """Some of the bags; `rows` are those of `points`.
 
     Args:
         bags: The bags.
         chosen: Which of them.
-        number_of: As long as their `rows`: -1, and so it is left.
+        number_of: As long as their `rows`, which number words has: its own, so that costs can be shared, or
+            -1 throughout, and so it is left: then they are numbered anew, as few as they are.
     """
     starts = np.zeros(len(chosen) + 1, np.int64)
     for place, bag in enumerate(chosen):
         starts[place + 1] = starts[place] + bags.starts[bag + 1] - bags.starts[bag]
     words, keys, masses = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.int64), np.empty(starts[-1])
-    rows = np.empty(starts[-1], np.int64)
+    are_shared = len(number_of) > 0 and number_of[0] >= 0
+    rows = number_of if are_shared else np.empty(starts[-1], np.int64)
     different = 0
     for place, bag in enumerate(chosen):
         shift = bags.starts[bag] - starts[place]
@@ -115,8 +119,9 @@ def _part(bags: Bags, chosen: Numbers, number_of: Whole) -> Bags:
                 number_of[word], rows[different] = different, word
                 different += 1
             words[at], keys[at], masses[at] = number_of[word], bags.keys[at + shift], bags.masses[at + shift]
-    rows = rows[:different]
-    number_of[rows] = -1
+    if not are_shared:
+        rows = rows[:different]
+        number_of[rows] = -1
     return Bags(starts, words, keys, masses, bags.totals[chosen], bags.twins[chosen], rows, bags.points)
 
 
@@ -127,12 +132,18 @@ def _closest_of_each(
     comparisons = cuts.size // 2
     rows, columns = np.empty(comparisons, np.int64), np.empty(comparisons, np.int64)
     values, plans = np.empty(comparisons), 0
-    number_of = np.full(len(bags.rows), -1)
+    words = len(bags.rows)
+    are_shared = words <= MOST_SHARED and comparisons > 1
+    number_of = np.arange(words) if are_shared else np.full(words, -1)
+    costs = unknown_costs(words, words) if are_shared else unknown_costs(0, 0)
     for comparison in range(comparisons):
         start, middle, end = cuts[2 * comparison : 2 * comparison + 3]
         judged, others = places[start:middle], places[middle:end]
         one, other = _part(bags, judged, number_of), _part(bags, others, number_of)
-        place, values[comparison], solved = _closest(one, other, penalties[judged], form)
+        if not are_shared:
+            costs = unknown_costs(len(one.rows), len(other.rows))
+        pairs = pairs_of(one, other, costs)
+        place, values[comparison], solved = _closest(pairs, penalties[judged], form)
         rows[comparison], columns[comparison] = place // len(others), place % len(others)
         plans += solved
     return rows, columns, values, plans

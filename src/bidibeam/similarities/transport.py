@@ -49,13 +49,18 @@ class Pairs(NamedTuple):
 
 
 @compiled
-def pairs_of(one: Bags, other: Bags) -> Pairs:
+def unknown_costs(words: int, other_words: int) -> Tables:
+    """Costs between so many words, of which none is known yet."""
+    return np.full((2, words, other_words), -1.0)
+
+
+@compiled
+def pairs_of(one: Bags, other: Bags, costs: Tables) -> Pairs:
     """Two lists of bags, ready to be compared; the `rows` of both are those of `points`."""
     size = 1
     for bags in (one, other):
         for bag in range(len(bags.totals)):
             size = max(size, bags.starts[bag + 1] - bags.starts[bag])
-    costs = np.full((2, len(one.rows), len(other.rows)), -1.0)
     amounts, marks, tables = np.empty((5, size)), np.empty((5, size), np.int64), np.empty((2, size, size))
     return Pairs(one, other, costs, amounts, marks, tables)
 
@@ -132,7 +137,8 @@ def _with_own_points(bags: Bags) -> Bags:
 def _compare_all(one: Bags, other: Bags, exactly: bool) -> tuple[Matrix, int]:
     found = np.empty((len(one.totals), len(other.totals)))
     is_open = np.empty(found.shape, np.bool_)
-    pairs = pairs_of(_with_own_points(one), _with_own_points(other))
+    costs = unknown_costs(len(one.rows), len(other.rows))
+    pairs = pairs_of(_with_own_points(one), _with_own_points(other), costs)
     for row in range(found.shape[0]):
         compare(pairs, row, (0, found.shape[1]), exactly, found[row], is_open[row])
     return found, is_open.sum()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Hypothesis
 from bidibeam.protocols import ClosestPairFinder
+from bidibeam.similarities.closeness import MOST_SHARED
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.similarities.stop_words import english
 from bidibeam.similarities.wmd import FORMS, Wmd, WmdT
@@ -218,6 +219,26 @@ def test_many_at_once_are_each_the_first_highest_of_its_own_matrix(
         matrix = similarity.pairwise(judged, others)
         assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), len(others))
         assert closest.value == matrix.max()
+
+
+@pytest.mark.parametrize("words", [MOST_SHARED, MOST_SHARED + 1])
+def test_many_at_once_are_the_closest_of_each_with_any_number_of_words(words: int) -> None:
+    chance = np.random.default_rng(0)
+    vocabulary = [f"w{number}" for number in range(words)]
+    similarity = WmdT(WordVectors(vocabulary, chance.normal(size=(words, 9)).astype(np.float32)))
+
+    def beam() -> list[Hypothesis]:
+        return hypotheses(*(" ".join(chance.choice(vocabulary, chance.integers(1, 9))) for _ in range(12)))
+
+    comparisons = [(beam(), beam()) for _ in range(40)]
+    comparisons.append((hypotheses(*vocabulary), beam()))  # so that each of them occurs
+
+    found = similarity.closest_pairs(comparisons)
+
+    assert found == [similarity.closest(*comparison) for comparison in comparisons]
+    for pair, (judged, others) in zip(found, comparisons, strict=True):
+        matrix = similarity.pairwise(judged, others)
+        assert matrix[pair.judged, pair.other] == matrix.max() == pair.value
 
 
 def test_many_at_once_count_what_each_would() -> None:
