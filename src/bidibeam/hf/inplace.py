@@ -55,6 +55,7 @@ class _Code(Emitter):
             for column in range(COLUMNS)
         ]  # where there are fewer columns, the last one again
         self._lines = [builder.gep(self._weight, [builder.mul(step, self._depth)]) for step in steps]
+        self._is_whole = builder.icmp_signed(">=", left, LONG(COLUMNS))
         self._is_column = self.is_below(COLUMNS, left)
         self._whole = builder.and_(self._depth, LONG(-LANES))
         self._is_rest = self.is_below(LANES, builder.sub(self._depth, self._whole))
@@ -98,21 +99,24 @@ class _Code(Emitter):
         for phi, first, then in zip(totals, so_far, grown, strict=True):
             phi.add_incoming(first, rest)
             phi.add_incoming(then, more)
-        self._finish(self._added_up(totals, count))
-        build.branch(done)
+        found = self._added_up(totals, count)
+        whole, part = (build.function.append_basic_block(f"{name}{count}") for name in ("whole", "part"))
+        build.cbranch(self._is_whole, whole, part)
+        for block, mask in ((whole, None), (part, self._is_column)):  # some processors are slow with masks
+            build.position_at_end(block)
+            self._finish(found, mask)
+            build.branch(done)
 
     def _grown(self, rows: list[Any], place: Any, sums: list[Any], mask: Any) -> list[Any]:
         """The sums with the products of a register's places more, or of those of a mask."""
         build = self.build
-        columns = []
-        for line in self._lines:
-            here = build.gep(line, [place])
-            columns.append(self.loaded(here, mask))
-        found = []
-        for row, line in enumerate(rows):
-            own = self.loaded(build.gep(line, [place]), mask)
-            for number, column in enumerate(columns):
-                found.append(self.grown(sums[row * COLUMNS + number], own, column))
+        own = [self.loaded(build.gep(line, [place]), mask) for line in rows]
+        found = list(sums)
+        for number, line in enumerate(self._lines):  # all of them at once are too many registers
+            column = self.loaded(build.gep(line, [place]), mask)
+            for row, numbers in enumerate(own):
+                total = row * COLUMNS + number
+                found[total] = self.grown(found[total], numbers, column)
         return found
 
     def _added_up(self, sums: list[Any], count: int) -> list[Any]:
@@ -139,13 +143,13 @@ class _Code(Emitter):
             self.shuffled(one, other, lower), self.shuffled(one, other, [place + half for place in lower])
         )
 
-    def _finish(self, totals: list[Any]) -> None:
-        """Add what is to be added to each row, and write those of its columns that there are."""
-        bias = self.loaded(self._bias, self._is_column, _FOUR)
+    def _finish(self, totals: list[Any], mask: Any) -> None:
+        """Add what is to be added to each row, and write its columns, or those of a mask."""
+        bias = self.loaded(self._bias, mask, _FOUR)
         for row, total in enumerate(totals):
-            more = self.loaded(self.moved(self._more, self._more_step, row), self._is_column, _FOUR)
+            more = self.loaded(self.moved(self._more, self._more_step, row), mask, _FOUR)
             summed = self.build.fadd(self.build.fadd(total, bias), more)
-            self.store(summed, self.moved(self._out, self._out_step, row), self._is_column)
+            self.store(summed, self.moved(self._out, self._out_step, row), mask)
 
 
 def _block_type(  # pragma: no cover
@@ -245,20 +249,20 @@ def multiply_in_place(
             whole = columns // LANES * LANES if beside else 0
             here, its_bias = weight + 4 * start * depth, bias + 4 * start * bias_step
             added, there = more + 4 * (before + start) if more_step else more, out + 4 * (before + start)
-            for column in range(0, whole, LANES):
-                write_lanes(
-                    lanes.ctypes.data,
-                    here + 4 * column * depth,
-                    its_bias + 4 * column * bias_step,
-                    added + 4 * column if more_step else added,
-                    there + 4 * column,
-                    bias_step,
-                    more_step,
-                    out_step,
-                    beside,
-                    depth,
-                    AHEAD * LANES * depth,
-                )
+            write_lanes(
+                lanes.ctypes.data,
+                here,
+                its_bias,
+                added,
+                there,
+                bias_step,
+                more_step,
+                out_step,
+                beside,
+                whole,
+                depth,
+                AHEAD * LANES * depth,
+            )
             for first, begin, end in ((beside, 0, whole), (0, whole, columns)):
                 if first < count and begin < end:
                     _add_up(

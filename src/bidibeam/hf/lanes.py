@@ -196,11 +196,13 @@ def write_lanes(
     more_step: int,
     out_step: int,
     count: int,
+    width: int,
     depth: int,
     ahead: int,
 ) -> None:  # pragma: no cover
-    """Rows, a multiple of `LANES`, by as many columns: addresses, steps in numbers, then how many.
+    """Rows by columns, multiples of `LANES` both: addresses, steps in numbers, then how many.
 
+    Few rows stay in the nearest cache while all columns pass, which are in the next one.
     Where more_step is 0, there are `LANES` zeros.
     """
     row = 0
@@ -208,7 +210,7 @@ def write_lanes(
         registers = min((count - row) // LANES, MOST)
         later = 0 if row else ahead
         place = rows + 4 * row * depth
-        for column in range(0, LANES, COLUMNS if registers > 1 else LANES):
+        for column in range(0, width, COLUMNS if registers > 1 else LANES):
             here, its_bias = weight + 4 * column * depth, bias + 4 * column * bias_step
             added = more + 4 * (row * more_step + column) if more_step else more
             there = out + 4 * (row * out_step + column)

@@ -6,6 +6,7 @@ With few rows, torch's own functions take longer to begin than to do it.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numba
 import numpy as np
@@ -55,7 +56,7 @@ def gelu_(rows: Tensor) -> Tensor:
     return rows
 
 
-@compiled
+@partial(compiled, fastmath={"contract"})
 def _gelu(address: int, count: int) -> None:  # pragma: no cover
     numbers = numba.carray(pointer_to(address), count, np.float32)
     for place in range(count):

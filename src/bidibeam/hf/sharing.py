@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numba
@@ -174,7 +174,7 @@ def _weigh(weights: Array, shifts: Array, scaling: Any) -> None:  # pragma: no c
         weights[place] *= inverse
 
 
-@compiled
+@partial(compiled, fastmath={"contract"})
 def exponentials(weights: Array, top: Any) -> None:  # pragma: no cover
     """What is left of numbers, less the largest, as exponents; 0 for very small ones, which would be slow."""
     for place in range(len(weights)):

@@ -22,19 +22,19 @@ CHUNK = 32 * BLOCK
 _LOWEST, _LEAST_BITS = np.finfo(np.float32).min, np.int32(-(1 << 31))
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _SMALLEST, _TURNS, _WHOLE = np.float32(-87.0), np.float32(math.log2(math.e)), np.float32(3 << 22)
-_LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_SERIES = tuple(
+_POWERS = tuple(
     np.float32(one)
     for one in (
-        1.9875691500e-4,
-        1.3981999507e-3,
-        8.3334519073e-3,
-        4.1665795894e-2,
-        1.6666665459e-1,
-        5.0000001201e-1,
+        1.5469732e-4,
+        1.34004322e-3,
+        9.6180256e-3,
+        5.55032721e-2,
+        2.40226512e-1,
+        6.93147207e-1,
+        1.0,
     )
 )
-"""What e^r - 1 - r is r^2 times, the highest power of r first, for |r| < 0.35 (Cephes' expf)."""
+"""2^x for |x| <= 1/2, to 1e-8: a polynomial through Chebyshev's points, the highest power first."""
 
 
 def _bits_in_order(_context: Any, _bits: Any) -> Any:  # pragma: no cover
@@ -74,17 +74,15 @@ in_order, number_of, _power = intrinsic(_bits_in_order), intrinsic(_number), int
 def exponential(number: Any) -> Any:  # pragma: no cover
     """e^x of a float32 that is at most 0, to the last bits; of what is below -87 that of -87; NaN stays.
 
-    Numba's own calls a library, one number at a time; this is many numbers in one instruction.
+    Numba's own calls a library, one number at a time; this is many numbers in one instruction. Whoever calls
+    it lets products and sums be one (`fastmath={"contract"}`), or the last bits are lost.
     """
     number = _SMALLEST if number < _SMALLEST else number  # so that NaN is not less
     turned = number * _TURNS + _WHOLE
-    turns = turned - _WHOLE  # a whole number
-    rest = number - turns * _LOG_2
-    rest = rest - turns * _LOG_2_REST
-    found = _SERIES[0]
-    for place in range(1, 6):
-        found = found * rest + _SERIES[place]
-    found = found * (rest * rest) + rest + _ONE
+    rest = number * _TURNS - (turned - _WHOLE)  # less a whole number, and rounded once
+    found = _POWERS[0]
+    for place in range(1, 7):
+        found = found * rest + _POWERS[place]
     return found * _power(turned)
 
 

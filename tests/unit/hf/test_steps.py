@@ -112,7 +112,7 @@ def is_lean(model: Any) -> bool:
 
 
 WAYS = {
-    "own matrices": (layout.Ways(0, 0, is_copied=False), 1, 0),
+    "own matrices": (layout.Ways(0, is_copied=False), 1, 0),
     "in place": (layout.AVX2, 1, 0),
     "copies": (layout.AVX512, 2, 99_999),
     "tiles": (layout.AVX512, 1, 99_999),

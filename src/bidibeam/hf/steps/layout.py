@@ -45,16 +45,14 @@ class Ways:
 
     Attributes:
         in_place: Up to so many rows a matrix is read where it lies.
-        large_in_place: Up to so many a large one is.
         is_copied: Whether a copy is faster.
     """
 
     in_place: int
-    large_in_place: int
     is_copied: bool
 
 
-AVX512, AVX2 = Ways(64, 64, is_copied=True), Ways(512, 1024, is_copied=False)
+AVX512, AVX2 = Ways(64, is_copied=True), Ways(4096, is_copied=False)
 WAYS = AVX512 if REGISTERS == 32 else AVX2
 
 
@@ -183,7 +181,6 @@ class Layout:
         is_ours = device.type == "cpu" and dtype == torch.float32 and not is_recorded and is_on()
         has_kernels = is_ours and torch.get_num_threads() == 1 and are_fast()
         self._is_near = has_kernels and rows <= WAYS.in_place
-        self._is_large_near = has_kernels and rows <= WAYS.large_in_place
         self._is_turned = is_ours and rows <= FEW_ROWS and (WAYS.is_copied or not has_kernels)
         self._is_tiled = self._is_turned and has_kernels
         self._is_joined = device.type == "cuda" or is_recorded
@@ -225,7 +222,7 @@ class Layout:
         """The product with a large weight, (out, in), and a bias, (out,): of rows, and written to a place."""
         width = max(LEAST_COLUMNS, PANEL // weight.shape[1])
         bias = None if bias is None else bias.contiguous()
-        if self._is_large_near and _is_plain(weight):  # so large that a copy would gain nothing
+        if self._is_near and _is_plain(weight):  # so large that a copy would gain nothing
             return InPlace([(weight, bias)]).times
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
