@@ -85,6 +85,11 @@ class Decoder:
             "write n-best lists with its generate, and rerank them."
         )
 
+    @property
+    def room(self) -> int | None:
+        """How many positions the decoder has; None if it counts on without a table."""
+        return _room(self.module)
+
     def check_room(self, tokens: int, part: nn.Module | None = None) -> None:
         """See that the decoder, or another part of the model, has positions for so many tokens.
 

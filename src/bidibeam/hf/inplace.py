@@ -332,23 +332,29 @@ class InPlace:
             raise ValueError(
                 f"{tuple(rows.shape)} by {self._depth, self.width} is not {tuple(out.shape)}, float32"
             )
-        row_step, place = rows.stride()
-        if place != 1:
-            rows, row_step = rows.contiguous(), depth
-        out_step, place = out.stride()
-        if place != 1:
-            raise ValueError(f"to strides {out.stride()}")
-        more_step = 0
-        if more is not None:
-            if more.shape != out.shape or more.dtype != torch.float32:
-                raise ValueError(f"{tuple(more.shape)}, {more.dtype}, is not {tuple(out.shape)}, float32")
+        if more is not None and (more.shape != out.shape or more.dtype != torch.float32):
+            raise ValueError(f"{tuple(more.shape)}, {more.dtype}, is not {tuple(out.shape)}, float32")
+        row_step, out_step = depth, self.width
+        if not rows.is_contiguous():
+            row_step, place = rows.stride()
+            if place != 1:
+                rows, row_step = rows.contiguous(), depth
+        if not out.is_contiguous():
+            out_step, place = out.stride()
+            if place != 1:
+                raise ValueError(f"to strides {out.stride()}")
+        if more is None:
+            more, more_step = _NOTHING, 0
+        elif more.is_contiguous():
+            more_step = self.width
+        else:
             more_step, place = more.stride()
             if place != 1 or not more_step:
                 more, more_step = more.contiguous(), self.width
         multiply_in_place(
             rows.data_ptr(),
             self._parts,
-            (_NOTHING if more is None else more).data_ptr(),
+            more.data_ptr(),
             out.data_ptr(),
             row_step,
             more_step,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from threading import local
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -126,8 +127,7 @@ class HFScorer:
         if state.is_fresh:
             project = self._head.logits if state.way is None else state.way.project
             return project(state.last), replace(state, is_fresh=False)
-        here = torch.arange(rows, device=last_tokens.device)[:, None]  # (rows, 1)
-        places = torch.cat((state.places, here), dim=1)  # (rows, steps)
+        places = torch.cat((state.places, _lines(rows, last_tokens.device)), dim=1)  # (rows, steps)
         reading = BranchReading(state.branches, places, state.prompt)
         try:
             hidden, way = self._stepped(last_tokens, reading, state)
@@ -139,7 +139,9 @@ class HFScorer:
 
     def _stepped(self, tokens: Tensor, reading: BranchReading, state: HFState) -> tuple[Tensor, Way]:
         """What the decoder says of (rows,) tokens, (rows, size), and how it was asked."""
-        self._decoder.check_room(state.read + reading.places.shape[1])
+        needed = state.read + reading.places.shape[1]
+        if state.room is not None and needed > state.room:
+            self._decoder.check_room(needed)
         way = state.way
         if way is None:
             way = self._recorded_way(len(tokens)) if state.is_recorded else self._way(tokens, reading, state)
@@ -249,6 +251,7 @@ class HFScorer:
             begin=inputs.begin,
             cross=cross,
             encoded=encoded,
+            room=self._decoder.room,
             way=way,
         )
 
@@ -277,6 +280,7 @@ class HFScorer:
             begin=inputs.begin,
             cross=self._in_few_shapes(Shared.of_cache(cache.cross_attention_cache, mask)),
             encoded=encoded,
+            room=self._decoder.room,
         )
 
     def _start_prompted(self, inputs: Inputs) -> HFState:
@@ -305,6 +309,7 @@ class HFScorer:
             prompt=self._in_few_shapes(Shared.of_cache(cache, mask)),
             positions=positions[:, -1] + 1,
             read=longest,
+            room=self._decoder.room,
         )
 
     def _way(self, tokens: Tensor, reading: BranchReading, state: HFState) -> Way:
@@ -332,6 +337,17 @@ class HFScorer:
             return Now(reading, state.cross, reach=reach)
         positions = state.positions.repeat_interleave(rows // state.sources) + (steps - 1)  # (rows,)
         return Now(reading, state.cross, positions, reach)
+
+
+def _lines(rows: int, device: torch.device) -> Tensor:
+    """The number of each row, (rows, 1)."""
+    return _known_lines(rows) if device.type == "cpu" else torch.arange(rows, device=device)[:, None]
+
+
+@lru_cache(maxsize=4)
+def _known_lines(rows: int) -> Tensor:
+    """The same on a CPU, where to make it takes longer than to read it."""
+    return torch.arange(rows)[:, None]
 
 
 def _is_close(own: Tensor, lean: Tensor) -> bool:

@@ -59,6 +59,7 @@ class HFState:
         prompt: What a decoder-only model read before, once per source.
         positions: (sources,), the position of a decoder-only model's first token.
         read: How many tokens the longest prompt has; 0 where there is none.
+        room: How many positions the decoder has; None for any number.
         way: How steps are taken; known with the first that reads a token, or from the start.
         is_recorded: Whether a GPU records the steps.
     """
@@ -75,6 +76,7 @@ class HFState:
     prompt: Shared | None = None
     positions: Tensor | None = None
     read: int = 0
+    room: int | None = None
     way: Way | None = None
     is_recorded: bool = False
 

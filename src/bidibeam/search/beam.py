@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -76,7 +77,7 @@ def _find(
         widths = reports.exchange(number, live.sources, widths_now)
         if number == settings.max_length:
             break
-        firsts = torch.arange(0, len(live.sources) * beams, beams, device=sources.device)  # (sources,)
+        firsts = _firsts(len(live.sources), beams, sources.device)  # (sources,)
         kept = None
         if widths is not None:
             left = np.flatnonzero(widths[live.sources])
@@ -95,3 +96,9 @@ def _find(
     return read_back(
         steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty, reports=reports
     )
+
+
+@lru_cache(maxsize=4)
+def _firsts(sources: int, beams: int, device: torch.device) -> Tensor:
+    """The first row of each source; steps are alike."""
+    return torch.arange(0, sources * beams, beams, device=device)

@@ -93,8 +93,12 @@ def kernels_of(device: torch.device) -> Kernels | None:
     """
     if device.type != "cpu":
         return _of_gpu(device)
-    if torch.get_num_threads() != 1 or not is_on():
-        return None
+    return _of_cpu() if torch.get_num_threads() == 1 and is_on() else None
+
+
+@lru_cache
+def _of_cpu() -> Kernels:
+    """A CPU's own."""
     from bidibeam.search import picking
 
     return picking

@@ -60,8 +60,10 @@ class _Report:
 
     def read(self, count: int) -> Numbers:
         (arrived,) = self.widths.read()
-        widths = np.zeros(count, dtype=np.int64)
-        widths[self.sources] = arrived.numpy()
+        widths: Numbers = arrived.numpy()
+        if len(widths) < count:
+            widths = np.zeros(count, dtype=np.int64)
+            widths[self.sources] = arrived.numpy()
         if widths.min() == BROKEN:
             raise ScorerError(
                 f"The model's logits for source {widths.argmin()} were NaN or infinite at step {self.step}, "
@@ -101,7 +103,10 @@ class Reports:
         Raises:
             ScorerError: If a source is reported broken.
         """
-        self._queue.append(_Report(step, sources, fetched(widths)))
+        report = _Report(step, sources, fetched(widths))
+        if not self._delay:
+            return report.read(self._count)
+        self._queue.append(report)
         return self._queue.popleft().read(self._count) if len(self._queue) > self._delay else None
 
     def drain(self) -> None:
