@@ -30,7 +30,7 @@ class Turns:
         return Turns, ()
 
     def place(self, *, first: bool = False) -> Place:
-        """Take a place in the line, the last one or the first; it is to be left."""
+        """Take a place in the line, the last one or the first; it must be left, or nobody comes after it."""
         place = Place(self)
         with self.lock:
             if not self._is_taken:
@@ -43,8 +43,11 @@ class Turns:
         return place
 
     def leave(self, place: Place) -> None:
-        """Give up a place, or the turn, if it has come."""
+        """Give up a place, or the turn, if it has come; what was left already stays so."""
         with self.lock:
+            if place.is_left:
+                return
+            place.is_left = True
             if not place.is_called:
                 self._waiting.remove(place)
             elif self._waiting:
@@ -60,13 +63,14 @@ class Turns:
     @contextmanager
     def mine(self, place: Place | None = None) -> Iterator[None]:
         """This thread's turn at the interpreter, when it comes: that of its place, or of a new one."""
-        _OWN.place = self.place() if place is None else place
-        _OWN.place.wait_here()
+        before, _OWN.place = _OWN.place, self.place() if place is None else place
         try:
+            _OWN.place.wait_here()
             yield
         finally:
-            self.leave(_OWN.place)
-            _OWN.place = None
+            if _OWN.place is not None:
+                self.leave(_OWN.place)
+            _OWN.place = before
 
 
 class Place:
@@ -78,7 +82,7 @@ class Place:
 
     def __init__(self, line: Turns) -> None:
         self.line = line
-        self.is_called = False
+        self.is_called = self.is_left = False
         self._wakes = Lock()
         self._wakes.acquire()
         self._left: tuple[Turns, bool] | None = None
@@ -97,13 +101,17 @@ class Place:
         self._wakes.release()
 
     def wait(self) -> None:
-        """Wait for the turn; those at the interpreter are left to others meanwhile."""
+        """Wait for the turn, at something other than the interpreter, whose turn is left to others meanwhile.
+
+        So whoever has both locks took a device's line first, and then the interpreter's.
+        """
         own = _OWN.place
-        if own is not None:
-            with self.line.lock:
-                if self.is_called:
-                    return
+        with self.line.lock:
+            if self.is_called:
+                return
+            if own is not None:
                 self._left = own.line, _OWN.is_first
+        if own is not None:
             _OWN.place = None
             own.line.leave(own)
         self.wait_here()
@@ -112,7 +120,7 @@ class Place:
             _OWN.place = self._back
 
     def wait_here(self) -> None:
-        """Wait for the turn, and keep others."""
+        """Wait for the turn once, and keep others."""
         self._wakes.acquire()
 
 

@@ -210,6 +210,60 @@ def test_whoever_is_called_to_a_device_has_the_interpreters_next_turn() -> None:
     assert is_free(device)
 
 
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_an_error_leaves_a_place_in_a_line(is_waited_for: bool) -> None:
+    turns, device = Turns(), Turns()
+
+    def fail() -> None:
+        with turns.mine(), in_line(device) as place:
+            if is_waited_for:
+                place.wait()
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
+
+    assert is_free(device)
+    assert is_free(turns)
+
+
+def test_what_is_left_twice_is_left_once() -> None:
+    turns = Turns()
+    first, second, third = (turns.place() for _ in range(3))
+
+    turns.leave(first)
+    turns.leave(first)
+
+    assert second.is_called
+    assert not third.is_called
+
+
+def test_a_turn_that_has_come_is_waited_for_no_more() -> None:
+    turns, device = Turns(), Turns()
+    with in_line(device) as place:
+        place.wait()
+        place.wait()
+    with turns.mine(), in_line(device) as place:
+        place.wait()
+        place.wait()
+
+    assert is_free(device)
+
+
+def test_turns_within_turns_leave_both() -> None:
+    outer, inner = Turns(), Turns()
+
+    with outer.mine():
+        with inner.mine():
+            assert not is_free(inner)
+        assert is_free(inner)
+        with away():
+            assert is_free(outer)
+        assert not is_free(outer)
+
+    assert is_free(outer)
+
+
 def is_free(turns: Turns) -> bool:
     place = turns.place()
     turns.leave(place)

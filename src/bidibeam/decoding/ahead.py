@@ -84,13 +84,20 @@ class _Line(Generic[Result]):
             return failed
         if sources is None:
             return None
-        return self._pool.submit(self._worked_on, sources, before, self._turns.place())
+        place = self._turns.place()
+        try:
+            work = self._pool.submit(self._worked_on, sources, before, place)
+        except BaseException:
+            self._turns.leave(place)
+            raise
+        work.add_done_callback(lambda _: self._turns.leave(place))  # if no thread ever began
+        return work
 
     def _worked_on(
         self, sources: Sequence[Beams], before: Future[list[Result] | None] | None, place: Place
     ) -> list[Result] | None:
         """The results; None if those of the batch before did not come, since then nobody will ask."""
-        with self._turns.mine(place):
+        with self._turns.mine(None if place.is_left else place):
             found = self._generator.begin(sources)()
             with away():
                 if before is not None and (before.exception() is not None or before.result() is None):

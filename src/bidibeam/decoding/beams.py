@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, islice, pairwise
@@ -95,9 +95,7 @@ class SearchGenerator:
             if self.max_source_length is not None:
                 encoded = [ids[-self.max_source_length :] for ids in encoded]
             sources = pad_sources(encoded).to(self.device)  # (sources, length)
-            with first_in_line(), remembered.active() if self.opinions else nullcontext():
-                if place is not None:
-                    place.wait()
+            with _turn_of(place), remembered.active() if self.opinions else nullcontext():
                 found = [
                     find(
                         search.scorer,
@@ -189,6 +187,17 @@ class SearchGenerator:
         if self.other_weight is not None and self.other_weight >= 0:
             return contenders(scorer, sources, columns, self.other_weight, end=end)
         return chain.from_iterable(scorer.log_probs(sources, turned(columns, end=end)))
+
+
+@contextmanager
+def _turn_of(place: Place | None) -> Iterator[None]:
+    """The turn at a device, if there is a line for it; whoever has it is first at the interpreter, too."""
+    if place is None:
+        yield
+        return
+    with first_in_line():
+        place.wait()
+        yield
 
 
 def _repeated(sources: torch.Tensor, times: int) -> torch.Tensor:

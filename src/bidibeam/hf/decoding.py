@@ -31,7 +31,7 @@ from bidibeam.search.settings import SearchSettings
 from bidibeam.selection.naming import SystemName
 from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
-from bidibeam.turns import Turns, holding
+from bidibeam.turns import Turns, first_in_line, holding
 
 __all__ = ["HFGenerator", "load_hf_decoder", "load_models", "load_pair"]
 
@@ -96,7 +96,7 @@ class HFGenerator:
         """
         if not beams:
             return list
-        with holding(self._turn):
+        with first_in_line(), holding(self._turn):
             filled = self._filled(beams)
         return lambda: filled
 

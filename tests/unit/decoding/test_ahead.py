@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +296,78 @@ def test_a_device_searches_for_batches_in_their_order(
 
     assert searched_for == [int(pad_sources(encode([line.source]))[0, 0]) for line in sources]
     assert len(set(searched_for)) > 5
+
+
+@pytest.mark.parametrize("failing", ["encode_batch", "find"])
+def test_an_error_in_a_line_for_a_device_comes_after_the_answers_before_it(
+    run: Run, sources: list[Beams], monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    calls = count()
+
+    def broken(*arguments: Any) -> Any:
+        if next(calls) == 4:
+            raise ScorerError("broken")
+        return whole(*arguments)
+
+    generator = load_generator(run, (Direction.REGULAR,), SearchSettings(beam_size=2))
+    assert isinstance(generator, SearchGenerator)
+    whole: Callable[..., Any] = find if failing == "find" else generator.tokenizer.encode_batch
+    place = "bidibeam.decoding.beams.find" if failing == "find" else None
+    if place is None:
+        monkeypatch.setattr(generator.tokenizer, "encode_batch", broken)
+    else:
+        monkeypatch.setattr(place, broken)
+    monkeypatch.setattr(SearchGenerator, "_in_line", lambda self: in_line(self._turn))  # as on a GPU
+
+    found = searched(generator, sources, 1, then=lambda beams: beams, ahead=True)
+
+    assert [beams.id for beams in islice(found, 4)] == [line.id for line in sources[:4]]
+    with pytest.raises(ScorerError, match="broken"):
+        next(found)
+    (beams,) = searched(generator, sources[:1], 1, then=lambda beams: beams, ahead=True)
+    assert beams.regular.hypotheses  # nobody is left in line
+
+
+def test_a_reader_who_stops_leaves_nobody_in_line_for_a_device(
+    run: Run, sources: list[Beams], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = load_generator(run, (Direction.REGULAR,), SearchSettings(beam_size=2))
+    assert isinstance(generator, SearchGenerator)
+    monkeypatch.setattr(SearchGenerator, "_in_line", lambda self: in_line(self._turn))  # as on a GPU
+    found = searched(generator, sources, 1, then=lambda beams: beams, ahead=True)
+    next(found)
+
+    found.close()  # type: ignore[attr-defined]
+
+    assert len(list(searched(generator, sources[:5], 1, then=lambda beams: beams, ahead=True))) == 5
+
+
+@pytest.mark.parametrize("failing", ["submit", "initializer"])
+def test_threads_that_do_not_start_are_an_error(monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """And nobody waits for their turn."""
+    if failing == "submit":
+        begun = count()
+
+        def start(self: threading.Thread) -> None:
+            if next(begun) == 1:
+                raise RuntimeError("can't start new thread")
+            whole(self)
+
+        whole = threading.Thread.start
+        monkeypatch.setattr(threading.Thread, "start", start)
+    else:
+        begun = count()
+
+        def initializer() -> None:
+            if next(begun) == 1:
+                raise RuntimeError("no stream")
+
+        monkeypatch.setattr(
+            "bidibeam.decoding.ahead.ThreadPoolExecutor", partial(ThreadPoolExecutor, initializer=initializer)
+        )
+
+    with pytest.raises(RuntimeError):
+        list(Decoder(Echo(), Ranker(Vbs()), batch_size=1, ahead=True).answers(numbered(9)))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
