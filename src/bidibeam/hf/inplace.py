@@ -27,6 +27,8 @@ ROWS, COLUMNS = (5, 4) if REGISTERS == 32 else (3, 4)
 """Rows and columns at once: 20 or 12 registers for their sums, and some for what is read."""
 NEAR_ROWS_BYTES, NEAR_BYTES = 30 << 10, 160 << 10
 """Rows that stay in the nearest cache while columns pass, and columns that stay in the next one."""
+COPIED_BYTES = 4 << 20
+"""Rows that are turned around at once, so that they stand side by side."""
 AHEAD = 10
 """Blocks of columns that are asked for ahead."""
 WIDE = 4096 if LANES == 16 else 64
@@ -221,7 +223,7 @@ def _add_up(
 
 
 @compiled
-def multiply_in_place(
+def _multiply(
     rows: int,
     parts: Array,
     more: int,
@@ -280,6 +282,34 @@ def multiply_in_place(
                         end - begin,
                     )
         before += width
+
+
+@compiled
+def multiply_in_place(
+    rows: int,
+    parts: Array,
+    more: int,
+    out: int,
+    row_step: int,
+    more_step: int,
+    out_step: int,
+    count: int,
+    depth: int,
+) -> None:  # pragma: no cover
+    """The same for as many rows at a time as may stand side by side, which is a copy."""
+    most = max(LANES, COPIED_BYTES // (4 * depth) // LANES * LANES)
+    for first in range(0, count, most):
+        _multiply(
+            rows + 4 * first * row_step,
+            parts,
+            more + 4 * first * more_step,
+            out + 4 * first * out_step,
+            row_step,
+            more_step,
+            out_step,
+            min(most, count - first),
+            depth,
+        )
 
 
 _NOTHING = torch.zeros(LANES, dtype=torch.float32, device="cpu")

@@ -202,7 +202,7 @@ def write_lanes(
 ) -> None:  # pragma: no cover
     """Rows by columns, multiples of `LANES` both: addresses, steps in numbers, then how many.
 
-    Few rows stay in the nearest cache while all columns pass, which are in the next one.
+    Few rows stay near while all columns pass, in a cache that holds these.
     Where more_step is 0, there are `LANES` zeros.
     """
     row = 0

@@ -52,6 +52,7 @@ class HFState:
         sources: How many sources there are; each has as many rows.
         layers: How many layers the decoder has.
         last: (sources, size), what the decoder said before the first token.
+        room: How many positions the decoder has; None for any number.
         is_fresh: Whether the first token is still to come.
         begin: (sources, length), what an encoder-decoder's decoder read first.
         cross: What the encoder said, as keys and values, once per source.
@@ -59,7 +60,6 @@ class HFState:
         prompt: What a decoder-only model read before, once per source.
         positions: (sources,), the position of a decoder-only model's first token.
         read: How many tokens the longest prompt has; 0 where there is none.
-        room: How many positions the decoder has; None for any number.
         way: How steps are taken; known with the first that reads a token, or from the start.
         is_recorded: Whether a GPU records the steps.
     """
@@ -69,6 +69,7 @@ class HFState:
     sources: int
     layers: int
     last: Tensor
+    room: int | None
     is_fresh: bool = True
     begin: Tensor | None = None
     cross: Shared | None = None
@@ -76,7 +77,6 @@ class HFState:
     prompt: Shared | None = None
     positions: Tensor | None = None
     read: int = 0
-    room: int | None = None
     way: Way | None = None
     is_recorded: bool = False
 

@@ -98,7 +98,14 @@ def _find(
     )
 
 
-@lru_cache(maxsize=4)
 def _firsts(sources: int, beams: int, device: torch.device) -> Tensor:
-    """The first row of each source; steps are alike."""
+    """The first row of each source, (sources,); not to be changed."""
+    if device.type == "cpu":
+        return _known_firsts(sources, beams)
     return torch.arange(0, sources * beams, beams, device=device)
+
+
+@lru_cache(maxsize=4)
+def _known_firsts(sources: int, beams: int) -> Tensor:
+    """The same on a CPU, where to make them takes longer than to read them, and there are no streams."""
+    return torch.arange(0, sources * beams, beams, device="cpu")

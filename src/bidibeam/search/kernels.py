@@ -98,7 +98,7 @@ def kernels_of(device: torch.device) -> Kernels | None:
 
 @lru_cache
 def _of_cpu() -> Kernels:
-    """A CPU's own."""
+    """`picking`, imported once: that alone takes as long as a small step's choice."""
     from bidibeam.search import picking
 
     return picking

@@ -61,7 +61,7 @@ class _Report:
     def read(self, count: int) -> Numbers:
         (arrived,) = self.widths.read()
         widths: Numbers = arrived.numpy()
-        if len(widths) < count:
+        if len(widths) < count:  # else they are all there are, in order
             widths = np.zeros(count, dtype=np.int64)
             widths[self.sources] = arrived.numpy()
         if widths.min() == BROKEN:
@@ -98,7 +98,8 @@ class Reports:
             widths: Theirs, (sources,).
 
         Returns:
-            Every source's, (all sources,), 0 for those that are done; None if no report has come yet.
+            Every source's, (all sources,), 0 for those that are done, not to be changed; None if none
+            has come yet.
 
         Raises:
             ScorerError: If a source is reported broken.

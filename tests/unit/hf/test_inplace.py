@@ -70,6 +70,25 @@ def test_a_product_with_a_large_matrix_is_that_of_the_matrix(
     assert (around == 7.0).all()
 
 
+@pytest.mark.parametrize("count", [50, 75, 24 * LANES + 17])
+@pytest.mark.parametrize(("depth", "width"), [(1500, 500), (256, 4500), (70_000, 70)])
+def test_matrices_and_rows_may_be_larger_than_what_is_read_at_once(
+    count: int, depth: int, width: int
+) -> None:
+    chance = torch.Generator().manual_seed(count)
+
+    def whole(*shape: int) -> Tensor:
+        """Small whole numbers, the sums of which are exact."""
+        return torch.randint(-2, 3, shape, generator=chance).float()
+
+    rows, weight, more, bias = whole(count, depth), whole(width, depth), whole(count, width), whole(width)
+
+    found, around = product(rows, weight, bias, more)
+
+    assert torch.equal(found, torch.nn.functional.linear(rows, weight, bias) + more)
+    assert (around == 7.0).all()
+
+
 @pytest.mark.parametrize("widths", [(5, 5, 5), (WIDE, 3, WIDE + 9), (40, 40, 40)])
 @pytest.mark.parametrize("count", [3, 8, 25, 50])
 def test_several_matrices_stand_side_by_side(count: int, widths: tuple[int, ...]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,9 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from bidibeam.compiling import compiled
 from bidibeam.search.candidates import BLOCK
 from bidibeam.search.picking import summarised
-from bidibeam.search.summary import CHUNK
+from bidibeam.search.summary import CHUNK, exponential
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -78,3 +82,23 @@ def test_rows_that_are_not_side_by_side_are_read_as_they_are() -> None:
 
     assert torch.equal(maxima, block_maxima(rows))
     torch.testing.assert_close(log_sums, rows.logsumexp(1))
+
+
+@compiled
+def _exponentials(numbers: Any, found: Any) -> None:
+    for place in range(len(numbers)):
+        found[place] = exponential(numbers[place])
+
+
+def test_exponentials_are_right_to_the_last_bits() -> None:
+    numbers = np.linspace(-87, 0, 1_000_001).astype(np.float32)
+    found = np.empty_like(numbers)
+
+    _exponentials(numbers, found)
+
+    expected = np.exp(numbers.astype(np.float64))
+    assert (np.abs(found - expected) / np.spacing(expected.astype(np.float32))).max() <= 2.0
+    assert found[-1] == 1.0
+    _exponentials(np.array([-np.inf, -1e30, np.nan], np.float32), found[:3])
+    assert found[0] == found[1] == pytest.approx(np.exp(-87.0))
+    assert np.isnan(found[2])
