@@ -110,13 +110,17 @@ class Head:
         assert self.weight is not None
         return multiply(scaled, self.weight.t(), self._bias, out)
 
-    def apart(self) -> Callable[[Tensor], Tensor]:
+    def apart(self, layout: Layout) -> Callable[[Tensor], Tensor]:
         """What `logits` does, in fresh memory each time, with the parameters as they are found now."""
         weight, biases, scale = self.weight, self._biases, self._scale
         assert weight is not None
 
         def logits(hidden: Tensor) -> Tensor:
-            return F.linear(hidden if scale == 1.0 else hidden * scale, weight, _sum(biases)).float()
+            scaled = hidden if scale == 1.0 else hidden * scale
+            if hidden.dtype != torch.float32:
+                return F.linear(scaled, weight, _sum(biases)).float()
+            by = layout.large("head", weight, _sum(biases))
+            return by(scaled, hidden.new_empty(len(hidden), len(weight)))
 
         return logits
 

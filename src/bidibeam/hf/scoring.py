@@ -216,10 +216,11 @@ class HFScorer:
 
     def _recorded_way(self, rows: int) -> Way:
         """How to take steps that are recorded: what is made of parameters is made anew in every play."""
-        decode = lean_step(self.model, Layout(self.model, rows, is_recorded=True))
+        layout = Layout(self.model, rows, is_recorded=True)
+        decode = lean_step(self.model, layout)
         if decode is None:
             raise RuntimeError(f"{type(self.model).__name__} has no step that could be recorded")
-        return Way(decode, self._head.apart())
+        return Way(decode, self._head.apart(layout))
 
     def _in_few_shapes(self, shared: Shared) -> Shared:
         """What rows share, padded where searches of the same shape are recorded."""
@@ -340,14 +341,14 @@ class HFScorer:
 
 
 def _lines(rows: int, device: torch.device) -> Tensor:
-    """The number of each row, (rows, 1)."""
+    """The number of each row, (rows, 1); not to be changed."""
     return _known_lines(rows) if device.type == "cpu" else torch.arange(rows, device=device)[:, None]
 
 
 @lru_cache(maxsize=4)
 def _known_lines(rows: int) -> Tensor:
     """The same on a CPU, where to make it takes longer than to read it."""
-    return torch.arange(rows)[:, None]
+    return torch.arange(rows, device="cpu")[:, None]
 
 
 def _is_close(own: Tensor, lean: Tensor) -> bool:

@@ -15,6 +15,7 @@ from bidibeam.errors import ScorerError
 from bidibeam.hf import heads
 from bidibeam.hf.heads import Head
 from bidibeam.hf.scoring import HFScorer
+from bidibeam.hf.steps.layout import Layout
 from tests.unit.hf.test_steps import TOLERANCE, Adapted, inputs_of, is_lean, model_of, said
 
 NAMES = ("bart", "t5", "gpt2", "llama")
@@ -182,7 +183,8 @@ def test_what_is_recorded_reads_both_biases_anew() -> None:
     model = model_of("bart")
     model.lm_head.bias = nn.Parameter(RISING.clone())
     model.final_logits_bias[0, 5] = 3.0
-    logits, hidden = Head(model).apart(), torch.randn(2, 32)
+    layout = Layout(model, 2, is_recorded=True)
+    logits, hidden = Head(model).apart(layout), torch.randn(2, 32)
     before: Tensor = logits(hidden)
 
     with torch.no_grad():

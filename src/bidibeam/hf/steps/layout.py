@@ -5,21 +5,24 @@ and with 10 to 50 rows that takes a third to a half of the time. One thread read
 instead (`bidibeam.hf.inplace`). With AVX-512, and for several threads, copies are faster, which are kept with
 the model: as tiles, which one thread reads (`bidibeam.hf.tiles`), or as (in, out). They are limited by the
 size of the logits, and a search looks whether they still say what the parameters say. On a GPU the number of
-products counts, so those of one input are joined.
+products counts, so those of one input are joined; and of many rows its matrix units find them
+(`bidibeam.hf.split`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache, partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from bidibeam.compiling import is_on
+from bidibeam.gpu import kernels_on
 from bidibeam.hf.inplace import InPlace
 from bidibeam.hf.machine import REGISTERS, are_fast
 from bidibeam.hf.prints import printed
@@ -68,6 +71,10 @@ class Rooms:
         if room is None or room.shape[0] < rows or room.shape[1] != width:
             room = self._known[kind] = like.new_empty(rows, width)
         return room if room.shape[0] == rows else room[:rows]
+
+
+SplitTimes = Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor | None], Tensor]
+"""`bidibeam.hf.split.times`."""
 
 
 class Product(Protocol):
@@ -121,6 +128,22 @@ class _Tiled:
         return self._tiles.times(rows, self._bias, out, more)
 
 
+class _Split:
+    """A product by a GPU's matrix units: with one matrix, (out, in), and a bias, (out,), or None."""
+
+    __slots__ = ("_bias", "_kind", "_rooms", "_times", "_weight")
+
+    def __init__(
+        self, kind: str, weight: Tensor, bias: Tensor | None, rooms: Rooms, times: SplitTimes
+    ) -> None:
+        self._kind, self._weight, self._bias, self._rooms, self._times = kind, weight, bias, rooms, times
+
+    def __call__(self, rows: Tensor, more: Tensor | None = None) -> Tensor:
+        """See `Product`."""
+        out = self._rooms.of(self._kind, rows.shape[0], self._weight.shape[0], rows)
+        return self._times(rows, self._weight, self._bias, out, more)
+
+
 class _InPlace:
     """A product by matrices where they lie; the arguments are those of `_Parts`, but matrices (out, in)."""
 
@@ -167,6 +190,39 @@ def kept_bytes(model: PreTrainedModel) -> int:
     return 0 if known is None else known.size
 
 
+@lru_cache
+def split_on(device: torch.device) -> Any:
+    """`bidibeam.hf.split`, where a GPU has such units and runs it; else None."""
+
+    def load() -> ModuleType:
+        from bidibeam.hf import split
+
+        return split
+
+    def trial(split: ModuleType) -> None:
+        if torch.cuda.get_device_capability(device) < (8, 0):
+            raise RuntimeError("no matrix units for float32")
+        ones = torch.ones(1, split.DEPTH, device=device)
+        split.times(ones, ones, None, torch.empty(1, 1, device=device))
+
+    return kernels_on(device, load, trial)
+
+
+def split_for(device: torch.device, dtype: torch.dtype) -> Any:
+    """The same for numbers of a kind: not where torch's own products may be less exact, and faster still."""
+    if device.type != "cuda" or dtype != torch.float32 or not _is_exact():
+        return None
+    return split_on(device)
+
+
+def _is_exact() -> bool:
+    """Whether torch's products of float32 are not to be of shorter numbers."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # told in another of torch's ways
+        return False
+
+
 class Layout:
     """Where a model's products find their matrices in one search.
 
@@ -184,6 +240,7 @@ class Layout:
         self._is_turned = is_ours and rows <= FEW_ROWS and (WAYS.is_copied or not has_kernels)
         self._is_tiled = self._is_turned and has_kernels
         self._is_joined = device.type == "cuda" or is_recorded
+        self._rows, self._split = rows, split_for(device, dtype)
         self._left = COPIED_BYTES  # of what this search may join
         self._copies = _COPIES.setdefault(model, _Copies())
         self._room = min(COPIED_BYTES, COPIED_LOGITS * rows * 4 * _vocabulary(model))
@@ -205,6 +262,11 @@ class Layout:
             panels = self._copied(name, weights)
         elif self._is_joined and len(layers) > 1:
             panels = self._joined(weights)
+        if self._split is not None and (panels is not None or len(weights) == 1):
+            weight = weights[0] if panels is None else panels[0].t()
+            if self._split.is_taken(self._rows, weight):
+                bias = _side_by_side(weights, biases)
+                return _Split(_kind(name), weight, bias, self._rooms, self._split.times)
         if panels is None and self._is_near and all(map(_is_plain, weights)):
             return _InPlace(_kind(name), list(zip(weights, biases, strict=True)), self._rooms)
         if panels is None:
@@ -224,6 +286,9 @@ class Layout:
         bias = None if bias is None else bias.contiguous()
         if self._is_near and _is_plain(weight):  # so large that a copy would gain nothing
             return InPlace([(weight, bias)]).times
+        if self._split is not None and self._split.is_taken(self._rows, weight):
+            times = self._split.times
+            return lambda rows, out: times(rows, weight, bias, out)
         copied = self._copied(name, [weight], width) if self._is_turned else None
         if copied is None:
             return lambda rows, out: multiply(rows, weight.t(), bias, out)
