@@ -65,12 +65,18 @@ def check_pair(regular: Any, reverse: Any) -> None:
     )
 
 
-def check_same_ids(regular: Any, reverse: Any) -> None:
+def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (None, None)) -> None:
     """Refuse two models, or configs, that cannot read the same ids and write after the same ones.
+
+    Args:
+        regular: The one.
+        reverse: The other.
+        tokenizers: Theirs, where they are known.
 
     Raises:
         SettingsError: If one is an encoder-decoder and the other is not, or they differ in the size of their
-            vocabularies, in the token that ends a reply, or in the one that a decoder starts with.
+            vocabularies, in the token that ends a reply, in the one that a decoder starts with, or in the
+            token that an id stands for.
     """
     names, configs = (_name(regular), _name(reverse)), (_config(regular), _config(reverse))
     kinds = ["an encoder-decoder" if one.is_encoder_decoder else "a decoder alone" for one in configs]
@@ -85,6 +91,12 @@ def check_same_ids(regular: Any, reverse: Any) -> None:
             ours, theirs = _ids(regular, field), _ids(reverse, field)
             if ours and theirs and not ours & theirs:
                 difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
+    if difference is None and None not in tokenizers:
+        ours, theirs = ({number: token for token, number in one.get_vocab().items()} for one in tokenizers)
+        for number in sorted(ours.keys() & theirs.keys()):
+            if ours[number] != theirs[number]:
+                difference = f"{number} is {ours[number]!r} in {names[0]} and {theirs[number]!r} in {names[1]}"
+                break
     if difference is not None:
         raise SettingsError(
             f"The two models cannot share the ids that generate is given: {difference}. Train the reverse "

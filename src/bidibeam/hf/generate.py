@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.errors import InputError, SettingsError
@@ -135,7 +136,7 @@ class BidiGenerate:
         models, tasks = {Direction.REGULAR: model}, {Direction.REGULAR: task}
         if self._reverse is not None and wants_reverse(self._needs):
             check_pair(model, self._reverse)
-            check_same_ids(model, self._reverse)
+            check_same_ids(model, self._reverse, self._tokenizers(model, self._reverse))
             models[Direction.REVERSE] = self._reverse
             tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
         judged = self._needs.other_weight is not None
@@ -154,12 +155,30 @@ class BidiGenerate:
             merged=wants_both(self._needs),
         )
 
+    def _tokenizers(self, model: PreTrainedModel, reverse: PreTrainedModel) -> tuple[Any, Any]:
+        """Those of both models, as far as they are known: what we were given is the regular model's."""
+        if model.name_or_path == reverse.name_or_path:
+            return None, None
+        own = tokenizer_beside(model.name_or_path) if self._tokenizer is None else self._tokenizer
+        return own, tokenizer_beside(reverse.name_or_path)
+
     def _space(self) -> WordVectors:
         if self._vectors is None or self._tokenizer is None:
             raise SettingsError(
                 f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
             )
         return self._vectors
+
+
+@lru_cache(maxsize=8)
+def tokenizer_beside(name: str) -> Any:
+    """The tokenizer that lies where a model was loaded from; None if there is none, or it is not on this disk."""
+    if not name:
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except Exception:  # whatever is wrong with it: the models are what counts
+        return None
 
 
 def turned(task: Task, side: Side) -> Task:
