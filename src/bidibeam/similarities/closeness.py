@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SIMILARITY, RATIO, LITERAL_MIN, LITERAL_MAX = range(4)
 
-MOST_SHARED = 512
-"""Words whose costs are kept from one comparison to the next: many sources have replies in common."""
+MOST_SHARED, EACH = 512, 1024
+"""What words cost each other is kept from one comparison to the next, since many have replies in common: of
+up to so many words, and of up to so many pairs for each comparison. Otherwise each has its own."""
 
 
 @compiled
@@ -95,20 +96,20 @@ def _closest(pairs: Pairs, penalties: Vector, form: int) -> tuple[int, float, in
 
 
 @compiled
-def _part(bags: Bags, chosen: Numbers, number_of: Whole) -> Bags:
+def _part(bags: Bags, chosen: Numbers, number_of: Whole, are_shared: bool) -> Bags:
     """Some of the bags; `rows` are those of `points`.
 
     Args:
         bags: The bags.
         chosen: Which of them.
-        number_of: As long as their `rows`, which number words has: its own, so that costs can be shared, or
-            -1 throughout, and so it is left: then they are numbered anew, as few as they are.
+        number_of: As long as their `rows`: which number each word has, or -1 throughout, and so it is left.
+        are_shared: Whether words keep their numbers, so that costs can be shared; else they are numbered
+            anew, as few as they are.
     """
     starts = np.zeros(len(chosen) + 1, np.int64)
     for place, bag in enumerate(chosen):
         starts[place + 1] = starts[place] + bags.starts[bag + 1] - bags.starts[bag]
     words, keys, masses = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.int64), np.empty(starts[-1])
-    are_shared = len(number_of) > 0 and number_of[0] >= 0
     rows = number_of if are_shared else np.empty(starts[-1], np.int64)
     different = 0
     for place, bag in enumerate(chosen):
@@ -133,13 +134,14 @@ def _closest_of_each(
     rows, columns = np.empty(comparisons, np.int64), np.empty(comparisons, np.int64)
     values, plans = np.empty(comparisons), 0
     words = len(bags.rows)
-    are_shared = words <= MOST_SHARED and comparisons > 1
+    are_shared = words <= MOST_SHARED and words * words <= EACH * comparisons
     number_of = np.arange(words) if are_shared else np.full(words, -1)
     costs = unknown_costs(words, words) if are_shared else unknown_costs(0, 0)
     for comparison in range(comparisons):
         start, middle, end = cuts[2 * comparison : 2 * comparison + 3]
         judged, others = places[start:middle], places[middle:end]
-        one, other = _part(bags, judged, number_of), _part(bags, others, number_of)
+        one = _part(bags, judged, number_of, are_shared)
+        other = _part(bags, others, number_of, are_shared)
         if not are_shared:
             costs = unknown_costs(len(one.rows), len(other.rows))
         pairs = pairs_of(one, other, costs)

@@ -56,7 +56,10 @@ def unknown_costs(words: int, other_words: int) -> Tables:
 
 @compiled
 def pairs_of(one: Bags, other: Bags, costs: Tables) -> Pairs:
-    """Two lists of bags, ready to be compared; the `rows` of both are those of `points`."""
+    """Two lists of bags, ready to be compared; the `rows` of both are those of `points`.
+
+    Costs are by the numbers that both have for their words, and are filled in.
+    """
     size = 1
     for bags in (one, other):
         for bag in range(len(bags.totals)):
