@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -90,9 +91,10 @@ def _decode(raw: bytes, place: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
+        encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin1"
         raise InputError(
             f"{place}: byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8. "
-            "Convert the file first, for example with iconv -f latin1 -t utf-8."
+            f"Convert the file first, for example with iconv -f {encoding} -t utf-8."
         ) from error
 
 

@@ -17,7 +17,7 @@ Field = Literal["log_prob", "score", "other_log_prob"]
 
 REMEDIES: dict[Field, str] = {
     "log_prob": "`bidibeam score FILE --model MODEL` adds it",
-    "score": "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as bidia",
+    "score": "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as longest",
     "other_log_prob": (
         "`bidibeam decode --n-best` writes it for a model of both directions, and `bidibeam score FILE "
         "--model REVERSE_MODEL` adds it"

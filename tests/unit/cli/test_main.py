@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -154,6 +155,16 @@ def test_a_command_is_imported_only_when_it_runs(tmp_path: Path, monkeypatch: py
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert front.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"bidibeam {__version__}\n"
+
+
+def test_the_package_can_be_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["bidibeam", "--version"])
+
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("bidibeam")
+
+    assert left.value.code == 0
     assert capsys.readouterr().out == f"bidibeam {__version__}\n"
 
 

@@ -93,7 +93,7 @@ def test_scores_that_a_format_has_not_are_missed_by_name_and_line(tmp_path: Path
 
     assert refused("rerank", text, *COUNT, "--strategy", "vbs") == (
         f"{text}, line 1: source '1', regular[0] has no \"score\", and vbs needs it; `bidibeam score FILE "
-        "--model MODEL` adds it, or choose a strategy without, such as bidia."
+        "--model MODEL` adds it, or choose a strategy without, such as longest."
     )
     other = tmp_path / "other.txt"
     other.write_bytes(text.read_bytes())

@@ -94,7 +94,7 @@ SCORES = '"log_prob": -1, "score": -1'
         (
             "--strategy vbs",
             "",
-            f'"score", and vbs needs it; {ADD}, or choose a strategy without, such as bidia.',
+            f'"score", and vbs needs it; {ADD}, or choose a strategy without, such as longest.',
         ),
         (
             "--strategy vbs-tuned --length-exponent 1 --word-reward 0",

@@ -108,6 +108,16 @@ def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path: Path) -> None:
         read_bytes(tmp_path, "in.txt", b"hi\nca\xe9\n")
 
 
+@pytest.mark.parametrize(
+    ("content", "encoding"), [("\ufeffhi\n".encode("utf-16-le"), "utf-16"), (b"\xe9", "latin1")]
+)
+def test_the_encoding_that_the_bytes_look_like_is_named(
+    tmp_path: Path, content: bytes, encoding: str
+) -> None:
+    with pytest.raises(InputError, match=f"iconv -f {encoding} -t utf-8"):
+        read_bytes(tmp_path, "in.txt", content)
+
+
 def test_a_text_stream_that_is_not_utf8_is_refused() -> None:
     stream = io.TextIOWrapper(io.BytesIO(b"ca\xe9\n"), encoding="utf-8")
 

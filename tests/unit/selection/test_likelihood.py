@@ -71,7 +71,7 @@ def test_a_list_without_scores_is_refused() -> None:
 
     assert str(caught.value) == (
         "The hypothesis 'yes' has no \"score\"; `bidibeam score FILE --model MODEL` adds it, or choose a "
-        "strategy without, such as bidia."
+        "strategy without, such as longest."
     )
 
 

@@ -56,7 +56,7 @@ def test_a_missing_beam_is_named(direction: Direction) -> None:
         ("log_prob", "`bidibeam score FILE --model MODEL` adds it."),
         (
             "score",
-            "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as bidia.",
+            "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as longest.",
         ),
         (
             "other_log_prob",

@@ -1,0 +1,5 @@
+"""`python -m bidibeam`."""
+
+from bidibeam.cli.main import main
+
+main()
