@@ -95,7 +95,9 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
         ours, theirs = ({number: token for token, number in one.get_vocab().items()} for one in tokenizers)
         for number in sorted(ours.keys() & theirs.keys()):
             if ours[number] != theirs[number]:
-                difference = f"{number} is {ours[number]!r} in {names[0]} and {theirs[number]!r} in {names[1]}"
+                difference = (
+                    f"{number} is {ours[number]!r} in {names[0]} and {theirs[number]!r} in {names[1]}"
+                )
                 break
     if difference is not None:
         raise SettingsError(

@@ -170,11 +170,18 @@ class BidiGenerate:
         return self._vectors
 
 
-@lru_cache(maxsize=8)
 def tokenizer_beside(name: str) -> Any:
-    """The tokenizer that lies where a model was loaded from; None if there is none, or it is not on this disk."""
-    if not name:
-        return None
+    """The tokenizer that lies where a model was loaded from; None if there is none, or not on this disk."""
+    folder = Path(name)
+    if not name or not folder.is_dir():
+        return _tokenizer_at(name, ()) if name else None
+    files = sorted(folder.glob("*token*")) + sorted(folder.glob("vocab*"))
+    return _tokenizer_at(str(folder.resolve()), tuple(file.stat().st_mtime_ns for file in files))
+
+
+@lru_cache(maxsize=8)
+def _tokenizer_at(name: str, _changed_ns: tuple[int, ...]) -> Any:
+    """The same, read again when its files have changed."""
     try:
         return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except Exception:  # whatever is wrong with it: the models are what counts

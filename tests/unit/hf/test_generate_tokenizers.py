@@ -1,4 +1,4 @@
-"""`BidiGenerate` sees when two models of one size have other tokens, where their tokenizers lie beside them."""
+"""`BidiGenerate` sees that two models of one size have other tokens, where tokenizers lie beside them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,22 @@ def answered(folder: Path, kind: str, words: list[str], strategy: str, *, is_tol
 @pytest.mark.parametrize("strategy", ["bidia", "bidis"])
 @pytest.mark.parametrize("kind", LOADERS)
 def test_ids_of_other_words_are_not_shared(tmp_path: Path, kind: str, strategy: str, is_told: bool) -> None:
-    with pytest.raises(SettingsError, match=r"^The two models cannot share the ids .* is '\w+' in .* and '\w+'"):
+    with pytest.raises(
+        SettingsError, match=r"^The two models cannot share the ids .* is '\w+' in .* and '\w+'"
+    ):
         answered(tmp_path, kind, OTHERS, strategy, is_told=is_told)
 
 
 @pytest.mark.parametrize("kind", LOADERS)
 def test_ids_of_the_same_words_are(tmp_path: Path, kind: str) -> None:
     assert len(answered(tmp_path, kind, WORDS, "bidia")) == 1
+
+
+def test_a_tokenizer_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot share the ids"):
+        answered(tmp_path, "bart", OTHERS, "bidia")
+
+    assert len(answered(tmp_path, "bart", WORDS, "bidia")) == 1
 
 
 def test_where_nothing_lies_beside_a_model_nothing_is_known(tmp_path: Path) -> None:
