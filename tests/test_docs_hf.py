@@ -225,12 +225,16 @@ def test_what_is_said_of_single_cells_with_avx2_is_true() -> None:
         (cell["batch"], cell["beam_size"]): cell["times_ours"] for cell in benchmark("cpu-avx2")["cells"]
     }
     below = [cell for cell, times in ratios.items() if cell[1] > 10 and times["generate"] < 2]
-    assert below == [(8, 50)]
-    assert [cell for cell, times in ratios.items() if times["ctranslate2"] < 1] == [(1, 10)]
-    (before,) = (run for run in benchmark_history() if run.get("registers") == "16 of 8")
-    earlier = {(cell["batch"], cell["beam_size"]): cell["times_ours"] for cell in before["cells"]}
-    assert f"`generate` took {earlier[8, 50]['generate']:.2f} times as long at 8 x 50" in page
-    assert f"CTranslate2 {earlier[1, 10]['ctranslate2']:.2f} at 1 x 10" in page
+    assert below == []
+    assert [cell for cell, times in ratios.items() if times["ctranslate2"] < 1] == []
+    before, beside = (
+        {(cell["batch"], cell["beam_size"]): cell["times_ours"] for cell in run["cells"]}
+        for run in benchmark_history()[-2:]
+    )
+    assert f"`generate` took {beside[8, 25]['generate']:.2f} times as long at 8 x 25" in page
+    assert f"CTranslate2 {beside[8, 10]['ctranslate2']:.3f} at 8 x 10" in page
+    assert f"`generate` took {before[8, 50]['generate']:.2f} times as long at 8 x 50" in page
+    assert f"CTranslate2 {before[1, 10]['ctranslate2']:.2f} at 1 x 10" in page
 
 
 def benchmark_history() -> list[dict[str, Any]]:
@@ -259,4 +263,6 @@ def test_what_is_said_of_other_runs_and_of_the_gpu_is_in_the_committed_benchmark
     }
     for label, numbers in rows.items():
         assert f"| {label} | {' | '.join(numbers)} |" in page
-    assert all(cell["same_hypotheses"]["generate"] == 1.0 for cell in on_gpu["cells"])
+    *fewer, most = (cell["same_hypotheses"]["generate"] for cell in on_gpu["cells"])
+    assert fewer == [1.0] * len(fewer)
+    assert f"(of 128 sources {100 * most:.2f} %:" in page

@@ -124,17 +124,9 @@ def test_searches_over_hugging_face_models_are_as_much_faster_as_it_says() -> No
         json.loads((ROOT / "results" / "hf" / f"{name}.json").read_text())["cells"]
         for name in ("cpu", "cpu-avx2", "h200")
     )
-    least = min(cell["times_ours"]["generate"] for cell in narrow if cell["beam_size"] >= 25)
 
-    assert "at beams of 25 and 50 on one thread of a CPU in half the time or less" in TOLD
-    before = json.loads((ROOT / "results" / "hf" / "cpu-history.json").read_text())[-1]
-    (earlier,) = (
-        cell["times_ours"]["generate"]
-        for cell in before["cells"]
-        if (cell["batch"], cell["beam_size"]) == (8, 50)
-    )
-    told = f"(with AVX2, 8 sources and 50: {1 / least:.2f} and, in another run, {1 / earlier:.2f} of it)"
-    assert f"{told}, and at 50 on a GPU" in TOLD
+    assert "at beams of 25 and 50 on one thread of a CPU in half the time or less, and at 50 on a GPU" in TOLD
+    assert min(cell["times_ours"]["generate"] for cell in narrow if cell["beam_size"] >= 25) > 2
     assert "in less than a third" in TOLD
     assert min(cell["times_ours"]["generate"] for cell in wide if cell["beam_size"] >= 25) > 2
     assert min(cell["times_ours"]["generate"] for cell in gpu) > 3
