@@ -92,13 +92,12 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
             if ours and theirs and not ours & theirs:
                 difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
     if difference is None and None not in tokenizers:
-        ours, theirs = ({number: token for token, number in one.get_vocab().items()} for one in tokenizers)
-        for number in sorted(ours.keys() & theirs.keys()):
-            if ours[number] != theirs[number]:
-                difference = (
-                    f"{number} is {ours[number]!r} in {names[0]} and {theirs[number]!r} in {names[1]}"
-                )
-                break
+        one, other = (
+            {number: token for token, number in tokenizer.get_vocab().items()} for tokenizer in tokenizers
+        )
+        changed = [number for number in sorted(one.keys() & other.keys()) if one[number] != other[number]]
+        for number in changed[:1]:
+            difference = f"{number} is {one[number]!r} in {names[0]} and {other[number]!r} in {names[1]}"
     if difference is not None:
         raise SettingsError(
             f"The two models cannot share the ids that generate is given: {difference}. Train the reverse "
