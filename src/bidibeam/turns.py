@@ -45,15 +45,30 @@ class Turns:
     def leave(self, place: Place) -> None:
         """Give up a place, or the turn, if it has come; what was left already stays so."""
         with self.lock:
-            if place.is_left:
-                return
-            place.is_left = True
-            if not place.is_called:
-                self._waiting.remove(place)
-            elif self._waiting:
-                self._waiting.popleft().call()
-            else:
-                self._is_taken = False
+            self._leave(place)
+
+    def claim(self, place: Place) -> bool:
+        """Say that a thread has come to wait at a place; whether it may, since nobody has given it up."""
+        with self.lock:
+            place.is_claimed = not place.is_left
+        return place.is_claimed
+
+    def abandon(self, place: Place) -> None:
+        """Give up a place that no thread has claimed, and none will."""
+        with self.lock:
+            if not place.is_claimed:
+                self._leave(place)
+
+    def _leave(self, place: Place) -> None:
+        if place.is_left:
+            return
+        place.is_left = True
+        if not place.is_called:
+            self._waiting.remove(place)
+        elif self._waiting:
+            self._waiting.popleft().call()
+        else:
+            self._is_taken = False
 
     @property
     def is_wanted(self) -> bool:
@@ -82,7 +97,7 @@ class Place:
 
     def __init__(self, line: Turns) -> None:
         self.line = line
-        self.is_called = self.is_left = False
+        self.is_called = self.is_claimed = self.is_left = False
         self._wakes = Lock()
         self._wakes.acquire()
         self._left: tuple[Turns, bool] | None = None

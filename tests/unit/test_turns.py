@@ -238,6 +238,20 @@ def test_what_is_left_twice_is_left_once() -> None:
     assert not third.is_called
 
 
+def test_a_place_is_claimed_or_abandoned() -> None:
+    turns = Turns()
+    first, second, third = (turns.place() for _ in range(3))
+
+    assert turns.claim(first)
+    turns.abandon(first)
+    assert not first.is_left
+    turns.abandon(second)
+    assert second.is_left
+    assert not turns.claim(second)
+    turns.leave(first)
+    assert third.is_called
+
+
 def test_a_turn_that_has_come_is_waited_for_no_more() -> None:
     turns, device = Turns(), Turns()
     with in_line(device) as place:

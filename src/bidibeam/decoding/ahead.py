@@ -88,16 +88,16 @@ class _Line(Generic[Result]):
         try:
             work = self._pool.submit(self._worked_on, sources, before, place)
         except BaseException:
-            self._turns.leave(place)
+            self._turns.abandon(place)
             raise
-        work.add_done_callback(lambda _: self._turns.leave(place))  # if no thread ever began
+        work.add_done_callback(lambda _: self._turns.abandon(place))  # if no thread ever began
         return work
 
     def _worked_on(
         self, sources: Sequence[Beams], before: Future[list[Result] | None] | None, place: Place
     ) -> list[Result] | None:
         """The results; None if those of the batch before did not come, since then nobody will ask."""
-        with self._turns.mine(None if place.is_left else place):
+        with self._turns.mine(place if self._turns.claim(place) else None):
             found = self._generator.begin(sources)()
             with away():
                 if before is not None and (before.exception() is not None or before.result() is None):
