@@ -92,12 +92,12 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
             if ours and theirs and not ours & theirs:
                 difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
     if difference is None and None not in tokenizers:
-        one, other = (
-            {number: token for token, number in tokenizer.get_vocab().items()} for tokenizer in tokenizers
-        )
-        changed = [number for number in sorted(one.keys() & other.keys()) if one[number] != other[number]]
-        for number in changed[:1]:
-            difference = f"{number} is {one[number]!r} in {names[0]} and {other[number]!r} in {names[1]}"
+        one, other = (_tokens_by_id(tokenizer) for tokenizer in tokenizers)
+        for number in sorted(one.keys() & other.keys()):
+            if number < sizes[0] and one[number].isdisjoint(other[number]):
+                words = [min(found[number]) for found in (one, other)]
+                difference = f"{number} is {words[0]!r} in {names[0]} and {words[1]!r} in {names[1]}"
+                break
     if difference is not None:
         raise SettingsError(
             f"The two models cannot share the ids that generate is given: {difference}. Train the reverse "
@@ -134,6 +134,15 @@ def _first_difference(first: Any, second: Any) -> str | None:
         if one != other:
             return f"{name} is {one} in one and {other} in the other"
     return None
+
+
+def _tokens_by_id(tokenizer: Any) -> dict[int, set[str]]:
+    """What an id may stand for, but for special tokens: these are known by their roles."""
+    found: dict[int, set[str]] = {}
+    for token, number in tokenizer.get_vocab().items():
+        if number not in tokenizer.all_special_ids:
+            found.setdefault(number, set()).add(token)
+    return found
 
 
 def _config(model: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +72,7 @@ class BidiGenerate:
             )
         self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
         self._tokenizer, self._vectors = tokenizer, vectors
+        self._compared: set[tuple[str, str]] = set()
         self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
         self._strategy.check_tuned()
         self._needs = self._strategy.needs
@@ -136,7 +136,9 @@ class BidiGenerate:
         models, tasks = {Direction.REGULAR: model}, {Direction.REGULAR: task}
         if self._reverse is not None and wants_reverse(self._needs):
             check_pair(model, self._reverse)
-            check_same_ids(model, self._reverse, self._tokenizers(model, self._reverse))
+            check_same_ids(model, self._reverse)
+            if self._tokenizer is None and model.name_or_path != self._reverse.name_or_path:
+                self._compare_tokens(model, self._reverse)
             models[Direction.REVERSE] = self._reverse
             tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
         judged = self._needs.other_weight is not None
@@ -155,12 +157,12 @@ class BidiGenerate:
             merged=wants_both(self._needs),
         )
 
-    def _tokenizers(self, model: PreTrainedModel, reverse: PreTrainedModel) -> tuple[Any, Any]:
-        """Those of both models, as far as they are known: what we were given is the regular model's."""
-        if model.name_or_path == reverse.name_or_path:
-            return None, None
-        own = tokenizer_beside(model.name_or_path) if self._tokenizer is None else self._tokenizer
-        return own, tokenizer_beside(reverse.name_or_path)
+    def _compare_tokens(self, model: PreTrainedModel, reverse: PreTrainedModel) -> None:
+        """Refuse models beside which other tokenizers lie; once. Whoever names their tokenizer knows it."""
+        places = model.name_or_path, reverse.name_or_path
+        if places not in self._compared:
+            check_same_ids(model, reverse, (tokenizer_beside(places[0]), tokenizer_beside(places[1])))
+            self._compared.add(places)
 
     def _space(self) -> WordVectors:
         if self._vectors is None or self._tokenizer is None:
@@ -172,16 +174,8 @@ class BidiGenerate:
 
 def tokenizer_beside(name: str) -> Any:
     """The tokenizer that lies where a model was loaded from; None if there is none, or not on this disk."""
-    folder = Path(name)
-    if not name or not folder.is_dir():
-        return _tokenizer_at(name, ()) if name else None
-    files = sorted(folder.glob("*token*")) + sorted(folder.glob("vocab*"))
-    return _tokenizer_at(str(folder.resolve()), tuple(file.stat().st_mtime_ns for file in files))
-
-
-@lru_cache(maxsize=8)
-def _tokenizer_at(name: str, _changed_ns: tuple[int, ...]) -> Any:
-    """The same, read again when its files have changed."""
+    if not name:
+        return None
     try:
         return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except Exception:  # whatever is wrong with it: the models are what counts

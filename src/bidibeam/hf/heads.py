@@ -117,7 +117,7 @@ class Head:
 
         def logits(hidden: Tensor) -> Tensor:
             scaled = hidden if scale == 1.0 else hidden * scale
-            if hidden.dtype != torch.float32:
+            if hidden.dtype != torch.float32 or weight.dtype != torch.float32:
                 return F.linear(scaled, weight, _sum(biases)).float()
             by = layout.large("head", weight, _sum(biases))
             return by(scaled, hidden.new_empty(len(hidden), len(weight)))

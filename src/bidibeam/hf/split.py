@@ -1,8 +1,8 @@
 """Products of float32 on a GPU's matrix units, which read shorter numbers: each number as the sum of two.
 
 A float32 is such a number (TF32), another one for what that leaves, and a rest that does not count. Of the
-four products of two such sums, three count. Added up in float32 they are as near to the true product as a
-plain one is, and there sooner: in one kernel with the bias, and with what is added besides.
+four products of two such sums, three count. Added up in float32 they are about as near to the true product as
+a plain one is, and there sooner: in one kernel with the bias, and with what is added besides.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def blocks(count: int, width: int) -> int:
 
 def is_taken(count: int, weight: Tensor) -> bool:
     """Whether so many rows gain by it: where they fill blocks, of which there is one for each processor."""
-    if weight.shape[1] % DEPTH or not weight.is_contiguous() or count < ROWS:
+    if weight.shape[1] % DEPTH or not weight.is_contiguous() or weight.dtype != torch.float32 or count < ROWS:
         return False
     processors: int = torch.cuda.get_device_properties(weight.device).multi_processor_count
     return blocks(count, len(weight)) >= processors
