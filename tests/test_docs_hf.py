@@ -265,4 +265,4 @@ def test_what_is_said_of_other_runs_and_of_the_gpu_is_in_the_committed_benchmark
         assert f"| {label} | {' | '.join(numbers)} |" in page
     *fewer, most = (cell["same_hypotheses"]["generate"] for cell in on_gpu["cells"])
     assert fewer == [1.0] * len(fewer)
-    assert f"(of 128 sources {100 * most:.2f} %:" in page
+    assert f"of 128 sources {100 * most:.2f} %)" in page
