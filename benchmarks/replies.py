@@ -18,7 +18,7 @@ import click
 import torch
 
 from bidibeam import __version__
-from bidibeam.assembly import load_decoder, load_run
+from bidibeam.api import load_decoder, load_run
 from bidibeam.data.corpora import CORPORA
 from bidibeam.search.settings import SearchSettings
 

@@ -21,12 +21,12 @@ from rich.progress import track
 from rich.table import Table
 
 from bidibeam import __version__
-from bidibeam.assembly import load_decoder, load_run
+from bidibeam.api import load_decoder, load_run
+from bidibeam.experiments.cost import measure_costs
 from bidibeam.interchange.sources import read_sources
 from bidibeam.interpreter import settle
-from bidibeam.pipeline.cost import measure_costs
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.settings import StrategySettings
+from bidibeam.strategies.settings import StrategySettings
 
 STRATEGIES = {
     "vbs": StrategySettings("vbs"),

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from bidibeam.cli.main import COMMANDS, LazyCommand
-from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 SIDES = ("source", "response")

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
+from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 
 ROOT = Path(__file__).parents[1]
 TOLD = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())

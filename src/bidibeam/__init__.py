@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 
 if TYPE_CHECKING:
-    from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.api import load_decoder, load_run
     from bidibeam.data.tokenization import Tokenizer
     from bidibeam.decoding.decoder import Decoder
     from bidibeam.errors import BidibeamError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bidibeam.models.gru import BidirectionalModel
     from bidibeam.search.beam import beam_search
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.custom import per_pair
+    from bidibeam.strategies.settings import StrategySettings
 
 _HOMES = {
     "Beams": "hypotheses",
@@ -38,11 +38,11 @@ _HOMES = {
     "NBest": "hypotheses",
     "Ranking": "hypotheses",
     "SearchSettings": "search.settings",
-    "StrategySettings": "selection.settings",
+    "StrategySettings": "strategies.settings",
     "Tokenizer": "data.tokenization",
     "beam_search": "search.beam",
-    "load_decoder": "assembly",
-    "load_run": "assembly",
+    "load_decoder": "api",
+    "load_run": "api",
     "per_pair": "similarities.custom",
 }
 

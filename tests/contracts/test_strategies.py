@@ -18,11 +18,11 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Needs, Selection
-from bidibeam.selection import STRATEGIES
-from bidibeam.selection.choosing import choose, choose_many
-from bidibeam.selection.ranking import check_needs
-from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.choosing import choose, choose_many
+from bidibeam.strategies.ranking import check_needs
+from bidibeam.strategies.settings import StrategySettings
 
 WORDS = ["a", "b", "c", "d"]
 SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 3)), "toy")

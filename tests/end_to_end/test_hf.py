@@ -14,9 +14,9 @@ from transformers import BartConfig
 from bidibeam.data.words import split
 from bidibeam.interchange import nbest
 from bidibeam.metrics import METRICS
-from bidibeam.selection import STRATEGIES
-from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.settings import StrategySettings
 from tests.unit.cli.calls import Call, called, lines_of, write_lines, write_vectors
 
 SLICE = ("--limit", "260", "--vocabulary-size", "800", "--validation-share", "0.05", "--test-share", "0.05")

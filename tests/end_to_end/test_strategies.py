@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.selection import STRATEGIES
+from bidibeam.strategies import STRATEGIES
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL, WORDS

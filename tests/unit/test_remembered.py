@@ -6,7 +6,7 @@ from weakref import ref
 import pytest
 import torch
 
-from bidibeam.assembly import load_decoder, load_run
+from bidibeam.api import load_decoder, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.gru import BidirectionalModel

@@ -73,7 +73,7 @@ def _checked_names(analyses: Sequence[str], systems: Sequence[str]) -> list[str]
     from bidibeam.cli.analyse_data import OF_DATA
     from bidibeam.errors import SettingsError
     from bidibeam.evaluation.analyses import ANALYSES
-    from bidibeam.selection.naming import SystemName, check_systems
+    from bidibeam.strategies.naming import SystemName, check_systems
 
     for name in analyses:
         if name in OF_DATA:
@@ -104,7 +104,7 @@ def _tuned(path: Path | None, files: Sequence[str]) -> dict[str, dict[str, float
     """What was tuned; where that was for another model than the one of these files, a note says so."""
     if path is None:
         return {}
-    from bidibeam.assembly.tuned import TunedSettings
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.cli.lists import note_other_model
     from bidibeam.interchange.replies import model_of
 
@@ -197,7 +197,7 @@ def _say_notes(systems: Mapping[str, Mapping[int, System]], max_length: int, *, 
     from bidibeam.cli.console import console
     from bidibeam.cli.rerank import note_length
     from bidibeam.evaluation.analyses.evidence import AGREEING
-    from bidibeam.selection.naming import strategy_named
+    from bidibeam.strategies.naming import strategy_named
 
     sizes = {name: ", ".join(map(str, sorted(by_size))) for name, by_size in systems.items()}
     told = "; ".join(f"{name} {size}" for name, size in sizes.items())

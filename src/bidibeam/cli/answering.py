@@ -154,6 +154,6 @@ def warm_up(selection: Selection) -> None:
 
     They say so themselves.
     """
-    from bidibeam.selection.choosing import warm_up as rank_something
+    from bidibeam.strategies.choosing import warm_up as rank_something
 
     rank_something(selection)

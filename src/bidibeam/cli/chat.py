@@ -18,16 +18,16 @@ from bidibeam.cli.options import (
     strategy_option,
     strategy_settings,
 )
-from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bidibeam.assembly import Run
+    from bidibeam.api import Run
     from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.strategies.settings import StrategySettings
 
 PROMPT = "you> "
 HELP = """\
@@ -68,7 +68,7 @@ def chat(run: Path | None, device: str | None, **flags: Any) -> None:
     RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. Replies go
     to stdout, all else to stderr, so a conversation can be piped through it; type /help inside.
     """
-    from bidibeam.assembly import load_run
+    from bidibeam.api import load_run
     from bidibeam.cli.console import console
     from bidibeam.cli.info import run_or_bundled
     from bidibeam.search.settings import SearchSettings
@@ -105,7 +105,7 @@ class Voices:
         Raises:
             BidibeamError: If the strategy cannot be used with this run, or not in a conversation.
         """
-        from bidibeam.assembly import load_decoder
+        from bidibeam.api import load_decoder
         from bidibeam.cli.answering import warm_up
         from bidibeam.errors import SettingsError
 
@@ -124,7 +124,7 @@ class Voices:
         Raises:
             BidibeamError: If a word is unknown, or does not apply.
         """
-        from bidibeam.selection.naming import SystemName
+        from bidibeam.strategies.naming import SystemName
 
         _check_known(name)
         words, given = SystemName.of(name), self.given
@@ -271,7 +271,7 @@ class Conversation:
 def usable() -> list[str]:
     """The strategies that a conversation can use: those that choose without a reference."""
     from bidibeam.errors import BidibeamError
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.strategies.settings import StrategySettings
 
     names = []
     for name in STRATEGIES.names():

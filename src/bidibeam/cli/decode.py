@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Decoder
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.strategies.settings import StrategySettings
 
 model_options = together(
     [
@@ -141,7 +141,7 @@ def _of_run(
     **options: Any,
 ) -> Decoder:
     """A decoder for a run, or for the model that comes with the package."""
-    from bidibeam.assembly import load_decoder, load_run
+    from bidibeam.api import load_decoder, load_run
     from bidibeam.cli.info import run_or_bundled
 
     folder = run_or_bundled(named)
@@ -207,9 +207,9 @@ def _named(run: str | None, input_file: str | None) -> tuple[Path | None, str]:
 
 def _note_tuning(run: Path, signature: Signature, settings: SearchSettings) -> None:
     """Say so if what is used was tuned for another search."""
-    from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+    from bidibeam.api.tuned import TUNED_FILE, TunedSettings
     from bidibeam.cli.console import console
-    from bidibeam.selection.settings import flag_of
+    from bidibeam.strategies.settings import flag_of
 
     if "tuned" not in dict(signature.facts):
         return

@@ -19,7 +19,7 @@ from bidibeam.cli.options import (
     workers_option,
 )
 from bidibeam.metrics import METRICS
-from bidibeam.selection import STRATEGIES
+from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from bidibeam.evaluation.significance import Resampling

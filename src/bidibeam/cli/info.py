@@ -34,7 +34,7 @@ def info(run: Path | None, as_json: bool) -> None:
 
 
 def _of_run(run: Path) -> dict[str, Any]:
-    from bidibeam.assembly.exporting import progress_kept
+    from bidibeam.api.exporting import progress_kept
     from bidibeam.models import checkpoint
 
     config = checkpoint.read_config(run)
@@ -55,7 +55,7 @@ def _of_run(run: Path) -> dict[str, Any]:
 
 def run_or_bundled(run: Path | None) -> Path:
     """The run that was named, or else the model that comes with the package, and a line that says so."""
-    from bidibeam.assembly.bundled import bundled_path
+    from bidibeam.api.bundled import bundled_path
     from bidibeam.cli.console import console
 
     if run is not None:

@@ -16,7 +16,7 @@ from bidibeam.interchange.formats import FORMATS
 if TYPE_CHECKING:
     import io
 
-    from bidibeam.assembly.tuned import TunedSettings
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.hypotheses import Beams
     from bidibeam.interchange.formats import Format
     from bidibeam.interchange.formats.joining import Numbered
@@ -200,7 +200,7 @@ class Lists:
         """
         from bidibeam.cli.console import track
         from bidibeam.errors import InputError
-        from bidibeam.selection.ranking import check_needs
+        from bidibeam.strategies.ranking import check_needs
 
         for number, beams in track(self._numbered(), None, "checking"):
             try:

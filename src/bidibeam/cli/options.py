@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from bidibeam.selection.naming import SystemName
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.strategies.naming import SystemName
+    from bidibeam.strategies.settings import StrategySettings
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -160,7 +160,7 @@ class StrategyOption(click.Option):
 
 def _stray_words(command: click.Command, opts: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     """Words of a system's name that stand where files do, and are none."""
-    from bidibeam.selection.settings import OPTION_WORDS, TUNED
+    from bidibeam.strategies.settings import OPTION_WORDS, TUNED
 
     stray: list[str] = []
     for parameter in command.params:
@@ -253,7 +253,7 @@ def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
         UnknownNameError: If nothing has the strategy's name, or there is no such word.
     """
     from bidibeam.errors import SettingsError
-    from bidibeam.selection.naming import SystemName
+    from bidibeam.strategies.naming import SystemName
 
     name, similarity = SystemName.of(flags.pop("strategy")), flags.pop("similarity")
     compared = {

@@ -126,8 +126,8 @@ def reproduce(
     bidibeam reproduce --preset demo --set beam_sizes=[2,10,20] --set training.epochs=3
     """  # noqa: D301
     from bidibeam.cli.console import console
-    from bidibeam.pipeline.reproduce import Experiment
-    from bidibeam.pipeline.settings import resolve
+    from bidibeam.experiments.reproduce import Experiment
+    from bidibeam.experiments.settings import resolve
     from bidibeam.reporting.plots import check_drawing
 
     check_drawing()

@@ -19,10 +19,10 @@ from bidibeam.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from bidibeam.assembly.tuned import TunedSettings
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.protocols import Selection
-    from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.strategies.settings import StrategySettings
 
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
 """How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
@@ -65,7 +65,7 @@ def rerank(
     from bidibeam._version import __version__
     from bidibeam.cli.answering import warm_up, write_answers
     from bidibeam.decoding.decoder import Ranker
-    from bidibeam.selection.choosing import is_parallel
+    from bidibeam.strategies.choosing import is_parallel
 
     reading = Reading.taken(input_file, flags)
     strategy, workers = strategy_settings(flags)
@@ -100,7 +100,7 @@ def _tuned(
     """The strategy with what was tuned for it, and where that comes from if it is of any use."""
     if tuned_file is None:
         return strategy, None
-    from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+    from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
 
     tuned = TunedSettings.at(tuned_file)
     with_tuned = strategy.with_tuned(tuned.options)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bidibeam.assembly.tuned import TunedSettings
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.api.tuned import TunedSettings
+    from bidibeam.strategies.settings import StrategySettings
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[Stra
     """
     if tuned_file is None:
         return [_strategy(name, {}, {}) for name in names]
-    from bidibeam.assembly.tuned import TunedSettings  # brings PyTorch, which takes seconds
+    from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds
 
     tuned = TunedSettings.at(tuned_file)
     facts = {"tuned": tuned.name}
@@ -93,7 +93,7 @@ def _stem(file: str) -> str:
 
 def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, str]) -> Strategy:
     from bidibeam.cli.options import allow_local
-    from bidibeam.selection.naming import SystemName, strategy_named
+    from bidibeam.strategies.naming import SystemName, strategy_named
 
     words, settings = SystemName.of(name), strategy_named(name, tuned)
     allow_local(words.similarity)

@@ -67,7 +67,7 @@ def chosen(
 def _check_lists(each: Input, strategy: Strategy) -> None:
     """Make sure that every source has what a strategy needs."""
     from bidibeam.errors import InputError
-    from bidibeam.selection.ranking import check_needs
+    from bidibeam.strategies.ranking import check_needs
 
     needs = strategy.settings.needs
     for index, beams in enumerate(each.beams):

@@ -70,8 +70,8 @@ def of_run(path: Path, *, device: str | None) -> Tunable:
     """
     from functools import partial
 
-    from bidibeam.assembly import load_decoder, load_run
-    from bidibeam.assembly.decoders import space_of
+    from bidibeam.api import load_decoder, load_run
+    from bidibeam.api.decoders import space_of
 
     run = load_run(path, device=device)
     return Tunable(

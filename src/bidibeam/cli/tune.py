@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
     from bidibeam.hypotheses import Beams
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.selection.settings import StrategySettings
-    from bidibeam.selection.tuning import Curve, Tuned
     from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.strategies.tuning import Curve, Tuned
 
 PLOT_FILE = "tuned.svg"
 SPLIT = "validation"
@@ -134,7 +134,7 @@ class Wanted:
             SettingsError: If there is nothing to tune of one.
         """
         from bidibeam.errors import SettingsError
-        from bidibeam.selection.naming import SystemName
+        from bidibeam.strategies.naming import SystemName
 
         lengths, penalised = [], {}
         for name in names:
@@ -189,11 +189,11 @@ def tune_found(
     """Tune on the validation split, and write tuned.json and the plot."""
     from itertools import islice
 
-    from bidibeam.assembly.tuned import TUNED_FILE, joined_with_earlier, write_tuned
+    from bidibeam.api.tuned import TUNED_FILE, joined_with_earlier, write_tuned
     from bidibeam.errors import InputError
     from bidibeam.hypotheses import Beams
     from bidibeam.metrics import METRICS
-    from bidibeam.selection.tuning import Tuned
+    from bidibeam.strategies.tuning import Tuned
 
     examples = [
         Beams(example["id"], example["source"], example["reference"])
@@ -241,8 +241,8 @@ def _tuned_lengths(
 ) -> Tuned:
     """Lambda and the length settings, as far as they are wanted."""
     from bidibeam.cli.answering import saying_if_slow
-    from bidibeam.selection.settings import StrategySettings
-    from bidibeam.selection.tuning import tune as find
+    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.strategies.tuning import tune as find
 
     if "bidis" in names:
         beams = found(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
@@ -261,8 +261,8 @@ def _tuned_penalties(
 ) -> Tuned:
     """T of every system that is wanted, on the sources for which both directions found something."""
     from bidibeam.cli.answering import saying_if_slow
-    from bidibeam.selection.settings import StrategySettings
-    from bidibeam.selection.tuning import tune_penalty
+    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.strategies.tuning import tune_penalty
 
     beams = found(StrategySettings("bidia", options=CLOSEST), replies_only=True)
     both = [line for line in beams if len(line.regular) and len(line.reverse)]
@@ -298,7 +298,7 @@ def _note_lost(names: Sequence[str]) -> None:
 
 def show_tuned(tunable: Tunable, tuned: Tuned) -> None:
     """What was found, and where it is."""
-    from bidibeam.assembly.tuned import TUNED_FILE
+    from bidibeam.api.tuned import TUNED_FILE
     from bidibeam.cli.console import console, counted
     from bidibeam.cli.evaluate import FEW_SOURCES
     from bidibeam.reporting.tables import curves_table, facts_table

@@ -12,7 +12,7 @@ from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.interpreter import uncollected
 from bidibeam.protocols import BeamGenerator, Selection
 from bidibeam.scores import Signature
-from bidibeam.selection.choosing import choose_many, is_parallel, least_share
+from bidibeam.strategies.choosing import choose_many, is_parallel, least_share
 from bidibeam.workers import shared_out, workers
 
 Result = TypeVar("Result")

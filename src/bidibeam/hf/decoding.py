@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam._version import __version__
-from bidibeam.assembly.tuned import TUNED_FILE, TunedSettings
+from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf.directions import check_same_tokens
@@ -28,9 +28,9 @@ from bidibeam.hypotheses import Beams, Direction
 from bidibeam.protocols import Needs
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.naming import SystemName
-from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.strategies.naming import SystemName
+from bidibeam.strategies.settings import StrategySettings
 from bidibeam.turns import Turns, first_in_line, holding
 
 __all__ = ["HFGenerator", "load_hf_decoder", "load_models", "load_pair"]

@@ -20,8 +20,8 @@ from bidibeam.hf.sides import Side, Task, Written, both_searched, positions_of, 
 from bidibeam.hypotheses import Beams, Direction, Ranking
 from bidibeam.protocols import Needs
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.naming import SystemName
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.strategies.naming import SystemName
 
 RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 """What `generate` may be asked to return besides, and a search does not keep."""

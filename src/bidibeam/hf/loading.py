@@ -20,7 +20,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from bidibeam.assembly.runs import chosen_device
+from bidibeam.api.runs import chosen_device
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hf.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
 from bidibeam.hf.directions import JOINT, check_pair, direction_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from bidibeam.assembly.runs import Run, load_run
+from bidibeam.api.runs import Run, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.hf import TransformersMissingError

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bidibeam.cli import chat
-from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called, refused
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")

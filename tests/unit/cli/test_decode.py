@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.selection import STRATEGIES
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called, lines_of, refused, write_lines
 
 SEARCH = ("--beam-size", "6", "--max-length", "5")
@@ -339,7 +339,7 @@ def test_a_broken_source_leaves_no_file_but_what_was_done_before_it(toy_run: Pat
 def test_a_missing_input_file_is_named_before_anything_is_loaded(
     toy_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bidibeam.assembly.load_run", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr("bidibeam.api.load_run", lambda *_, **__: pytest.fail("loaded"))
 
     assert refused("decode", toy_run, "no.txt") == "no.txt cannot be read: No such file or directory."
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.assembly import load_run
+from bidibeam.api import load_run
 from tests.unit.cli.calls import called, refused
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")
@@ -17,7 +17,7 @@ NOTE = "No run was named: this is the small model that comes with bidibeam."
 @pytest.fixture
 def in_the_box(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy run in the place of the model that comes with the package."""
-    monkeypatch.setattr("bidibeam.assembly.bundled.bundled_path", lambda: toy_run)
+    monkeypatch.setattr("bidibeam.api.bundled.bundled_path", lambda: toy_run)
     return toy_run
 
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bidibeam.assembly import load_run
-from bidibeam.assembly.cards import card_facts, model_card
-from bidibeam.assembly.exporting import FILES
+from bidibeam.api import load_run
+from bidibeam.api.cards import card_facts, model_card
+from bidibeam.api.exporting import FILES
 from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.config import resolve
 from bidibeam.data.prepare import PrepareSettings

@@ -23,9 +23,9 @@ from bidibeam.cli import main as front
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.search.stopping import STOPPING
-from bidibeam.selection import STRATEGIES
-from bidibeam.selection.tuning import tune
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.tuning import tune
 
 EXISTING = [
     name

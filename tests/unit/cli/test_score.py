@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.assembly import load_run
+from bidibeam.api import load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction

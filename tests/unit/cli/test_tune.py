@@ -17,8 +17,8 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.reporting import plots
-from bidibeam.selection import tuning
-from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
+from bidibeam.strategies import tuning
+from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 from tests.conftest import write_toy_corpus
 from tests.unit.cli.calls import called, lines_of, refused
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.assembly import load_run
+from bidibeam.api import load_run
 from tests.unit.cli.calls import called, lines_of, write_lines
 
 COMMANDS: dict[str, tuple[str, ...]] = {

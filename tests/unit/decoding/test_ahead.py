@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from bidibeam.assembly import Run, load_decoder, load_run
-from bidibeam.assembly.decoders import load_generator
+from bidibeam.api import Run, load_decoder, load_run
+from bidibeam.api.decoders import load_generator
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.beams import SearchGenerator
@@ -25,7 +25,7 @@ from bidibeam.errors import InputError, ScorerError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.search.beam import find
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.likelihood import Vbs
+from bidibeam.strategies.likelihood import Vbs
 from bidibeam.turns import away, in_line
 
 PATIENCE_S = 20

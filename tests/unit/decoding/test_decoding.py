@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from bidibeam.assembly import Run, load_decoder, load_run
+from bidibeam.api import Run, load_decoder, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
@@ -19,7 +19,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.scoring import GRUScorer
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection.bidis import BidiS
+from bidibeam.strategies.bidis import BidiS
 from tests.unit.search.tables import TableScorer
 
 VBS = {Direction.REGULAR: "vbs", Direction.REVERSE: "reverse-vbs"}

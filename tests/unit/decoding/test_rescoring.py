@@ -17,7 +17,7 @@ from torch import Tensor
 from bidibeam.decoding.rescoring import BEGINNING, MARGIN, contenders, turned
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.search.found import Columns, FoundSequence
-from bidibeam.selection.bidis import BidiS
+from bidibeam.strategies.bidis import BidiS
 
 END = 1
 WEIGHTS = [0.0, 0.1, 1.0, 5.0]

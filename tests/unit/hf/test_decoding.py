@@ -14,7 +14,7 @@ from bidibeam.hf.labels import reverse_labels
 from bidibeam.hf.loading import LoadedModel, load_models, load_pair, prepared_quietly
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.search.settings import SearchSettings
-from bidibeam.selection import STRATEGIES
+from bidibeam.strategies import STRATEGIES
 from tests.unit.hf.folders import SOURCES, write_joint, write_model, write_pair
 
 KINDS = ("bart", "t5", "marian", "gpt2", "llama")
@@ -110,7 +110,7 @@ def test_nothing_is_searched_for_no_source(pair: Pair) -> None:
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES.names()))
 def test_every_strategy_answers(pair: Pair, strategy: str) -> None:
-    from bidibeam.selection.settings import StrategySettings
+    from bidibeam.strategies.settings import StrategySettings
 
     options = {"length_exponent": 1.0, "word_reward": 0.2} if strategy == "vbs-tuned" else {}
     decoder = load_hf_decoder(models=pair, strategy=StrategySettings(strategy, options), settings=SEARCH)

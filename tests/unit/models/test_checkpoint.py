@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bidibeam.assembly import load_run
+from bidibeam.api import load_run
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bidibeam.reporting.sections.provenance import EDGES
-from bidibeam.selection.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
+from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 from tests.unit.reporting.made_results import made_results
 from tests.unit.reporting.reports import DRAWN, Report, without
 

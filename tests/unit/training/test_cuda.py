@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bidibeam.assembly import load_decoder, load_run
+from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics

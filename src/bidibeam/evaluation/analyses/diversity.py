@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bidibeam.evaluation.significance import Resampling, chances_of, paired_test
-from bidibeam.selection.ranking import number
 from bidibeam.similarities.tokens import number_tokens
+from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,9 +12,9 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.tally import Tally
 from bidibeam.evaluation.systems import System
 from bidibeam.interpreter import uncollected
-from bidibeam.selection.choosing import choose_many, is_parallel
-from bidibeam.selection.settings import StrategySettings
 from bidibeam.similarities.spaces import WordVectors
+from bidibeam.strategies.choosing import choose_many, is_parallel
+from bidibeam.strategies.settings import StrategySettings
 from bidibeam.workers import shared_out
 from bidibeam.workers import workers as allowed
 

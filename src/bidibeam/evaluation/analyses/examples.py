@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.hypotheses import Direction
-from bidibeam.selection.agreement import similarities
-from bidibeam.selection.naming import DEFAULT_SIMILARITY
-from bidibeam.selection.settings import build_similarity
+from bidibeam.strategies.agreement import similarities
+from bidibeam.strategies.naming import DEFAULT_SIMILARITY
+from bidibeam.strategies.settings import build_similarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,14 +10,14 @@ from bidibeam.errors import BidibeamError, InputError
 from bidibeam.evaluation.analyses.evidence import choose_all
 from bidibeam.evaluation.names import TUNED
 from bidibeam.evaluation.systems import SYSTEMS, System
-from bidibeam.selection.naming import strategy_named
-from bidibeam.selection.ranking import check_needs
+from bidibeam.strategies.naming import strategy_named
+from bidibeam.strategies.ranking import check_needs
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Needs, Selection
-    from bidibeam.selection.settings import StrategySettings
     from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.strategies.settings import StrategySettings
 
 
 def systems_of(

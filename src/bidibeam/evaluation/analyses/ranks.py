@@ -9,8 +9,8 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import AGREEING
 from bidibeam.evaluation.names import ORACLE
 from bidibeam.evaluation.systems import System
-from bidibeam.selection.naming import strategy_named
-from bidibeam.selection.settings import StrategySettings
+from bidibeam.strategies.naming import strategy_named
+from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bidibeam.evaluation.analyses.evidence import Evidence, spread
-from bidibeam.selection.bidia import Agreement, Answer, BidiA
-from bidibeam.selection.settings import StrategySettings
-from bidibeam.selection.tuning import PENALTIES
 from bidibeam.similarities.bleu import SMOOTHINGS, Bleu
 from bidibeam.similarities.brevity import penalties_of
 from bidibeam.similarities.closeness import closeness
 from bidibeam.similarities.transport import distances
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd
+from bidibeam.strategies.bidia import Agreement, Answer, BidiA
+from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.tuning import PENALTIES
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Hypothesis

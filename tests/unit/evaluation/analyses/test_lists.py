@@ -10,7 +10,7 @@ from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation.analyses.lists import systems_of
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.selection import STRATEGIES
+from bidibeam.strategies import STRATEGIES
 from tests.unit.evaluation.analyses.evidences import MAX_LENGTH, SPACE, TUNED, hypothesis, system
 
 WIDE = [

@@ -20,10 +20,10 @@ from bidibeam.evaluation.analyses.sensitivity import (
 )
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.metrics import METRICS
-from bidibeam.selection.bidia import BidiA
-from bidibeam.selection.tuning import PENALTIES
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.wmd import WmdT
+from bidibeam.strategies.bidia import BidiA
+from bidibeam.strategies.tuning import PENALTIES
 from tests.unit.evaluation.analyses.evidences import (
     MAX_LENGTH,
     evidence_of,
@@ -31,7 +31,7 @@ from tests.unit.evaluation.analyses.evidences import (
     random_evidence,
     system,
 )
-from tests.unit.selection.lists import random_beams as drawn_beams
+from tests.unit.strategies.lists import random_beams as drawn_beams
 
 SIMILARITIES = ["bleu_t", "wmd_t"]
 

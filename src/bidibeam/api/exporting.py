@@ -1,0 +1,112 @@
+"""A run without all that only training needs: a folder to pass on, which loads like a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.api.runs import fingerprint_of, load_run
+from bidibeam.api.tuned import TUNED_FILE, TunedSettings
+from bidibeam.errors import SettingsError
+from bidibeam.files import leftovers, names_in, write_json
+from bidibeam.models.checkpoint import (
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    halved,
+    write_config,
+    write_weights,
+)
+from bidibeam.training.logs import progress_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bidibeam.api.runs import Run
+
+CARD_FILE = "MODEL_CARD.md"
+FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, TUNED_FILE, CARD_FILE)
+"""All that an export may hold."""
+
+
+def export_run(
+    path: Path,
+    out: Path,
+    *,
+    half: bool = False,
+    overwrite: bool = False,
+    facts: Mapping[str, Any] | None = None,
+) -> Run:
+    """Write a run's weights, tokenizer, configuration and tuned settings into another folder.
+
+    The configuration says, under "exported", of which weights this is an export and how far their training
+    came; where the data were is left out. config.json comes last: a folder that has it has the rest.
+
+    Args:
+        path: A run.
+        out: A new or empty directory.
+        half: Whether to store the weights in half precision.
+        overwrite: Whether `out` may hold an earlier export, which is replaced.
+        facts: More to keep under "exported".
+
+    Returns:
+        What was written, loaded.
+
+    Raises:
+        RunError: If `path` is no run, or damaged, or its weights cannot be stored in half precision.
+        SettingsError: If `out` holds something, or the run's tuned.json is not for its weights.
+    """
+    _check_free(path, out, overwrite=overwrite)
+    run = load_run(path, device="cpu")
+    tuned = _tuned(run)
+    weights = run.model.state_dict()
+    stored = halved(weights) if half else weights
+    for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
+        earlier.unlink(missing_ok=True)
+    write_weights(out / WEIGHTS_FILE, stored)
+    run.tokenizer.save(out / TOKENIZER_FILE)
+    if tuned is not None:
+        write_json(out / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(out / WEIGHTS_FILE)})
+    exported = {
+        "from": run.fingerprint,
+        "precision": "float16" if half else "float32",
+        "progress": progress_kept(run.path, run.config.facts),
+        **(facts or {}),
+    }
+    kept = {**run.config.facts, "exported": exported}
+    if "data" in kept:
+        kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
+    write_config(out, run.config.model, run.config.vocabulary_size, kept)
+    return load_run(out, device="cpu")
+
+
+def progress_kept(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """How far training came: by the run's own log, or as an export remembers it."""
+    if "exported" not in facts:
+        return progress_of(path)
+    kept: dict[str, Any] = facts["exported"].get("progress", {})
+    return kept
+
+
+def _tuned(run: Run) -> TunedSettings | None:
+    """What was tuned for the run, if anything."""
+    if not (run.path / TUNED_FILE).is_file():
+        return None
+    tuned = TunedSettings(run.path / TUNED_FILE)
+    tuned.check_weights(run.fingerprint)
+    return tuned
+
+
+def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
+    """Refuse to write where something is that an export would not replace."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise SettingsError(f"{out} is a file. Name an empty or new directory.")
+    names = names_in(out)
+    if out.resolve() == path.resolve() or names - set(FILES):
+        raise SettingsError(f"{out} holds other things. Name an empty or new directory.")
+    if names and not overwrite:
+        raise SettingsError(
+            f"{out} holds an exported run already. Name an empty or new directory, or pass overwrite."
+        )

@@ -1,0 +1,141 @@
+"""tuned.json: what `bidibeam tune` found for a run, kept beside its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam._version import __version__
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.files import write_json
+
+if TYPE_CHECKING:
+    from bidibeam.scores import Signature
+    from bidibeam.search.settings import SearchSettings
+    from bidibeam.strategies.tuning import Tuned
+
+TUNED_FILE = "tuned.json"
+FORMAT_VERSION = 1
+
+
+class TunedSettings:
+    """What a tuned.json says.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RunError: If it is missing, damaged or of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            raw = path.read_bytes()
+            self.content: dict[str, Any] = json.loads(raw)
+            version = self.content["format_version"]
+            if version != FORMAT_VERSION:
+                raise RunError(
+                    f"{path} has format version {version!r}; bidibeam {__version__} reads version "
+                    f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
+                )
+            self.options: dict[str, dict[str, float]] = {
+                strategy: {name: float(value) for name, value in options.items()}
+                for strategy, options in self.content["options"].items()
+            }
+        except FileNotFoundError:
+            raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{path} is damaged ({error!r}). Make it again with `bidibeam tune RUN`."
+            ) from error
+        self.path = path
+        self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
+
+    @classmethod
+    def at(cls, path: Path) -> TunedSettings:
+        """What a file says, or that of a run.
+
+        Raises:
+            RunError: As construction does.
+        """
+        return cls(path / TUNED_FILE if path.is_dir() else path)
+
+    def check_weights(self, fingerprint: str) -> None:
+        """Make sure that it was tuned for these weights.
+
+        Raises:
+            SettingsError: If not.
+        """
+        if self.content.get("weights") != fingerprint:
+            raise SettingsError(
+                f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
+                f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings as flags."
+            )
+
+
+def write_tuned(
+    path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
+) -> None:
+    """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
+    write_json(
+        path,
+        {
+            "format_version": FORMAT_VERSION,
+            "bidibeam_version": __version__,
+            "weights": weights,
+            "split": split,
+            "sources": tuned.sources,
+            "search": asdict(search),
+            "metric": str(metric),
+            "options": tuned.options,
+            "bleu": tuned.bleu,
+            "at_end": [
+                {"name": name, "setting": curve.setting, "value": curve.best[0]}
+                for name, curve in tuned.at_ends
+            ],
+            "curves": [asdict(curve) for curve in tuned.curves],
+        },
+    )
+
+
+def joined_with_earlier(
+    path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
+) -> tuple[Tuned, list[str]]:
+    """What was found, and what a tuned.json has found before for others, all else being the same.
+
+    Returns:
+        Both together, and the names of those that are lost because something else is not the same.
+    """
+    try:
+        earlier = TunedSettings(path)
+    except RunError:  # there is none, or it is of no use
+        return tuned, []
+    others = [name for name in earlier.options if name not in tuned.options]
+    conditions = {
+        "weights": weights,
+        "split": split,
+        "sources": tuned.sources,
+        "search": asdict(search),
+        "metric": str(metric),
+    }
+    if any(earlier.content.get(key) != value for key, value in conditions.items()):
+        return tuned, others
+    try:
+        return _found(earlier.content).without(list(tuned.options)).joined(tuned), []
+    except (KeyError, TypeError, ValueError):  # somebody has been at the curves
+        return tuned, others
+
+
+def _found(content: Mapping[str, Any]) -> Tuned:
+    """What a tuned.json holds, as it was found."""
+    from bidibeam.strategies.tuning import Curve, Tuned
+
+    curves = [
+        Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
+        for each in content["curves"]
+    ]
+    return Tuned(content["options"], content["bleu"], tuple(curves), content["sources"])

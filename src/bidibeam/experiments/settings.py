@@ -1,0 +1,136 @@
+"""All that decides an experiment, in layers like a run's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from bidibeam.config import build, load_preset, load_yaml, merge, parse_override
+from bidibeam.data.prepare import PrepareSettings
+from bidibeam.errors import SettingsError
+from bidibeam.evaluation.systems import SYSTEMS
+from bidibeam.models.settings import ModelSettings
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies.naming import check_systems
+from bidibeam.training.settings import TrainingSettings
+
+ALWAYS: dict[type, set[str]] = {
+    kind: set(names.split())
+    for kind, names in {
+        PrepareSettings: "corpus pairs split_by seed max_source_length max_response_length tokenizer "
+        "vocabulary_size limit",
+        ModelSettings: "embedding_size encoder_size encoder_layers decoder_size attention_size readout_size "
+        "dropout shared_encoder tied_output directions",
+        TrainingSettings: "seed epochs max_steps batch_size learning_rate weight_decay gradient_norm "
+        "regular_weight plateau_factor plateau_patience early_stopping keep evaluate_every save_every "
+        "log_every precision cuda_graphs tensorboard",
+        SearchSettings: "beam_size max_length min_length length_penalty count_end stopping unfinished "
+        "allow_unknown",
+    }.items()
+}
+"""Settings that stamps have always held."""
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """What is prepared, trained, searched and measured."""
+
+    prepare: PrepareSettings = field(default_factory=PrepareSettings)
+    """How the corpus becomes pairs."""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    """The shape of the network."""
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    """How it is trained; each seed of the experiment takes the place of its own."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """How it is searched; each beam size of the experiment takes the place of its own."""
+    beam_sizes: tuple[int, ...] = (1, 2, 5, 6, 10, 20, 30, 40, 50)
+    """Values of N_B, the hypotheses that a system may choose from."""
+    systems: tuple[str, ...] = SYSTEMS
+    """Strategies, each with a similarity and other options where it takes some."""
+    sources: int | None = None
+    """Test sources; all when null."""
+    validation_sources: int | None = None
+    """Validation sources to tune on; all when null."""
+    examples: int = 20
+    """Sources shown in the report, those on which the systems disagree most."""
+    cost_sources: int = 512
+    """Sources that every strategy's time is taken on; 0 leaves cost out."""
+    cost_turns: int = 3
+    """How often."""
+
+    def __post_init__(self) -> None:
+        if not self.beam_sizes or min(self.beam_sizes) < 1:
+            raise SettingsError(f"beam_sizes is {list(self.beam_sizes)}; give numbers of at least 1.")
+        if len(set(self.beam_sizes)) < len(self.beam_sizes):
+            raise SettingsError(f"beam_sizes is {list(self.beam_sizes)}; give each number once.")
+        if not self.systems:
+            raise SettingsError("systems is empty; name at least one, such as vbs.")
+        check_systems(self.systems)
+        for name in ("sources", "validation_sources"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingsError(f"{name} is {value}; it must be at least 1, or null for all.")
+        for name, least in (("examples", 0), ("cost_sources", 0), ("cost_turns", 1)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+
+    def searching(self, beam_size: int) -> SearchSettings:
+        """How to search with so many hypotheses in a direction."""
+        return replace(self.search, beam_size=beam_size)
+
+    @property
+    def largest(self) -> int:
+        """The largest N_B."""
+        return max(self.beam_sizes)
+
+
+def resolve(
+    *,
+    preset: str,
+    corpus: str | None = None,
+    config: Path | None = None,
+    overrides: Sequence[str] = (),
+) -> ExperimentSettings:
+    """An experiment's settings, each layer overruling the one before it.
+
+    Args:
+        preset: "demo" or "paper": that of a training run and, beside it, that of the experiment.
+        corpus: The reader of the corpus.
+        config: A YAML file with sections as the fields here have them.
+        overrides: Single settings, as `training.epochs=3` or `beam_sizes=[2,10]`.
+
+    Raises:
+        SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
+        UnknownNameError: If there is no such preset, corpus, strategy or similarity.
+    """
+    experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
+    layers: list[Mapping[str, Any]] = [load_preset(preset), experiment]
+    if corpus is not None:
+        layers.append({"prepare": {"corpus": corpus}})
+    if config is not None:
+        layers.append(load_yaml(config))
+    layers.extend(parse_override(override) for override in overrides)
+    return build(ExperimentSettings, merge(*layers))
+
+
+def as_plain(settings: Any) -> dict[str, Any]:
+    """A settings dataclass as plain values, as JSON would read them back."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()
+    }
+
+
+def facts_of(settings: Any) -> dict[str, Any]:
+    """What a stamp holds of a settings dataclass, as plain values.
+
+    Settings that came later count only where they are not left alone, so that what was made before there were
+    any is not made again.
+    """
+    defaults = {each.name: each.default for each in fields(settings)}
+    return {
+        name: value
+        for name, value in as_plain(settings).items()
+        if name in ALWAYS[type(settings)] or getattr(settings, name) != defaults[name]
+    }

@@ -1,0 +1,173 @@
+"""What systems are called, on every command line and in every report, and what the names stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.protocols import Needs
+from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies.settings import OPTION_WORDS, TUNED, StrategySettings
+
+DEFAULT_SIMILARITY = "bleu_t"
+ANY_LENGTH = {"vbs-tuned": {"length_exponent": 0.0, "word_reward": 0.0}}
+"""Settings that `vbs-tuned` cannot do without; what it needs does not depend on them."""
+
+
+@dataclass(frozen=True)
+class SystemName:
+    """A system's name, word by word: its strategy, a similarity, `either`, an agreement, `tuned`.
+
+    Attributes:
+        strategy: The strategy's name.
+        words: The words after it, by what they say: "similarity", "answer", "agreement", "tuned".
+    """
+
+    strategy: str
+    words: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str) -> SystemName:
+        """Read a name, every word of it.
+
+        Raises:
+            UnknownNameError: If nothing is called like the strategy, or like another word.
+            SettingsError: If there is no word, or one does not apply or stands beside another of its kind.
+        """
+        strategy, *words = name.split() or [""]
+        if not strategy:
+            raise SettingsError(f"A system is named by its strategy, such as 'bidia bleu_t', not {name!r}.")
+        settings = StrategySettings(strategy)
+        kinds = {"similarity", TUNED} if settings.compares else set()
+        kinds |= settings.unset & set(OPTION_WORDS.values())
+        found: dict[str, str] = {}
+        for word in words:
+            kind = _kind(word, name, kinds)
+            if kind in found:
+                both = f"{word!r} twice" if word == found[kind] else f"both {found[kind]!r} and {word!r}"
+                raise SettingsError(f"The system {name!r} has {both}. It takes one {kind} at most.")
+            found[kind] = word
+        read = cls(strategy, found)
+        read.settings().check_penalty()
+        return read
+
+    @property
+    def similarity(self) -> str | None:
+        """That of a strategy that compares, "bleu_t" if the name has none; None for any other."""
+        if not StrategySettings(self.strategy).compares:
+            return None
+        return self.words.get("similarity", DEFAULT_SIMILARITY)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The strategy's own options that the name says."""
+        return {kind: word for kind, word in self.words.items() if kind in OPTION_WORDS.values()}
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether T of the similarity's BP_T is the one that was best on held-out sources."""
+        return TUNED in self.words
+
+    @property
+    def untuned(self) -> str:
+        """The name without `tuned`, its words in order."""
+        return self.settings().system
+
+    def settings(
+        self,
+        *,
+        similarity: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        similarity_options: Mapping[str, Any] | None = None,
+        vectors: Path | None = None,
+    ) -> StrategySettings:
+        """What the name stands for; whatever is given besides goes over what its words say.
+
+        A T among the similarity's options goes over `tuned`.
+        """
+        given = dict(similarity_options or {})
+        return StrategySettings(
+            self.strategy,
+            options={**self.options, **(options or {})},
+            similarity=similarity or self.similarity or DEFAULT_SIMILARITY,
+            similarity_options=given,
+            vectors=vectors,
+            wants_tuned=self.is_tuned and "max_length" not in given,
+        )
+
+    def contradicted(self, settings: StrategySettings) -> list[str]:
+        """Those of its words that settings which were made of it do not follow."""
+        now = {**settings.options, "similarity": settings.similarity}
+        if settings.wants_tuned:
+            now[TUNED] = TUNED
+        return [word for kind, word in self.words.items() if now.get(kind) != word]
+
+    def __str__(self) -> str:
+        return f"{self.untuned} {TUNED}" if self.is_tuned else self.untuned
+
+
+def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
+    """The strategy that a system's name stands for.
+
+    Args:
+        name: Such as "vbs", "bidia wmd_t", "bidia bleu_t either expected" or "bidia bleu_t tuned".
+        tuned: By strategy, options that were tuned for it; and T by the name of the system without `tuned`.
+
+    Raises:
+        UnknownNameError: If nothing is called like the strategy, or like another word.
+        SettingsError: If a word does not apply, or T must be tuned first.
+    """
+    settings = SystemName.of(name).settings().with_tuned(tuned or {})
+    settings.check_tuned()
+    return settings
+
+
+def needs_of(name: str) -> Needs:
+    """What a system needs; that does not depend on what is tuned for it.
+
+    Raises:
+        UnknownNameError: If nothing is called like the strategy, or like another word.
+        SettingsError: If a word does not apply.
+    """
+    settings = SystemName.of(name).settings()
+    return replace(settings, options={**ANY_LENGTH.get(settings.name, {}), **settings.options}).needs
+
+
+def check_systems(names: Sequence[str]) -> None:
+    """Make sure that all of these are systems, no two of them the same.
+
+    Raises:
+        UnknownNameError: If nothing is called like a strategy, or like another word.
+        SettingsError: If a word does not apply, or a system is named twice.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        needs_of(name)
+        key = str(SystemName.of(name))
+        if key in found:
+            raise SettingsError(
+                f"A system is named twice, as {found[key]!r} and as {name!r}. Name each of them once."
+            )
+        found[key] = name
+
+
+def _kind(word: str, name: str, kinds: Collection[str]) -> str:
+    """What a word of a system's name says, if it is one of these kinds."""
+    similarities = SIMILARITIES.names()
+    is_similarity = word in similarities or ":" in word
+    kind = "similarity" if is_similarity else OPTION_WORDS.get(word, TUNED if word == TUNED else "")
+    if kind in kinds:
+        return kind
+    flags = [flag for flag, its_kind in OPTION_WORDS.items() if its_kind in kinds]
+    choices = [*similarities, "package.module:name", *flags, TUNED] if "similarity" in kinds else flags
+    strategy = name.split()[0]
+    takes = f"takes: {', '.join(choices)}" if choices else "takes no further words"
+    if kind:
+        raise SettingsError(f"The system {name!r} cannot have the word {word!r}. {strategy} {takes}.")
+    close = get_close_matches(word, choices, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise UnknownNameError(f"Unknown word {word!r} in the system {name!r}.{hint} {strategy} {takes}.")

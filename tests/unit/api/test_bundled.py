@@ -1,0 +1,107 @@
+"""The model that comes with the package: small, tuned for its own weights, with a card that is right."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+import bidibeam
+from bidibeam.api import load_decoder, load_run
+from bidibeam.api.bundled import bundled_path
+from bidibeam.api.cards import card_facts, model_card
+from bidibeam.api.tuned import TunedSettings
+from bidibeam.config import resolve
+from bidibeam.errors import RunError
+from bidibeam.models.checkpoint import halved, tensor_shapes
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies import STRATEGIES
+
+LARGEST = 12 * 2**20
+
+
+def test_it_answers_by_every_strategy_that_needs_no_reference() -> None:
+    run = load_run(device="cpu")
+    settings = SearchSettings(beam_size=4, max_length=8)
+
+    for name in set(STRATEGIES.names()) - {"oracle"}:  # the tuned ones have their settings from tuned.json
+        first, second = load_decoder(run, name, settings=settings).decode(["how are you?", "hello"])
+        assert first.best.text
+        assert second.best.text
+
+
+def test_without_a_run_a_decoder_is_its_own() -> None:
+    decoder = load_decoder(settings=SearchSettings(beam_size=4, max_length=8))
+
+    assert f"|model:{load_run(device='cpu').fingerprint}|" in str(decoder.signature)
+    assert decoder.decode(["how are you?"])[0].best.text
+
+
+def test_it_is_at_most_12_mib_and_says_nothing_of_a_machine() -> None:
+    files = list(bundled_path().iterdir())
+
+    assert sum(path.stat().st_size for path in files) <= LARGEST
+    config = json.loads((bundled_path() / "config.json").read_text(encoding="utf-8"))
+    assert "path" not in config["data"]
+    assert config["exported"]["precision"] == "float16"
+
+
+def test_its_settings_were_tuned_for_its_weights() -> None:
+    run = load_run(device="cpu")
+    tuned = TunedSettings(run.path / "tuned.json")
+
+    tuned.check_weights(run.fingerprint)
+    assert set(tuned.options) == {"bidis", "vbs-tuned"}
+
+
+def test_its_card_is_what_its_files_say() -> None:
+    card = (bundled_path() / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+    assert card == model_card(card_facts(bundled_path()))
+    for told in (
+        "chitchat-dataset 0.9.0",
+        "MIT",
+        "## Data",
+        "## Settings",
+        "## Metrics",
+        "## Limits",
+        "bidibeam prepare chitchat",
+        "--config src/bidibeam/presets/compact.yaml",
+        "--half",
+    ):
+        assert told in card
+
+
+def test_it_has_the_shape_of_the_compact_preset() -> None:
+    preset = asdict(resolve(preset="compact").model)
+    found = asdict(load_run(device="cpu").config.model)
+
+    for settings in (preset, found):
+        settings.pop("dropout")  # which leaves no trace in weights
+    assert found == preset
+
+
+def test_the_compact_preset_fits_with_its_vocabulary() -> None:
+    run = load_run(device="cpu")
+    fresh = BidirectionalModel(resolve(preset="compact").model, run.model.vocabulary_size)
+    stored = halved(fresh.state_dict())
+
+    assert {name: tuple(tensor.shape) for name, tensor in stored.items()} == tensor_shapes(
+        run.path / "model.safetensors"
+    )
+    assert sum(tensor.nbytes for tensor in stored.values()) <= LARGEST - 2**20
+
+
+def test_an_installation_without_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bidibeam, "__file__", str(tmp_path / "__init__.py"))
+
+    with pytest.raises(RunError) as caught:
+        load_run()
+
+    assert str(caught.value) == (
+        f"This installation of bidibeam came without a model: there is no {tmp_path / 'bundled'}. Name a "
+        "run, or install bidibeam again."
+    )

@@ -1,0 +1,319 @@
+"""A run and a strategy's name to a decoder: what is searched and refused, and what makes no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bidibeam._version import __version__
+from bidibeam.api import Run, load_decoder, load_run
+from bidibeam.data.prepared import PreparedData
+from bidibeam.data.tokenization import Tokenizer
+from bidibeam.decoding.beams import SearchGenerator
+from bidibeam.decoding.decoder import Answer, Decoder
+from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameError
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange import nbest
+from bidibeam.models.gru import BidirectionalModel
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.settings import StrategySettings
+from bidibeam.work import counting
+from tests.conftest import TINY_MODEL
+
+OPTIONS: dict[str, dict[str, Any]] = {"vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.2}}
+CASES = {name: StrategySettings(name, OPTIONS.get(name, {})) for name in STRATEGIES.names()} | {
+    "either": StrategySettings("bidia", {"answer": "either", "agreement": "expected"}),
+    "wmd_t": StrategySettings("bidia", similarity="wmd_t"),
+    "bidis, little": StrategySettings("bidis", {"lambda_": 0.1}),
+    "bidis, against": StrategySettings("bidis", {"lambda_": -1.0}),
+}
+WIDE = SearchSettings(beam_size=8, max_length=9)
+
+
+@pytest.fixture(scope="module")
+def run(toy_run: Path) -> Run:
+    return load_run(toy_run)
+
+
+@pytest.fixture(scope="module")
+def unsure(run: Run) -> Run:
+    """The same run with weights so small that many replies are likely, and both directions disagree."""
+    torch.manual_seed(0)
+    model = BidirectionalModel(run.model.settings, run.model.vocabulary_size)
+    with torch.no_grad():
+        for name, weight in run.model.state_dict().items():
+            model.state_dict()[name].copy_(0.6 * weight + 0.1 * torch.randn_like(weight))
+    return replace(run, model=model.eval())
+
+
+@pytest.fixture(scope="module")
+def sources(toy_data: PreparedData) -> list[Beams]:
+    """The toy test sources with their references."""
+    return [
+        Beams(str(number), example["source"], example["reference"])
+        for number, example in enumerate(toy_data.examples("test"))
+    ]
+
+
+def answers(decoder: Decoder, sources: Sequence[Beams]) -> list[Answer]:
+    return list(decoder.answers(sources))
+
+
+def generator(decoder: Decoder) -> SearchGenerator:
+    assert isinstance(decoder.generator, SearchGenerator)
+    return decoder.generator
+
+
+def assert_alike(one: NBest, other: NBest) -> None:
+    """The same hypotheses in the same order, and the same log-probabilities but for rounding."""
+    assert [each.text for each in one] == [each.text for each in other]
+    assert [each.log_prob for each in one] == pytest.approx([each.log_prob for each in other], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bidia", "bidis", "vbs", "reverse-vbs", "longest", "oracle"])
+def test_a_trained_run_answers_by_every_strategy(run: Run, name: str) -> None:
+    decoder = load_decoder(run, name, settings=SearchSettings(beam_size=4, max_length=6))
+
+    found = answers(
+        decoder, [Beams("1", "red cat", "red cat!"), Beams("2", "blue dog fish", "blue dog fish!")]
+    )
+
+    if name != "longest":
+        assert [answer.text for answer in found] == ["red cat!", "blue dog fish!"]
+    needed = decoder.ranker.selection.needs.directions
+    for answer in found:
+        assert all((len(answer.beams.of(direction)) > 0) == (direction in needed) for direction in Direction)
+
+
+def test_an_even_beam_is_one_search_of_both_directions(unsure: Run, sources: list[Beams]) -> None:
+    decoder = load_decoder(unsure, "bidia", settings=SearchSettings(beam_size=6))
+
+    (search,) = generator(decoder).searches
+    assert search.directions == (Direction.REGULAR, Direction.REVERSE)
+    assert search.settings == SearchSettings(beam_size=3)
+    half = SearchSettings(beam_size=3)
+    regular, reverse = (
+        answers(load_decoder(unsure, name, settings=half), sources) for name in ("vbs", "reverse-vbs")
+    )
+    for both, one, other in zip(answers(decoder, sources), regular, reverse, strict=True):
+        assert len(both.beams.regular) == len(both.beams.reverse) == 3
+        assert_alike(both.beams.regular, one.beams.regular)
+        assert_alike(both.beams.reverse, other.beams.reverse)
+
+
+def test_of_an_odd_beam_the_regular_direction_takes_the_larger_half(
+    unsure: Run, sources: list[Beams]
+) -> None:
+    decoder = load_decoder(unsure, "bidia", settings=SearchSettings(beam_size=7))
+
+    searches = generator(decoder).searches
+    assert [(search.directions, search.settings.beam_size) for search in searches] == [
+        ((Direction.REGULAR,), 4),
+        ((Direction.REVERSE,), 3),
+    ]
+    for answer in answers(decoder, sources[:5]):
+        assert (len(answer.beams.regular), len(answer.beams.reverse)) == (4, 3)
+    regular = load_decoder(unsure, "vbs", settings=SearchSettings(beam_size=4))
+    for answer, alone in zip(answers(decoder, sources), answers(regular, sources), strict=True):
+        assert_alike(answer.beams.regular, alone.beams.regular)
+
+
+def test_a_beam_that_cannot_be_shared_is_refused(run: Run) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_decoder(run, "bidia", settings=SearchSettings(beam_size=1))
+
+    assert str(caught.value) == (
+        "--beam-size must be at least 2 for bidia, which shares it out among the directions, not 1."
+    )
+    assert load_decoder(run, "bidis", settings=SearchSettings(beam_size=1)).decode(["red"])[0].best.text
+
+
+def test_a_run_without_reverse_decoder_is_refused_where_one_is_needed(run: Run) -> None:
+    settings = replace(TINY_MODEL, directions=("regular",))
+    model = BidirectionalModel(settings, run.model.vocabulary_size).eval()
+    one_way = replace(run, model=model)
+
+    for name in ("bidia", "bidis", "reverse-vbs"):
+        with pytest.raises(RunError) as caught:
+            load_decoder(one_way, name)
+        assert str(caught.value) == (
+            "This run has no reverse decoder, only: regular. Train one with both directions, or choose a "
+            "--strategy that does without."
+        )
+    (found,) = load_decoder(one_way, "vbs", score_other=True).decode(["red cat"])
+    assert all(each.other_log_prob is None for each in found)
+
+
+@pytest.mark.parametrize("name", ["bidia", "bidis"])
+def test_a_batch_is_answered_as_its_members_one_by_one(unsure: Run, sources: list[Beams], name: str) -> None:
+    together, alone = (
+        answers(load_decoder(unsure, name, settings=WIDE, batch_size=size), sources) for size in (100, 1)
+    )
+
+    for one, other in zip(together, alone, strict=True):
+        assert one.beams.id == other.beams.id
+        assert [entry.place for entry in one.ranking] == [entry.place for entry in other.ranking]
+        assert_alike(one.ranking.nbest, other.ranking.nbest)
+        assert [entry.score for entry in one.ranking] == pytest.approx(
+            [entry.score for entry in other.ranking], abs=1e-4
+        )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workers_make_no_difference(unsure: Run, sources: list[Beams], case: str) -> None:
+    one, four = (
+        answers(load_decoder(unsure, CASES[case], settings=WIDE, workers=workers), sources)
+        for workers in (1, 4)
+    )
+
+    assert one == four
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_replies_alone_are_those_of_the_whole_ranking(unsure: Run, sources: list[Beams], case: str) -> None:
+    settings = SearchSettings(beam_size=16, max_length=9)
+    whole = answers(load_decoder(unsure, CASES[case], settings=settings), sources)
+
+    alone = answers(load_decoder(unsure, CASES[case], settings=settings, replies_only=True), sources)
+
+    assert [answer.text for answer in alone] == [answer.text for answer in whole]
+    assert all(len(answer.ranking) == 1 for answer in alone)
+    assert any(len(answer.ranking) > 4 for answer in whole)
+    assert len({answer.ranking.entries[0].place for answer in whole}) > 1 or "vbs" in case
+
+
+def test_replies_alone_ask_the_other_direction_for_less(unsure: Run, sources: list[Beams]) -> None:
+    settings = SearchSettings(beam_size=16, max_length=9)
+    rows = {}
+    for replies_only in (False, True):
+        decoder = load_decoder(unsure, CASES["bidis, little"], settings=settings, replies_only=replies_only)
+        with counting() as work:
+            found = answers(decoder, sources)
+        rows[replies_only] = work.projected_rows
+        asked = [each.other_log_prob is not None for answer in found for each in answer.beams.regular]
+        assert all(asked) is not replies_only
+
+    assert rows[True] < rows[False]
+
+
+@pytest.mark.parametrize("case", ["bidia", "bidis, little", "vbs", "wmd_t"])
+def test_whoever_wants_every_opinion_gets_it_replies_only_or_not(unsure: Run, case: str) -> None:
+    decoder = load_decoder(unsure, CASES[case], settings=WIDE, replies_only=True, score_other=True)
+
+    (answer,) = answers(decoder, [Beams("1", "red cat")])
+
+    found = [*answer.beams.regular, *answer.beams.reverse]
+    assert len(found) == 8
+    assert all(each.other_log_prob is not None for each in found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_live_or_from_a_file_the_choice_is_the_same(unsure: Run, sources: list[Beams], case: str) -> None:
+    decoder = load_decoder(unsure, CASES[case], settings=WIDE, score_other=True)
+
+    for answer in answers(decoder, sources):
+        read = nbest.from_json(nbest.to_json(answer.beams))
+        ranking = decoder.ranker.selection.rank(read)
+        assert [(entry.place, entry.score) for entry in ranking] == [
+            (entry.place, entry.score) for entry in answer.ranking
+        ]
+
+
+def test_the_oracle_needs_references(run: Run) -> None:
+    with pytest.raises(InputError, match=r"^Source '1' has no reference, and the oracle chooses by it"):
+        load_decoder(run, "oracle").decode(["red cat"])
+
+
+def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> None:
+    decoder = load_decoder(run, "bidia", settings=SearchSettings(beam_size=12, max_length=9))
+
+    assert str(decoder.signature) == (
+        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:9|answer:regular|agreement:closest"
+        "|beam_size:12|max_length:9|min_length:1|length_penalty:0.6|length_formula:gnmt|count_end:True"
+        f"|stopping:shrinking|unfinished:keep|allow_unknown:False|model:{run.fingerprint}|bidibeam:{__version__}"
+    )
+
+
+def test_a_runs_own_embeddings_are_its_word_vectors(run: Run) -> None:
+    selection: Any = load_decoder(run, CASES["wmd_t"]).ranker.selection
+
+    space = selection.similarity.space
+    place = space.words.index("cat")
+    token = run.tokenizer.id_of("cat")
+    assert torch.equal(torch.tensor(space.matrix[place]), run.model.embedding(0).weight[token].detach())
+    assert "<unk>" not in space.words
+    assert len(space.words) == run.tokenizer.vocabulary_size - 4
+
+
+def test_a_file_of_vectors_takes_their_place(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.vec"
+    path.write_text("3 2\ncat 1.0 0.0\ndog 0.0 1.0\nnever-seen 1.0 1.0\n", encoding="utf-8")
+
+    selection: Any = load_decoder(run, replace(CASES["wmd_t"], vectors=path)).ranker.selection
+
+    assert sorted(selection.similarity.space.words) == ["cat", "dog"]
+
+
+def test_vectors_of_words_are_no_use_to_a_run_of_subwords(run: Run) -> None:
+    tokenizer = Tokenizer.train(["red cat"] * 4, kind="bpe", vocabulary_size=270)
+    strategy = replace(CASES["wmd_t"], vectors=Path("wiki.vec"))
+
+    with pytest.raises(SettingsError) as caught:
+        load_decoder(replace(run, tokenizer=tokenizer), strategy)
+
+    assert str(caught.value) == (
+        "The vectors are of words, and this run writes subwords; leave them out to use the run's own "
+        "embeddings."
+    )
+
+
+def test_a_strategy_is_named_as_tables_name_it(run: Run) -> None:
+    named, spelt = (
+        load_decoder(run, strategy).signature
+        for strategy in (
+            "bidia bleu either mean",
+            StrategySettings("bidia", {"answer": "either", "agreement": "mean"}, similarity="bleu"),
+        )
+    )
+
+    assert str(named) == str(spelt)
+    assert "|answer:either|agreement:mean|" in str(named)
+
+
+def test_unknown_names_are_answered_with_the_list(run: Run) -> None:
+    with pytest.raises(UnknownNameError, match=r"^Unknown strategy 'beam'"):
+        load_decoder(run, "beam")
+    with pytest.raises(UnknownNameError, match=r"^Unknown word 'ether' in the system 'bidia ether'. Did you"):
+        load_decoder(run, "bidia ether")
+    with pytest.raises(UnknownNameError, match=r"^Unknown similarity 'rouge'"):
+        load_decoder(run, StrategySettings(similarity="rouge"))
+
+
+def test_the_strategy_of_the_paper_is_the_default(toy_run: Path) -> None:
+    decoder = load_decoder(toy_run)
+
+    assert str(decoder.signature).startswith("strategy:bidia|similarity:bleu_t|")
+    assert decoder.decode(["red cat"])[0].best.text == "red cat!"
+
+
+def test_what_is_no_text_is_refused_in_a_sentence(toy_run: Path) -> None:
+    decoder = load_decoder(toy_run, "vbs", settings=SearchSettings(beam_size=2))
+
+    with pytest.raises(InputError, match=r"^Source 2 must be a string, not 3\.$"):
+        decoder.decode(["red cat", 3])  # type: ignore[list-item]
+    assert len(decoder.decode(each for each in ("red cat", "white"))) == 2  # type: ignore[arg-type]
+
+
+def test_a_choice_by_references_is_refused_in_words_that_fit_python(toy_run: Path) -> None:
+    decoder = load_decoder(toy_run, "oracle", settings=SearchSettings(beam_size=2))
+
+    with pytest.raises(InputError, match=r"the oracle chooses by it.*choose another strategy\.$") as error:
+        decoder.decode(["red cat"])
+    assert "--" not in str(error.value)
+    assert [answer.text for answer in decoder.answers([Beams("1", "red cat", "red cat!")])] == ["red cat!"]

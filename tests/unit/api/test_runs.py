@@ -1,0 +1,85 @@
+"""A run directory, loaded, and told from any other by its weights."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import bidibeam
+from bidibeam.api import load_run
+from bidibeam.errors import RunError, SettingsError
+
+
+@pytest.fixture
+def copied(toy_run: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(toy_run / name, copy / name)
+    return copy
+
+
+def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:
+    run = load_run(str(copied), device="cpu")
+
+    assert run.path == copied
+    assert run.max_source_length == 8
+    assert run.device == torch.device("cpu")
+    assert run.model.vocabulary_size == run.tokenizer.vocabulary_size
+    assert not run.model.training
+
+
+def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> None:
+    original, same = load_run(toy_run), load_run(copied)
+    weights = load_file(copied / "model.safetensors")
+    first = next(iter(weights))
+    weights[first].view(-1)[0] += 1e-3
+    save_file(weights, copied / "model.safetensors")
+
+    other = load_run(copied)
+
+    assert original.fingerprint == load_run(toy_run).fingerprint
+    assert other.fingerprint != original.fingerprint
+    assert len(original.fingerprint) == 12
+    assert same.path == other.path
+
+
+def test_a_copy_has_the_same_fingerprint(toy_run: Path, copied: Path) -> None:
+    assert load_run(copied).fingerprint == load_run(toy_run).fingerprint
+
+
+def test_a_run_that_says_nothing_of_its_data_reads_sources_of_any_length(copied: Path) -> None:
+    config = (copied / "config.json").read_text(encoding="utf-8")
+    assert config.count('"max_source_length": 8') >= 1
+    (copied / "config.json").write_text(config.replace('"max_source_length": 8', '"max_source_length": null'))
+
+    assert load_run(copied).max_source_length is None
+
+
+def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> None:
+    bundled = Path(bidibeam.__file__).parent / "bundled"
+
+    run = load_run(device="cpu")
+
+    assert run.path == load_run(None, device="cpu").path == bundled
+    assert run.fingerprint == load_run(bundled).fingerprint != load_run(toy_run).fingerprint
+    assert all(weight.dtype == torch.float32 for weight in run.model.parameters())
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta"])
+def test_a_device_that_is_not_there_is_refused(copied: Path, name: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_run(copied, device=name)
+
+    assert str(caught.value) == (
+        f"There is no device {name!r} here that can compute. Leave the device out, or use cpu."
+    )

@@ -1,0 +1,82 @@
+"""An experiment's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bidibeam.errors import BidibeamError
+from bidibeam.evaluation.systems import SYSTEMS
+from bidibeam.experiments.settings import ExperimentSettings, resolve
+
+
+def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
+    settings = resolve(preset="paper", corpus="cornell")
+
+    assert settings.beam_sizes == (1, 2, 5, 6, 10, 20, 30, 40, 50)
+    assert (settings.model.encoder_size, settings.model.decoder_size) == (256, 512)
+    assert settings.prepare.corpus == "cornell"
+    assert settings.prepare.vocabulary_size == 20_000
+    assert settings.sources is None
+
+
+def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("training: {epochs: 5}\nsources: 7\nsearch: {max_length: 12}\n")
+
+    settings = resolve(preset="demo", config=config, overrides=["sources=9", "beam_sizes=[2,4]"])
+
+    assert settings.training.epochs == 5
+    assert settings.sources == 9
+    assert settings.beam_sizes == (2, 4)
+    assert settings.searching(4).max_length == 12
+    assert settings.searching(4).beam_size == settings.largest == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("beam_sizes=[]", "beam_sizes is \\[\\]; give numbers of at least 1"),
+        ("beam_sizes=[0,2]", "at least 1"),
+        ("systems=[]", "name at least one"),
+        ("beam_sizes=[2,10,2]", r"beam_sizes is \[2, 10, 2\]; give each number once\."),
+        ("systems=[bidi]", "Unknown strategy 'bidi'"),
+        ("systems=[vbs,'']", "A system is named by its strategy, such as 'bidia bleu_t', not ''"),
+        ("systems=[bidia blue_t]", "Unknown word 'blue_t' in the system 'bidia blue_t'"),
+        ("systems=[vbs either]", "The system 'vbs either' cannot have the word 'either'"),
+        ("systems=[vbs,bidia,bidia bleu_t]", "named twice, as 'bidia' and as 'bidia bleu_t'"),
+        ("sources=0", "sources is 0; it must be at least 1, or null"),
+        ("cost_turns=0", "cost_turns is 0; it must be at least 1"),
+        ("examples=-1", "examples is -1; it must be at least 0"),
+        ("epochs=3", "Did you mean training.epochs"),
+        ("prepare.corpus=cornel", "Did you mean 'cornell'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: str) -> None:
+    with pytest.raises(BidibeamError, match=message):
+        resolve(preset="demo", overrides=[override])
+
+
+def test_what_is_tuned_later_may_be_named_now() -> None:
+    names = ("vbs-tuned", "bidia bleu_t tuned", "bidia wmd_t either tuned", "bidia my.own:similarity")
+
+    assert resolve(preset="demo", overrides=[f"systems=[{','.join(names)}]"]).systems == names
+
+
+def test_unasked_an_experiment_has_all_our_systems() -> None:
+    assert ExperimentSettings().systems == SYSTEMS
+    for preset in ("demo", "paper"):
+        assert set(resolve(preset=preset).systems) <= set(SYSTEMS)
+
+
+def test_a_preset_for_training_alone_is_no_experiment() -> None:
+    told = r"^The preset 'compact' is for `bidibeam train`; choose demo or paper for `bidibeam reproduce`\.$"
+
+    with pytest.raises(BidibeamError, match=told):
+        resolve(preset="compact")
+
+
+def test_a_preset_that_nobody_has_is_answered_with_those_of_experiments() -> None:
+    with pytest.raises(BidibeamError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper\.$"):
+        resolve(preset="dmo")

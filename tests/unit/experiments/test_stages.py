@@ -1,0 +1,180 @@
+"""Stages: what is done again, and what is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam.errors import RunError
+from bidibeam.experiments.stages import STAMPS, Stage, Stages, content_identity, file_facts
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.ends: list[str] = []
+
+    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
+        self.heard.append(f"{number}/{total} {name}{' again' if resumed else ''}")
+        self.why = why
+
+    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        assert took_s >= 0
+        self.ends.append(f"{number}/{total} {name}")
+
+    def skipped(self, name: str, *, number: int, total: int) -> None:
+        self.heard.append(f"({number}/{total} {name})")
+
+
+def writes(path: Path, text: str) -> Callable[[], None]:
+    def work() -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return work
+
+
+def chain(folder: Path, **settings: Any) -> list[Stage]:
+    """a, then b, then c which uses both; d stands alone. `a` writes its setting's first letter."""
+    a = Stage(
+        "a",
+        {"x": settings.get("a", 1)},
+        (folder / "a",),
+        writes(folder / "a", str(settings.get("a", 1))[0]),
+        identity=content_identity(folder / "a"),
+    )
+    b = Stage("b", {"x": settings.get("b", 1)}, (folder / "b",), writes(folder / "b", "b"), after=(a,))
+    c = Stage("c", {"x": settings.get("c", 1)}, (folder / "c",), writes(folder / "c", "c"), after=(a, b))
+    d = Stage("d", {"x": settings.get("d", 1)}, (folder / "d",), writes(folder / "d", "d"))
+    return [a, b, c, d]
+
+
+def run(folder: Path, stages: Sequence[Stage]) -> list[str]:
+    return Stages(folder).run(stages, Listener())
+
+
+def test_what_is_done_is_not_repeated(tmp_path: Path) -> None:
+    assert run(tmp_path, chain(tmp_path)) == ["a", "b", "c", "d"]
+    assert run(tmp_path, chain(tmp_path)) == []
+
+
+def test_whoever_watches_is_told_of_each_end_of_what_ran(tmp_path: Path) -> None:
+    first, second = Listener(), Listener()
+    Stages(tmp_path).run(chain(tmp_path), first)
+    Stages(tmp_path).run(chain(tmp_path, d=2), second)
+
+    assert first.ends == first.heard == ["1/4 a", "2/4 b", "3/4 c", "4/4 d"]
+    assert second.ends == ["4/4 d"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "again"),
+    [
+        ({"a": 2}, ["a", "b", "c"]),
+        ({"b": 2}, ["b", "c"]),
+        ({"c": 2}, ["c"]),
+        ({"d": 2}, ["d"]),
+        ({"a": 11}, ["a"]),  # another setting, but it makes the same thing
+    ],
+)
+def test_changed_settings_repeat_exactly_what_depends_on_them(
+    tmp_path: Path, changed: dict[str, int], again: list[str]
+) -> None:
+    run(tmp_path, chain(tmp_path))
+
+    assert run(tmp_path, chain(tmp_path, **changed)) == again
+
+
+def test_a_lost_output_is_made_again_and_sets_off_nothing(tmp_path: Path) -> None:
+    run(tmp_path, chain(tmp_path))
+    (tmp_path / "a").unlink()
+
+    assert run(tmp_path, chain(tmp_path)) == ["a"]
+
+
+def test_a_killed_stage_goes_on_with_what_it_left(tmp_path: Path) -> None:
+    folder = tmp_path / "half"
+
+    def dies() -> None:
+        folder.mkdir()
+        (folder / "left").write_text("half")
+        raise KeyboardInterrupt
+
+    def goes_on() -> None:
+        assert (folder / "left").read_text() == "half"
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, [Stage("x", {"y": 1}, (folder,), dies)])
+
+    listener = Listener()
+    Stages(tmp_path).run([Stage("x", {"y": 1}, (folder,), goes_on)], listener)
+    assert listener.heard == ["1/1 x again"]
+
+
+def test_what_a_stage_left_under_other_settings_is_removed_before_it_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def work() -> None:
+        folder.mkdir()  # fails if it is there
+
+    for value in (1, 2):
+        assert run(tmp_path, [Stage("x", {"y": value}, (folder,), work)]) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["{", "[]", '{"fingerprint": "x"}', '{"fingerprint": "x", "is_done": true}']
+)
+def test_a_damaged_stamp_means_that_the_stage_is_done_again(tmp_path: Path, damage: str) -> None:
+    run(tmp_path, chain(tmp_path))
+    (tmp_path / STAMPS / "d.json").write_text(damage)
+
+    assert run(tmp_path, chain(tmp_path)) == ["d"]
+
+
+def test_a_stage_that_makes_less_than_it_should_is_not_done(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"'x' ended without making .*nothing"):
+        run(tmp_path, [Stage("x", {}, (tmp_path / "nothing",), lambda: None)])
+
+    assert not json.loads((tmp_path / STAMPS / "x.json").read_text())["is_done"]
+
+
+def test_whoever_watches_hears_of_every_stage(tmp_path: Path) -> None:
+    run(tmp_path, chain(tmp_path))
+    listener = Listener()
+
+    Stages(tmp_path).run(chain(tmp_path, c=2), listener)
+
+    assert listener.heard == ["(1/4 a)", "(2/4 b)", "3/4 c", "(4/4 d)"]
+    assert listener.why == "x: 1 -> 2"
+    Stages(tmp_path).run(chain(tmp_path, a=2, c=2), listener)
+    assert listener.why == "what it is made from has changed"  # c, after a
+
+
+def test_a_file_is_told_from_what_it_was_before(tmp_path: Path) -> None:
+    file = tmp_path / "corpus" / "lines.txt"
+    file.parent.mkdir()
+    file.write_text("one")
+    before = [file_facts(file), file_facts(file.parent)]
+
+    assert [file_facts(file), file_facts(file.parent)] == before
+    file.write_text("two words")
+    assert all(
+        now != then for now, then in zip([file_facts(file), file_facts(file.parent)], before, strict=True)
+    )
+    assert file_facts(None) == []
+    assert file_facts(tmp_path / "gone") == ["gone"]
+
+
+def test_a_folder_is_for_one_process_at_a_time(tmp_path: Path) -> None:
+    def inner() -> None:
+        with pytest.raises(RunError, match=f"Another process is running the experiment in {tmp_path}"):
+            run(tmp_path, [])
+
+    inner_stage = Stage("x", {}, (), inner)
+
+    assert run(tmp_path, [inner_stage]) == ["x"]
+    assert run(tmp_path, []) == []  # and free again afterwards

@@ -1,0 +1,301 @@
+"""What systems are called, and what the names stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bidibeam.api.tuned import TunedSettings, write_tuned
+from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
+from bidibeam.evaluation.systems import BASELINES, SYSTEMS
+from bidibeam.hypotheses import Direction
+from bidibeam.scores import Signature
+from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities import SIMILARITIES
+from bidibeam.similarities.bleu import BleuT
+from bidibeam.strategies.naming import SystemName, check_systems, needs_of, strategy_named
+from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.tuning import tune, tune_penalty
+from tests.unit.evaluation.analyses.evidences import SPACE, random_beams
+
+Tuned = dict[str, dict[str, Any]]
+
+BIDIA = (
+    "bidia takes: bleu_t, wmd_t, bleu, wmd, token_f1, edit, embedding_cosine, package.module:name, either, "
+    "expected, mean, tuned."
+)
+NOTHING = "takes no further words."
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("vbs", StrategySettings("vbs")),
+        (" bidia ", StrategySettings("bidia", similarity="bleu_t")),
+        ("bidia edit", StrategySettings("bidia", similarity="edit")),
+        ("bidia my.own:similarity", StrategySettings("bidia", similarity="my.own:similarity")),
+        (
+            "bidia  either wmd_t mean",
+            StrategySettings("bidia", {"answer": "either", "agreement": "mean"}, "wmd_t"),
+        ),
+        ("bidia bleu_t expected", StrategySettings("bidia", {"agreement": "expected"})),
+    ],
+)
+def test_each_word_means_what_it_says(name: str, expected: StrategySettings) -> None:
+    assert strategy_named(name) == expected
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_name_without_a_word_is_none(name: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        strategy_named(name)
+    assert str(caught.value) == (f"A system is named by its strategy, such as 'bidia bleu_t', not {name!r}.")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        (
+            "vsb",
+            UnknownNameError,
+            (
+                "Unknown strategy 'vsb'. Did you mean 'vbs'? Choose one of: bidia, bidis, vbs, vbs-tuned, "
+                "reverse-vbs, longest, random, oracle."
+            ),
+        ),
+        (
+            "bidia blue_t",
+            UnknownNameError,
+            f"Unknown word 'blue_t' in the system 'bidia blue_t'. Did you mean 'bleu_t'? {BIDIA}",
+        ),
+        (
+            "bidia wmd_t eiter",
+            UnknownNameError,
+            f"Unknown word 'eiter' in the system 'bidia wmd_t eiter'. Did you mean 'either'? {BIDIA}",
+        ),
+        ("bidia x", UnknownNameError, f"Unknown word 'x' in the system 'bidia x'. {BIDIA}"),
+        ("vbs x", UnknownNameError, "Unknown word 'x' in the system 'vbs x'. vbs takes no further words."),
+        *(
+            (
+                f"{strategy} {word}",
+                SettingsError,
+                f"The system '{strategy} {word}' cannot have the word {word!r}. {strategy} {NOTHING}",
+            )
+            for strategy, word in [
+                ("vbs", "bleu_t"),
+                ("oracle", "my:own"),
+                ("bidis", "either"),
+                ("longest", "mean"),
+                ("vbs", "tuned"),
+                ("vbs-tuned", "tuned"),
+            ]
+        ),
+        (
+            "bidia bleu_t wmd",
+            SettingsError,
+            "The system 'bidia bleu_t wmd' has both 'bleu_t' and 'wmd'. It takes one similarity at most.",
+        ),
+        (
+            "bidia mean bleu_t expected",
+            SettingsError,
+            (
+                "The system 'bidia mean bleu_t expected' has both 'mean' and 'expected'. It takes one "
+                "agreement at most."
+            ),
+        ),
+        (
+            "bidia either either",
+            SettingsError,
+            "The system 'bidia either either' has 'either' twice. It takes one answer at most.",
+        ),
+        *(
+            (
+                f"bidia {similarity} tuned",
+                SettingsError,
+                (
+                    f"The similarity {similarity} has no T to be tuned. Leave 'tuned' out, or compare by "
+                    "bleu_t or wmd_t."
+                ),
+            )
+            for similarity in ("edit", "bleu", "my:own")
+        ),
+    ],
+)
+def test_a_word_that_cannot_be_is_named_with_the_choices(
+    name: str, error: type[BidibeamError], message: str
+) -> None:
+    for use in (strategy_named, needs_of, SystemName.of, lambda name: check_systems(["random", name])):
+        with pytest.raises(error) as caught:
+            use(name)
+        assert str(caught.value) == message
+
+
+def test_the_choices_are_all_there_are() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        strategy_named("bidia x")
+
+    choices = str(caught.value).partition("takes: ")[2].rstrip(".").split(", ")
+    assert choices[: len(SIMILARITIES.names())] == SIMILARITIES.names()
+    for word in choices:
+        if ":" not in word:
+            needs_of(f"bidia {word}")
+
+
+@pytest.mark.parametrize("value", [10, 10.0])
+def test_tuned_is_the_t_that_was_tuned_for_the_same_system_without_it(value: float) -> None:
+    tuned: Tuned = {
+        "bidia bleu_t": {"T": value},
+        "bidia bleu_t either": {"T": 3},
+        "bidia wmd_t": {"T": 7},
+    }
+
+    settings = strategy_named("bidia bleu_t tuned", tuned)
+
+    assert settings == StrategySettings("bidia", similarity_options={"max_length": 10})
+    assert settings.build(max_length=20).similarity == BleuT(max_length=10)  # type: ignore[attr-defined]
+    assert strategy_named("bidia tuned", tuned) == settings
+    assert strategy_named("bidia tuned either", tuned).similarity_options == {"max_length": 3}
+    assert strategy_named("bidia wmd_t tuned", tuned).similarity_options == {"max_length": 7}
+    assert strategy_named("bidia bleu_t", tuned).similarity_options == {}
+
+
+@pytest.mark.parametrize("tuned", [None, {}, {"bidia wmd_t": {"T": 3}}, {"bidia bleu_t": {}}])
+def test_what_was_not_tuned_must_be_first(tuned: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        strategy_named("bidia tuned", tuned)
+
+    assert str(caught.value) == (
+        "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for 'bidia bleu_t'. `bidibeam "
+        "tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse take it by "
+        "--tuned."
+    )
+
+
+def test_options_that_were_tuned_for_a_strategy_are_its_own() -> None:
+    tuned: Tuned = {"bidis": {"lambda_": 0.5}, "bidia": {"agreement": "mean"}}
+
+    assert strategy_named("bidis", tuned).options == {"lambda_": 0.5}
+    assert strategy_named("vbs", tuned).options == {}
+    assert strategy_named("bidia bleu_t expected", tuned).options == {"agreement": "expected"}
+
+
+@pytest.mark.parametrize("value", [1, 0, 0.5, -3])
+def test_what_a_system_needs_does_not_depend_on_what_is_tuned(value: float) -> None:
+    tuned = {"bidia bleu_t": {"T": value}, "vbs-tuned": {"length_exponent": value, "word_reward": value}}
+    for name in ("bidia bleu_t tuned", "vbs-tuned", "bidia bleu_t", "oracle"):
+        assert strategy_named(name, tuned).needs == needs_of(name)
+    assert needs_of("bidia wmd_t tuned").directions == (Direction.REGULAR, Direction.REVERSE)
+    assert needs_of("vbs-tuned").log_prob
+
+
+def test_a_t_that_cannot_be_is_refused_where_it_is_used() -> None:
+    settings = strategy_named("bidia tuned", {"bidia bleu_t": {"T": 0.5}})
+
+    with pytest.raises(SettingsError, match=r"^max_length \(T\) must be a whole number from 1 to"):
+        settings.build(max_length=20)
+
+
+def test_what_tuning_writes_is_what_a_name_reads(tmp_path: Path) -> None:
+    beams = [
+        line for line in random_beams(40, regular=4, reverse=4) if len(line.regular) and len(line.reverse)
+    ]
+    found = tune(beams).joined(
+        tune_penalty(
+            beams,
+            {name: strategy_named(name) for name in ("bidia bleu_t", "bidia wmd_t")},
+            space=lambda: SPACE,
+        )
+    )
+    path = tmp_path / "tuned.json"
+    metric = Signature((("metric", "bleu"),))
+    write_tuned(path, found, search=SearchSettings(), weights="w", split="validation", metric=metric)
+
+    tuned = TunedSettings(path).options
+
+    assert list(tuned) == ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
+    for name in ("bidia bleu_t", "bidia wmd_t"):
+        length = strategy_named(f"{name} tuned", tuned).similarity_options["max_length"]
+        assert length == found.options[name]["T"]
+        assert isinstance(length, int)
+
+
+@pytest.mark.parametrize(
+    ("names", "twice"),
+    [
+        (["vbs", "bidis", "vbs"], "as 'vbs' and as 'vbs'"),
+        (["bidia", "bidia  bleu_t"], "as 'bidia' and as 'bidia  bleu_t'"),
+        (["bidia mean either", "bidia bleu_t either mean"], "as 'bidia mean either' and as"),
+        (["bidia tuned", "bidia bleu_t tuned"], "as 'bidia tuned' and as 'bidia bleu_t tuned'"),
+    ],
+)
+def test_no_system_is_named_twice(names: list[str], twice: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_systems(names)
+
+    assert str(caught.value).startswith(f"A system is named twice, {twice}")
+    assert str(caught.value).endswith(". Name each of them once.")
+
+
+def test_our_own_systems_are_named_once_in_the_usual_order_of_words() -> None:
+    check_systems(SYSTEMS)
+
+    assert [str(SystemName.of(name)) for name in SYSTEMS] == list(SYSTEMS)
+    assert set(BASELINES) < set(SYSTEMS)
+    for name in SYSTEMS:
+        if SystemName.of(name).is_tuned:
+            assert SystemName.of(name).untuned in SYSTEMS  # a tuned T stands beside the paper's
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "contradicted"),
+    [
+        ({}, StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True), []),
+        (
+            {"similarity": "bleu_t", "similarity_options": {"order": 2}},
+            StrategySettings("bidia", {"answer": "either"}, "bleu_t", {"order": 2}, wants_tuned=True),
+            ["wmd_t"],
+        ),
+        (
+            {"options": {"answer": "regular", "agreement": "mean"}, "vectors": Path("x.vec")},
+            StrategySettings(
+                "bidia",
+                {"answer": "regular", "agreement": "mean"},
+                "wmd_t",
+                vectors=Path("x.vec"),
+                wants_tuned=True,
+            ),
+            ["either"],
+        ),
+        (
+            {"similarity_options": {"max_length": 9}},
+            StrategySettings("bidia", {"answer": "either"}, "wmd_t", {"max_length": 9}),
+            ["tuned"],
+        ),
+        (
+            {"similarity": "wmd_t", "options": {"answer": "either"}},
+            StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True),
+            [],
+        ),
+    ],
+)
+def test_what_is_given_besides_goes_over_the_words_and_these_are_told(
+    given: dict[str, Any], expected: StrategySettings, contradicted: list[str]
+) -> None:
+    name = SystemName.of("bidia either wmd_t tuned")
+
+    settings = name.settings(**given)
+
+    assert settings == expected
+    assert name.contradicted(settings) == contradicted
+    assert SystemName.of("bidia").contradicted(SystemName.of("bidia").settings(similarity="edit")) == []
+
+
+def test_a_strategy_whose_t_is_still_to_come_cannot_be_built() -> None:
+    settings = SystemName.of("bidia bleu_t tuned mean").settings()
+
+    with pytest.raises(SettingsError, match="no T was tuned for 'bidia bleu_t mean'"):
+        settings.build(max_length=20)
+    with pytest.raises(SettingsError, match=r"^The similarity bleu has no T to be tuned"):
+        SystemName.of("bidia bleu_t tuned").settings(similarity="bleu").build()
