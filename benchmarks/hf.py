@@ -49,14 +49,14 @@ from rich.table import Table
 from transformers import BartConfig, BartForConditionalGeneration, GenerationMixin
 
 from bidibeam import __version__
-from bidibeam.hf.inplace import InPlace
-from bidibeam.hf.machine import LANES, REGISTERS, are_fast
-from bidibeam.hf.scoring import HFScorer
-from bidibeam.hf.sides import Side, task_of
-from bidibeam.hf.steps import layout
-from bidibeam.hf.steps.now import Now
-from bidibeam.hf.tiles import Tiles
 from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.inplace import InPlace
+from bidibeam.models.huggingface.machine import LANES, REGISTERS, are_fast
+from bidibeam.models.huggingface.scoring import HFScorer
+from bidibeam.models.huggingface.sides import Side, task_of
+from bidibeam.models.huggingface.steps import layout
+from bidibeam.models.huggingface.steps.now import Now
+from bidibeam.models.huggingface.tiles import Tiles
 from bidibeam.search.steps import Rules
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 16_000, 256, 3, 4, 1024

@@ -29,9 +29,9 @@ from torch import Tensor
 from bidibeam import __version__
 from bidibeam.data.tokenization import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 from bidibeam.hypotheses import Direction
-from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.gru.scorer import GRUScorer
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.protocols import StepScorer
 from bidibeam.search import beam
 from bidibeam.search.candidates import best_candidates

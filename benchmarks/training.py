@@ -21,7 +21,7 @@ import torch
 from bidibeam import __version__
 from bidibeam.config import resolve
 from bidibeam.data.prepared import PreparedData
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 

@@ -15,7 +15,7 @@ from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.analyses import diversity
 from bidibeam.evaluation.significance import Resampling
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 

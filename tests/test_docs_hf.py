@@ -18,12 +18,12 @@ from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate
-from bidibeam.hf.bases import wrapped
-from bidibeam.hf.generate import RECORDS
 from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.generate import RECORDS
 from tests.unit.cli.calls import called, write_lines
-from tests.unit.hf.folders import tokenizer_of, write_joint, write_model
-from tests.unit.hf.tiny import prepared, write_config
+from tests.unit.models.huggingface.folders import tokenizer_of, write_joint, write_model
+from tests.unit.models.huggingface.tiny import prepared, write_config
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "hf.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Decoder
     from bidibeam.errors import BidibeamError
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
-    from bidibeam.models.gru import BidirectionalModel
+    from bidibeam.models.gru.network import BidirectionalModel
     from bidibeam.search.beam import beam_search
     from bidibeam.search.settings import SearchSettings
     from bidibeam.similarities.custom import per_pair
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Beams": "hypotheses",
     "BidibeamError": "errors",
-    "BidirectionalModel": "models.gru",
+    "BidirectionalModel": "models.gru.network",
     "Decoder": "decoding.decoder",
     "Direction": "hypotheses",
     "Hypothesis": "hypotheses",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 import yaml
 
 from bidibeam.errors import SettingsError, UnknownNameError
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.settings import TrainingSettings
 
 if TYPE_CHECKING:

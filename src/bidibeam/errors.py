@@ -7,6 +7,7 @@ BidibeamError
 ├── InputError         a source file or an n-best file that cannot be used
 ├── RunError           a run or data directory that is damaged, incomplete or of another version
 ├── TrainingError      training that cannot go on
+├── TransformersMissingError   the extra that brings transformers is not installed
 ├── ScorerError        a model whose answers a search cannot use
 └── SimilarityError    a similarity whose answers a strategy cannot use
 
@@ -50,3 +51,7 @@ class ScorerError(BidibeamError):
 
 class SimilarityError(BidibeamError):
     """A similarity whose answers a strategy cannot use."""
+
+
+class TransformersMissingError(BidibeamError, ImportError):
+    """The extra that brings transformers is not installed."""

@@ -48,6 +48,8 @@ class Hypothesis(NamedTuple):
         finished: Whether the model ended it, or the maximum length cut it off.
         other_log_prob: Its log-probability under the other direction, where that was computed.
         multiplicity: How many of the search's token sequences read as this same text.
+        ids: Its token ids in reading order, with the end token if the model wrote it; empty if read from a
+            file.
     """
 
     text: str
@@ -58,6 +60,7 @@ class Hypothesis(NamedTuple):
     finished: bool = True
     other_log_prob: float | None = None
     multiplicity: int = 1
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Beams:
         """The hypotheses that one direction wrote."""
         return self.regular if direction is Direction.REGULAR else self.reverse
 
-    def having(self, direction: Direction, hypotheses: NBest) -> Beams:
+    def with_hypotheses(self, direction: Direction, hypotheses: NBest) -> Beams:
         """The same source with one direction's hypotheses filled in."""
         if direction is Direction.REGULAR:
             return Beams(self.id, self.source, self.reference, hypotheses, self.reverse)

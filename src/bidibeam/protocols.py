@@ -81,10 +81,28 @@ class RecordableScorer(StepScorer[State], Protocol[State]):
 
 
 class SequenceScorer(Protocol):
-    """Log-probability of finished sequences under a model, computed without a search."""
+    """Log-probabilities of given sequences under one direction of a model, by teacher forcing."""
 
-    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """Score each source's sequences (token ids in writing order, end token included where it has one)."""
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Token ids of texts as the model's targets, in reading order, each with its end token."""
+        ...
+
+    def log_probs(
+        self,
+        sources: Sequence[str],
+        sequences: Sequence[Sequence[Sequence[int]]],
+        *,
+        first: int | None = None,
+    ) -> list[list[float]]:
+        """Score each source's sequences.
+
+        Args:
+            sources: The sources.
+            sequences: Token ids in reading order, as `encode` and `Hypothesis.ids` have them; the end token
+                is scored where it is there.
+            first: Score only so many of the tokens that this direction writes first: the log-probability of
+                the whole is at most that.
+        """
         ...
 
 
@@ -184,7 +202,7 @@ class ClosestPairsFinder(ClosestPairFinder, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Requirements:
     """What a strategy must be given for each source.
 
     Attributes:
@@ -212,7 +230,7 @@ class Selection(Protocol):
     """
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What it must be given."""
         ...
 

@@ -17,11 +17,11 @@ from bidibeam.decoding.decoder import Ranker
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
-from bidibeam.protocols import Needs, Selection
+from bidibeam.protocols import Requirements, Selection
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.choosing import choose, choose_many
-from bidibeam.strategies.ranking import check_needs
+from bidibeam.strategies.ranking import check_requirements
 from bidibeam.strategies.settings import StrategySettings
 
 WORDS = ["a", "b", "c", "d"]
@@ -111,14 +111,14 @@ def test_a_ranking_holds_all_that_may_answer_once(selection: Selection) -> None:
         places = [(entry.direction, entry.place) for entry in ranking]
         assert len(places) == len(set(places))
         for entry in ranking:
-            assert entry.direction in selection.needs.directions
+            assert entry.direction in selection.requirements.directions
             assert entry.hypothesis is found.of(entry.direction).hypotheses[entry.place]
         answering = {direction for direction, _ in places}
         assert len(places) == sum(
             len(found.of(direction)) for direction in answering
         )  # all of a beam or none
-        if len(found.of(selection.needs.directions[0])):
-            assert selection.needs.directions[0] in answering
+        if len(found.of(selection.requirements.directions[0])):
+            assert selection.requirements.directions[0] in answering
 
 
 def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection: Selection) -> None:
@@ -188,18 +188,18 @@ def test_live_or_from_a_file_the_ranking_is_the_same(selection: Selection) -> No
         assert outline(choose(selection, read)) == outline(choose(selection, found))
 
 
-def stripped(found: Beams, needs: Needs) -> Beams:
+def stripped(found: Beams, requirements: Requirements) -> Beams:
     """The same beams without anything that is not needed."""
 
     def bare(direction: Direction) -> NBest:
-        if direction not in needs.directions:
+        if direction not in requirements.directions:
             return NBest()
         return NBest(
             tuple(
                 each._replace(
-                    log_prob=each.log_prob if needs.log_prob else None,
-                    score=each.score if needs.score else None,
-                    other_log_prob=None if needs.other_weight is None else each.other_log_prob,
+                    log_prob=each.log_prob if requirements.log_prob else None,
+                    score=each.score if requirements.score else None,
+                    other_log_prob=None if requirements.other_weight is None else each.other_log_prob,
                 )
                 for each in found.of(direction)
             )
@@ -207,7 +207,7 @@ def stripped(found: Beams, needs: Needs) -> Beams:
 
     return replace(
         found,
-        reference=found.reference if needs.reference else None,
+        reference=found.reference if requirements.reference else None,
         regular=bare(Direction.REGULAR),
         reverse=bare(Direction.REVERSE),
     )
@@ -215,9 +215,9 @@ def stripped(found: Beams, needs: Needs) -> Beams:
 
 def test_what_it_does_not_need_makes_no_difference(selection: Selection) -> None:
     for found in (each for each in RANDOM if len(each.regular) and len(each.reverse)):
-        bare = stripped(found, selection.needs)
+        bare = stripped(found, selection.requirements)
 
-        check_needs(bare, selection.needs, "this")
+        check_requirements(bare, selection.requirements, "this")
         assert outline(selection.rank(bare)) == outline(selection.rank(found))
 
 
@@ -227,39 +227,40 @@ def test_nothing_found_is_an_empty_ranking(selection: Selection) -> None:
     assert selection.rank(nothing) == choose(selection, nothing) == Ranking()
 
 
-def lacking(needs: Needs) -> dict[str, Beams]:
+def lacking(requirements: Requirements) -> dict[str, Beams]:
     """Beams that lack one needed thing each, by what a message must name."""
     found = {
-        f"no {direction.value} hypotheses": FULL.having(direction, NBest()) for direction in needs.directions
+        f"no {direction.value} hypotheses": FULL.with_hypotheses(direction, NBest())
+        for direction in requirements.directions
     }
     for field, is_needed in (
-        ("log_prob", needs.log_prob),
-        ("score", needs.score),
-        ("other_log_prob", needs.other_weight is not None),
+        ("log_prob", requirements.log_prob),
+        ("score", requirements.score),
+        ("other_log_prob", requirements.other_weight is not None),
     ):
-        for direction in needs.directions if is_needed else ():
+        for direction in requirements.directions if is_needed else ():
             without: dict[str, Any] = {field: None}
             one = FULL.of(direction).best._replace(**without)
-            found[f'{direction.value}[0] has no "{field}"'] = FULL.having(direction, NBest((one,)))
-    if needs.reference:
+            found[f'{direction.value}[0] has no "{field}"'] = FULL.with_hypotheses(direction, NBest((one,)))
+    if requirements.reference:
         found['no "reference"'] = replace(FULL, reference=None)
     return found
 
 
 def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Selection) -> None:
-    check_needs(FULL, selection.needs, case)
+    check_requirements(FULL, selection.requirements, case)
 
-    for named, found in lacking(selection.needs).items():
+    for named, found in lacking(selection.requirements).items():
         with pytest.raises(InputError) as caught:
-            check_needs(found, selection.needs, case)
+            check_requirements(found, selection.requirements, case)
         assert named in str(caught.value)
         assert case in str(caught.value)
         assert "'s1'" in str(caught.value)
 
 
 def test_needs_are_known_before_it_is_built(case: str, selection: Selection) -> None:
-    assert CASES[case].needs == selection.needs
-    assert len(set(selection.needs.directions)) == len(selection.needs.directions) > 0
+    assert CASES[case].requirements == selection.requirements
+    assert len(set(selection.requirements.directions)) == len(selection.requirements.directions) > 0
 
 
 def test_the_signature_begins_with_the_registered_name(case: str, selection: Selection) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bidibeam import config
 from bidibeam.errors import SettingsError, UnknownNameError
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.settings import TrainingSettings
 
 

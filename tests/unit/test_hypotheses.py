@@ -68,11 +68,11 @@ def test_beams_give_each_direction_its_own() -> None:
 def test_one_directions_hypotheses_are_filled_in() -> None:
     empty = Beams("1", "hi", "hello")
 
-    regular = empty.having(Direction.REGULAR, nbest("a"))
-    both = regular.having(Direction.REVERSE, nbest("b"))
+    regular = empty.with_hypotheses(Direction.REGULAR, nbest("a"))
+    both = regular.with_hypotheses(Direction.REVERSE, nbest("b"))
 
     assert both == Beams("1", "hi", "hello", regular=nbest("a"), reverse=nbest("b"))
-    assert both.having(Direction.REGULAR, NBest()) == Beams("1", "hi", "hello", reverse=nbest("b"))
+    assert both.with_hypotheses(Direction.REGULAR, NBest()) == Beams("1", "hi", "hello", reverse=nbest("b"))
     assert empty == Beams("1", "hi", "hello")
 
 

@@ -9,8 +9,8 @@ import torch
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.remembered import Remembered, once
 from tests.conftest import TINY_MODEL
 

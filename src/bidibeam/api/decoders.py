@@ -14,9 +14,9 @@ from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.pairs import side_by_side
-from bidibeam.models.scoring import GRUScorer
-from bidibeam.protocols import Needs
+from bidibeam.models.gru.pairs import side_by_side
+from bidibeam.models.gru.scorer import GRUScorer
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.spaces import WordVectors
@@ -62,15 +62,15 @@ def load_decoder(
         loaded, SystemName.of(strategy).settings() if isinstance(strategy, str) else strategy
     )
     selection = chosen.build(max_length=search.max_length, space=lambda: space_of(loaded, chosen.vectors))
-    needs = selection.needs
-    wanted = needs.directions
-    if needs.other_weight is None:
+    requirements = selection.requirements
+    wanted = requirements.directions
+    if requirements.other_weight is None:
         wanted = tuple(each for each in wanted if score_other and each.other in loaded.model.directions)
     generator = _generator(
         loaded,
-        _searches(loaded, needs, search, chosen.name),
+        _searches(loaded, requirements, search, chosen.name),
         judged=wanted,
-        other_weight=needs.other_weight if replies_only and not score_other else None,
+        other_weight=requirements.other_weight if replies_only and not score_other else None,
     )
     facts = Signature.of_settings(search).facts + (() if tuned is None else (("tuned", tuned.name),))
     signature = Signature(selection.signature.facts + facts)
@@ -147,22 +147,24 @@ def _tuned(run: Run, strategy: StrategySettings) -> tuple[StrategySettings, Tune
     return chosen, tuned
 
 
-def _searches(run: Run, needs: Needs, settings: SearchSettings, strategy: str) -> tuple[Search, ...]:
+def _searches(
+    run: Run, requirements: Requirements, settings: SearchSettings, strategy: str
+) -> tuple[Search, ...]:
     """Searches for all that a strategy needs: both directions at once where their beams are equally wide."""
-    parts = len(needs.directions)
+    parts = len(requirements.directions)
     if settings.beam_size < parts:
         raise SettingsError(
             f"--beam-size must be at least {parts} for {strategy}, which shares it out among the "
             f"directions, not {settings.beam_size}."
         )
-    scorers = [GRUScorer(run.model, direction) for direction in needs.directions]
+    scorers = [GRUScorer(run.model, direction) for direction in requirements.directions]
     if parts == 2 and settings.beam_size % parts == 0:
         half = replace(settings, beam_size=settings.beam_size // parts)
-        return (Search(side_by_side(*scorers), needs.directions, half),)
+        return (Search(side_by_side(*scorers), requirements.directions, half),)
     small, larger = divmod(settings.beam_size, parts)
     return tuple(
         Search(scorer, (direction,), replace(settings, beam_size=small + (index < larger)))
-        for index, (direction, scorer) in enumerate(zip(needs.directions, scorers, strict=True))
+        for index, (direction, scorer) in enumerate(zip(requirements.directions, scorers, strict=True))
     )
 
 

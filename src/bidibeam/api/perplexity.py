@@ -11,7 +11,7 @@ from bidibeam.api.runs import Run
 from bidibeam.data.batching import pad_sources
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.scores import Score, Signature
 
 BATCH = 256

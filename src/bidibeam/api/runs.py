@@ -13,7 +13,7 @@ from bidibeam.api.bundled import bundled_path
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import SettingsError
 from bidibeam.models import checkpoint
-from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.gru.network import BidirectionalModel
 
 FINGERPRINT_DIGITS = 12
 

@@ -110,7 +110,7 @@ class Voices:
         from bidibeam.errors import SettingsError
 
         decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
-        if decoder.ranker.selection.needs.reference:
+        if decoder.ranker.selection.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
                 f"one of: {', '.join(usable())}."
@@ -276,7 +276,7 @@ def usable() -> list[str]:
     names = []
     for name in STRATEGIES.names():
         with suppress(BidibeamError, TypeError):  # one that needs options says so when it is chosen
-            if StrategySettings(name).needs.reference:
+            if StrategySettings(name).requirements.reference:
                 continue
         names.append(name)
     return names

@@ -106,7 +106,7 @@ def decode(
     warm_up(selection)
     total = None
     if isinstance(source, Path) and source.is_file():
-        total = _counted(source, needs_reference=selection.needs.reference, has_ids=has_ids)
+        total = _counted(source, needs_reference=selection.requirements.reference, has_ids=has_ids)
     sources = read_sources(source)
     write_answers(
         with_distinct_ids(sources) if has_ids else sources,
@@ -159,11 +159,11 @@ def _of_models(
 ) -> Decoder:
     """A decoder for Hugging Face models."""
     from bidibeam.cli.answering import saying_if_slow
-    from bidibeam.hf.texts import needing_transformers
+    from bidibeam.models.huggingface.texts import needing_transformers
 
     with saying_if_slow("Loading the models ..."):
         with needing_transformers("A Hugging Face model"):
-            from bidibeam.hf.decoding import load_hf_decoder, tuned_folder
+            from bidibeam.models.huggingface.decoding import load_hf_decoder, tuned_folder
         decoder = load_hf_decoder(regular, reverse, strategy, settings, **options)
     folder = tuned_folder(regular)
     if folder is not None:

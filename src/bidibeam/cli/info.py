@@ -19,8 +19,8 @@ def info(run: Path | None, as_json: bool) -> None:
     training came. Left out, it is the small model that comes with bidibeam. The folder of a Hugging Face
     model will do too.
     """
-    from bidibeam.hf.folders import described
     from bidibeam.models.checkpoint import hugging_face_config
+    from bidibeam.models.huggingface.folders import described
 
     run = run_or_bundled(run)
     foreign = hugging_face_config(run)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
     from bidibeam.interchange.formats import Format
     from bidibeam.interchange.formats.joining import Numbered
-    from bidibeam.protocols import Needs
+    from bidibeam.protocols import Requirements
 
 lists_options = together(
     [
@@ -192,7 +192,7 @@ class Lists:
 
         return model_of(self._regular.source)
 
-    def check(self, needs: Needs, strategy: str) -> None:
+    def check(self, requirements: Requirements, strategy: str) -> None:
         """Read all of it once, so that nothing is written if some of it cannot be used.
 
         Raises:
@@ -200,11 +200,11 @@ class Lists:
         """
         from bidibeam.cli.console import track
         from bidibeam.errors import InputError
-        from bidibeam.strategies.ranking import check_needs
+        from bidibeam.strategies.ranking import check_requirements
 
         for number, beams in track(self._numbered(), None, "checking"):
             try:
-                check_needs(beams, needs, strategy)
+                check_requirements(beams, requirements, strategy)
             except InputError as error:
                 raise InputError(f"{self._place(number)}: {error}") from error
             for hypothesis in (*beams.regular, *beams.reverse):

@@ -75,7 +75,7 @@ def rerank(
     facts = {} if tuned is None else {"tuned": tuned.name}
     strategy.check_tuned()
     lists = Lists(reading)
-    lists.check(strategy.needs, strategy.name)
+    lists.check(strategy.requirements, strategy.name)
     if tuned is not None:
         note_other_model(tuned, input_file, lists.model)
     selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))

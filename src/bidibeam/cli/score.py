@@ -17,8 +17,8 @@ from bidibeam.interchange.formats import FORMATS
 
 if TYPE_CHECKING:
     from bidibeam.cli.lists import Lists
-    from bidibeam.hf.texts import TextScorer
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+    from bidibeam.models.huggingface.texts import TextScorer
     from bidibeam.protocols import LengthPenalty
 
 BATCH_SIZE = 32
@@ -112,8 +112,8 @@ def score(
     bidibeam score - --model facebook/bart-base --direction regular < lists.jsonl > scored.jsonl
     """  # noqa: D301
     from bidibeam.cli.lists import Lists
-    from bidibeam.hf.texts import load_text_scorers
     from bidibeam.hypotheses import Direction
+    from bidibeam.models.huggingface.texts import load_text_scorers
     from bidibeam.search.length import LENGTH_PENALTIES
     from bidibeam.search.settings import SearchSettings
 
@@ -165,7 +165,7 @@ class Adding:
     def _batch(self, batch: list[Beams], direction: Direction, scorer: TextScorer) -> list[Beams]:
         """A batch with one scorer's opinion of one direction's lists."""
         from bidibeam.errors import InputError
-        from bidibeam.hf.texts import Asked, EmptyTextError
+        from bidibeam.models.huggingface.texts import Asked, EmptyTextError
 
         is_own = scorer.direction is direction
         lines = [self._places(beams.of(direction), is_own=is_own) for beams in batch]
@@ -189,7 +189,7 @@ class Adding:
             ) from error
         self._count(direction, "log_prob and score" if is_own else "other_log_prob", sum(map(len, asked)))
         return [
-            beams.having(direction, self._with(beams.of(direction), places, values, is_own=is_own))
+            beams.with_hypotheses(direction, self._with(beams.of(direction), places, values, is_own=is_own))
             for beams, places, values in zip(batch, lines, found, strict=True)
         ]
 

@@ -97,6 +97,6 @@ def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, st
 
     words, settings = SystemName.of(name), strategy_named(name, tuned)
     allow_local(words.similarity)
-    _ = settings.needs  # asked for here, so that what is wrong is said before anything is read
+    _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
     is_tuned = words.is_tuned or words.strategy in tuned
     return Strategy(" ".join(name.split()), settings, facts if is_tuned else {})

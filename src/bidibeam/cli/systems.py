@@ -67,12 +67,12 @@ def chosen(
 def _check_lists(each: Input, strategy: Strategy) -> None:
     """Make sure that every source has what a strategy needs."""
     from bidibeam.errors import InputError
-    from bidibeam.strategies.ranking import check_needs
+    from bidibeam.strategies.ranking import check_requirements
 
-    needs = strategy.settings.needs
+    requirements = strategy.settings.requirements
     for index, beams in enumerate(each.beams):
         try:
-            check_needs(beams, needs, strategy.settings.name)
+            check_requirements(beams, requirements, strategy.settings.name)
         except InputError as error:
             raise InputError(f"{each.place(index)}: {error}") from error
 
@@ -112,7 +112,7 @@ def _system(name: str, each: Input, strategy: Strategy, selection: Selection, *,
     warm_up(selection)
     answers = Ranker(selection, workers, replies_only=True).stream(each.beams, BATCH_SIZE)
     rankings = [answer.ranking for answer in watched(answers, len(each.beams), name)]
-    directions = selection.needs.directions
+    directions = selection.requirements.directions
     beam_size = max(sum(len(beams.of(direction)) for direction in directions) for beams in each.beams)
     facts: dict[str, Any] = {**strategy.facts, **dict(each.signature.facts)}
     signature = selection.signature.extended(**facts, bidibeam=__version__)

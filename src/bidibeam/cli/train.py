@@ -209,7 +209,7 @@ def _start_from(path: Path, data: PreparedData) -> Any:
 
     from bidibeam.cli.console import console
     from bidibeam.data.vectors import read_vectors
-    from bidibeam.models.vectors import use_vectors
+    from bidibeam.models.gru.vectors import use_vectors
 
     with console.status(Text(f"Reading {path.name} ...")):
         tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))

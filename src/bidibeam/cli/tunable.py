@@ -96,8 +96,8 @@ def of_models(regular: str | None, reverse: str | None, *, device: str | None, d
 
     from bidibeam.cli.answering import saying_if_slow
     from bidibeam.errors import SettingsError
-    from bidibeam.hf.texts import needing_transformers
     from bidibeam.hypotheses import Direction
+    from bidibeam.models.huggingface.texts import needing_transformers
 
     if regular is None:
         raise SettingsError(
@@ -111,8 +111,13 @@ def of_models(regular: str | None, reverse: str | None, *, device: str | None, d
         )
     with saying_if_slow("Loading the models ..."):
         with needing_transformers("A Hugging Face model"):
-            from bidibeam.hf.decoding import load_hf_decoder, load_pair, space_of, writes_words
-            from bidibeam.hf.loading import training_facts, weights_of
+            from bidibeam.models.huggingface.decoding import (
+                load_hf_decoder,
+                load_pair,
+                space_of,
+                writes_words,
+            )
+            from bidibeam.models.huggingface.loading import training_facts, weights_of
         models = load_pair(regular, reverse, device=device, dtype=dtype)
 
     def decoder(strategy: Any, *, settings: Any, **options: Any) -> Decoder:

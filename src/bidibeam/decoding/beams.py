@@ -58,7 +58,7 @@ class SearchGenerator:
         searches: What to search; each direction at most once.
         opinions: By direction, a model whose opinion of the other direction's hypotheses is wanted
             (`other_log_prob`).
-        other_weight: If not None, only the reply is wanted, and it is that of `Needs.other_weight`: opinions
+        other_weight: If not None, only the reply is wanted, and it is that of `Requirements.other_weight`: opinions
             are asked for those hypotheses alone that can be it.
         max_source_length: Longer sources keep their last tokens only, as the nearest to the reply.
         device: Where the scorers compute.
@@ -117,7 +117,8 @@ class SearchGenerator:
                         own = columns.of_sources(index * count, (index + 1) * count)
                         nbests = self._nbests(sources, own, direction)
                         filled = [
-                            line.having(direction, nbest) for line, nbest in zip(filled, nbests, strict=True)
+                            line.with_hypotheses(direction, nbest)
+                            for line, nbest in zip(filled, nbests, strict=True)
                         ]
             return filled
 

@@ -94,7 +94,7 @@ class Decoder:
         for number, source in enumerate(sources, start=1):
             if not isinstance(source, str):
                 raise InputError(f"Source {number} must be a string, not {source!r}.")
-        if sources and self.ranker.selection.needs.reference:
+        if sources and self.ranker.selection.requirements.reference:
             name = dict(self.ranker.selection.signature.facts).get("strategy", "strategy")
             raise InputError(
                 f"Source '1' has no reference, and the {name} chooses by it. Give `answers` Beams that have "

@@ -9,7 +9,7 @@ from pathlib import Path
 from bidibeam.errors import InputError, RunError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 
 VALIDATION, TEST = "validation", "test"
 
@@ -104,7 +104,7 @@ def shares(directions: Sequence[Direction], beam_size: int) -> dict[Direction, i
 
 
 def searched_beams(
-    needs: Iterable[Needs], beam_sizes: Iterable[int]
+    needs: Iterable[Requirements], beam_sizes: Iterable[int]
 ) -> dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]:
     """What must be searched so that strategies with these needs can choose at every N_B.
 
@@ -142,9 +142,9 @@ class BeamFiles:
         self._paths = paths
         self._read: dict[int, list[Beams]] = {}
 
-    def for_system(self, needs: Needs, beam_size: int) -> list[Beams] | None:
+    def for_system(self, requirements: Requirements, beam_size: int) -> list[Beams] | None:
         """What a strategy with these needs may choose from at an N_B; None if that is too small for it."""
-        parts = shares(needs.directions, beam_size)
+        parts = shares(requirements.directions, beam_size)
         if parts is None:
             return None
         lists = {direction: self._of(size) for direction, size in parts.items()}
@@ -155,7 +155,7 @@ class BeamFiles:
         for index, line in enumerate(first):
             merged = Beams(line.id, line.source, line.reference)
             for direction, lines in lists.items():
-                merged = merged.having(direction, lines[index].of(direction))
+                merged = merged.with_hypotheses(direction, lines[index].of(direction))
             yield merged
 
     def _of(self, size: int) -> list[Beams]:

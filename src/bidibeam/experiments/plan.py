@@ -51,11 +51,11 @@ class Plan:
     @cached_property
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
-        needs = [(name, needs_of(str(name))) for name in self.names]
-        tuning = [need for name, need in needs if name.is_tuned or name.strategy in TUNED_STRATEGIES]
+        requirements = [(name, needs_of(str(name))) for name in self.names]
+        tuning = [need for name, need in requirements if name.is_tuned or name.strategy in TUNED_STRATEGIES]
         return {
             VALIDATION: searched_beams(tuning, self.settings.beam_sizes),
-            TEST: searched_beams((need for _, need in needs), self.settings.beam_sizes),
+            TEST: searched_beams((need for _, need in requirements), self.settings.beam_sizes),
         }
 
     @property

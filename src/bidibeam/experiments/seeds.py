@@ -25,7 +25,7 @@ from bidibeam.experiments.stages import Stage, content_identity
 from bidibeam.experiments.tuning import tune_sizes
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
-from bidibeam.models.vectors import use_vectors
+from bidibeam.models.gru.vectors import use_vectors
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 

@@ -11,7 +11,7 @@ from bidibeam.config import build, load_preset, load_yaml, merge, parse_override
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.naming import check_systems
 from bidibeam.training.settings import TrainingSettings

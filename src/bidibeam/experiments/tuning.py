@@ -11,7 +11,7 @@ from bidibeam.experiments.measuring import words_of
 from bidibeam.experiments.plan import TUNED_STRATEGIES, Plan, read_json
 from bidibeam.hypotheses import Direction
 from bidibeam.metrics import METRICS
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.tuning import Tuned, tune, tune_penalty
@@ -49,10 +49,10 @@ def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVect
     """Lambda and the length settings on the regular beam, and T on both."""
     tuned, search = Tuned({}, {}, (), 0), plan.settings.searching(size)
     if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
-        lines = files.for_system(Needs((Direction.REGULAR,)), size) or []
+        lines = files.for_system(Requirements((Direction.REGULAR,)), size) or []
         tuned = tune((line for line in lines if len(line.regular)), search=search)
     strategies = {name.untuned: strategy_named(name.untuned) for name in plan.names if name.is_tuned}
-    both = files.for_system(Needs(tuple(Direction)), size) if strategies else None
+    both = files.for_system(Requirements(tuple(Direction)), size) if strategies else None
     if both is None:
         return tuned
     whole = [line for line in both if len(line.regular) and len(line.reverse)]

@@ -170,7 +170,7 @@ def _from_object(value: dict[str, Any], number: int, place: str) -> Reply:
     beams = nbest.from_object({**value, **firsts}, number, place)  # what is not asked for need not be read
     found = sum(len(items) for items in lists.values() if items is not None)
     if value.get("ranking") is None:
-        return Reply(number, beams.having(Direction.REVERSE, NBest()), found)
+        return Reply(number, beams.with_hypotheses(Direction.REVERSE, NBest()), found)
     regular, signature = _first_of(value["ranking"], place)
     return Reply(number, Beams(beams.id, beams.source, beams.reference, regular), found, signature)
 

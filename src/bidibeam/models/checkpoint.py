@@ -16,7 +16,7 @@ from torch import Tensor
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError
 from bidibeam.files import replacing, write_json
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"

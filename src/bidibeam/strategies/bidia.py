@@ -11,7 +11,7 @@ import numpy as np
 
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Ranked, Ranking
-from bidibeam.protocols import ClosestPairFinder, Needs, Similarity
+from bidibeam.protocols import ClosestPairFinder, Requirements, Similarity
 from bidibeam.scores import Signature
 from bidibeam.strategies.agreement import closest_pairs, similarities
 from bidibeam.strategies.choosing import least_share
@@ -60,9 +60,9 @@ class BidiA:
                 raise SettingsError(f"{name} must be one of {', '.join(known)}, not {value!r}.")
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Both beams, and their log-probabilities if those are weights."""
-        return Needs((Direction.REGULAR, Direction.REVERSE), log_prob=self.agreement == "expected")
+        return Requirements((Direction.REGULAR, Direction.REVERSE), log_prob=self.agreement == "expected")
 
     @property
     def signature(self) -> Signature:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bidibeam.hypotheses import Direction, Ranked, Ranking
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.strategies.likelihood import check_finite
 from bidibeam.strategies.ranking import normalisation, number
@@ -35,9 +35,9 @@ class BidiS:
         check_finite("lambda", self.lambda_)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam, scored by both directions."""
-        return Needs((Direction.REGULAR,), log_prob=True, score=True, other_weight=self.lambda_)
+        return Requirements((Direction.REGULAR,), log_prob=True, score=True, other_weight=self.lambda_)
 
     @property
     def signature(self) -> Signature:

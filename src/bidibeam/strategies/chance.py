@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import ranking_by
 
@@ -34,9 +34,9 @@ class Chance:
             raise SettingsError(f"seed must be a whole number, not {self.seed!r}.")
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam."""
-        return Needs((Direction.REGULAR,))
+        return Requirements((Direction.REGULAR,))
 
     @property
     def signature(self) -> Signature:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import best_by, number, ranking_by
 
@@ -26,9 +26,9 @@ class Vbs:
     """VBS: rank the regular beam by length-normalised log-probability, as the search did."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam with its scores."""
-        return Needs((Direction.REGULAR,), score=True)
+        return Requirements((Direction.REGULAR,), score=True)
 
     @property
     def signature(self) -> Signature:
@@ -49,9 +49,9 @@ class ReverseVbs:
     """VBS with the reverse decoder in the regular one's place."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The reverse beam with its scores."""
-        return Needs((Direction.REVERSE,), score=True)
+        return Requirements((Direction.REVERSE,), score=True)
 
     @property
     def signature(self) -> Signature:
@@ -94,9 +94,9 @@ class VbsTuned:
             )
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam with its log-probabilities."""
-        return Needs((Direction.REGULAR,), log_prob=True)
+        return Requirements((Direction.REGULAR,), log_prob=True)
 
     @property
     def signature(self) -> Signature:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import ranking_by
 
@@ -19,9 +19,9 @@ class Longest:
     """Rank the regular beam by number of tokens; ties keep the beam's order."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam."""
-        return Needs((Direction.REGULAR,))
+        return Requirements((Direction.REGULAR,))
 
     @property
     def signature(self) -> Signature:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import SettingsError, UnknownNameError
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.settings import OPTION_WORDS, TUNED, StrategySettings
 
@@ -126,7 +126,7 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
     return settings
 
 
-def needs_of(name: str) -> Needs:
+def needs_of(name: str) -> Requirements:
     """What a system needs; that does not depend on what is tuned for it.
 
     Raises:
@@ -134,7 +134,7 @@ def needs_of(name: str) -> Needs:
         SettingsError: If a word does not apply.
     """
     settings = SystemName.of(name).settings()
-    return replace(settings, options={**ANY_LENGTH.get(settings.name, {}), **settings.options}).needs
+    return replace(settings, options={**ANY_LENGTH.get(settings.name, {}), **settings.options}).requirements
 
 
 def check_systems(names: Sequence[str]) -> None:

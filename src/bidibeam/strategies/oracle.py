@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Ranked, Ranking
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.similarities.bleu import sentence_bleus
 
@@ -25,9 +25,9 @@ class Oracle:
     """
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """The regular beam and the reference."""
-        return Needs((Direction.REGULAR,), reference=True)
+        return Requirements((Direction.REGULAR,), reference=True)
 
     @property
     def signature(self) -> Signature:

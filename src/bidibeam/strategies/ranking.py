@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Needs
+    from bidibeam.protocols import Requirements
 
 Field = Literal["log_prob", "score", "other_log_prob"]
 
@@ -73,41 +73,41 @@ def best_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], fl
     return Ranked(hypotheses[-place], direction, -place, score)
 
 
-def check_needs(beams: Beams, needs: Needs, strategy: str) -> None:
+def check_requirements(beams: Beams, requirements: Requirements, strategy: str) -> None:
     """Make sure that a list from elsewhere holds what a strategy needs.
 
     Raises:
         InputError: Which of it is missing, and where.
     """
-    for direction in needs.directions:
+    for direction in requirements.directions:
         if not len(beams.of(direction)):
             raise InputError(
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
                 f'list "{direction.value}", or choose another strategy.'
             )
-    for field in _fields(needs):
-        for direction in needs.directions:
+    for field in _fields(requirements):
+        for direction in requirements.directions:
             for place, hypothesis in enumerate(beams.of(direction)):
                 if getattr(hypothesis, field) is None:
                     raise InputError(
                         f'source {beams.id!r}, {direction.value}[{place}] has no "{field}", and {strategy} '
                         f"needs it; {REMEDIES[field]}."
                     )
-    if needs.other_weight is not None:
-        for direction in needs.directions:
+    if requirements.other_weight is not None:
+        for direction in requirements.directions:
             for hypothesis in beams.of(direction):
                 normalisation(hypothesis)
-    if needs.reference and beams.reference is None:
+    if requirements.reference and beams.reference is None:
         raise InputError(
             f'source {beams.id!r} has no "reference", and {strategy} chooses by it; add one, or choose '
             "another strategy."
         )
 
 
-def _fields(needs: Needs) -> Iterator[Field]:
-    if needs.log_prob:
+def _fields(requirements: Requirements) -> Iterator[Field]:
+    if requirements.log_prob:
         yield "log_prob"
-    if needs.score:
+    if requirements.score:
         yield "score"
-    if needs.other_weight is not None:
+    if requirements.other_weight is not None:
         yield "other_log_prob"

@@ -13,7 +13,7 @@ from bidibeam.similarities.custom import as_similarity, imported
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Needs, Selection, Similarity
+    from bidibeam.protocols import Requirements, Selection, Similarity
     from bidibeam.similarities.spaces import WordVectors
 
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
@@ -91,14 +91,14 @@ class StrategySettings:
         return replace(self, options=options, similarity_options=own, wants_tuned=False)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the strategy will need, before it is built.
 
         Raises:
             UnknownNameError: If nothing has the strategy's name.
             SettingsError: If one of its own options is unknown, missing or out of range.
         """
-        return self._with({"similarity": None} if self.compares else {}).needs
+        return self._with({"similarity": None} if self.compares else {}).requirements
 
     @property
     def compares(self) -> bool:

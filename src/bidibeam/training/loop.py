@@ -22,8 +22,8 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import leftovers, names_in
 from bidibeam.models import checkpoint
-from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training import state
 from bidibeam.training.logs import METRICS_FILE, MetricsLog, Silence, TrainingObserver
 from bidibeam.training.settings import TrainingSettings

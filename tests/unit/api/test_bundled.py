@@ -16,7 +16,7 @@ from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
 from bidibeam.errors import RunError
 from bidibeam.models.checkpoint import halved, tensor_shapes
-from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 

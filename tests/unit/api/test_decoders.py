@@ -19,7 +19,7 @@ from bidibeam.decoding.decoder import Answer, Decoder
 from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange import nbest
-from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings
@@ -86,7 +86,7 @@ def test_a_trained_run_answers_by_every_strategy(run: Run, name: str) -> None:
 
     if name != "longest":
         assert [answer.text for answer in found] == ["red cat!", "blue dog fish!"]
-    needed = decoder.ranker.selection.needs.directions
+    needed = decoder.ranker.selection.requirements.directions
     for answer in found:
         assert all((len(answer.beams.of(direction)) > 0) == (direction in needed) for direction in Direction)
 

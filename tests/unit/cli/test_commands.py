@@ -13,8 +13,8 @@ from bidibeam.cli.main import run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
 from tests.unit.cli.calls import called, refused
-from tests.unit.hf.folders import write_joint, write_pair
-from tests.unit.hf.tiny import write_config
+from tests.unit.models.huggingface.folders import write_joint, write_pair
+from tests.unit.models.huggingface.tiny import write_config
 
 
 def test_a_directory_around_a_run_points_at_the_run(

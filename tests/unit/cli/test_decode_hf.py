@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import WORDS
 from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
-from tests.unit.hf.folders import SOURCES, write_joint, write_pair
+from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_pair
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
 
@@ -32,7 +32,7 @@ def sources(tmp_path: Path) -> Path:
 def test_replies_are_those_of_the_api_from_a_file_and_from_stdin(
     pair: tuple[str, ...], sources: Path
 ) -> None:
-    from bidibeam.hf.decoding import load_hf_decoder
+    from bidibeam.models.huggingface.decoding import load_hf_decoder
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(beam_size=6, max_length=7)
@@ -156,7 +156,7 @@ def test_what_does_not_go_together_is_said(pair: tuple[str, ...], sources: Path,
 def test_without_transformers_the_way_to_install_it_is_told(
     pair: tuple[str, ...], sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("bidibeam.hf.")]:
+    for name in [name for name in sys.modules if name.startswith("bidibeam.models.huggingface.")]:
         monkeypatch.delitem(sys.modules, name)
     real = builtins.__import__
 

@@ -13,12 +13,12 @@ from bidibeam.api import load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
 from tests.unit.cli.calls import called, lines_of, refused, write_lines
-from tests.unit.hf.folders import SOURCES, write_joint, write_model, write_pair
+from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
 KINDS = ("bart", "t5", "gpt2")

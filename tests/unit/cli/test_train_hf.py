@@ -13,7 +13,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from tests.unit.cli.calls import called, refused
-from tests.unit.hf.tiny import prepared, write_config
+from tests.unit.models.huggingface.tiny import prepared, write_config
 
 SHORT = ["--set", "max_source_length=20", "--set", "max_response_length=20"]
 QUICK = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01", *SHORT]
@@ -145,7 +145,7 @@ def test_without_transformers_the_way_to_install_it_is_told(
 ) -> None:
     import bidibeam.hf
 
-    for name in [name for name in sys.modules if name.startswith("bidibeam.hf.")]:
+    for name in [name for name in sys.modules if name.startswith("bidibeam.models.huggingface.")]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("fine_tune", "started_with"):
         monkeypatch.delitem(vars(bidibeam.hf), name, raising=False)

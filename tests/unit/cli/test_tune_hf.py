@@ -14,8 +14,8 @@ from bidibeam.data.words import split
 from bidibeam.metrics.bleu import Bleu
 from tests.conftest import WORDS
 from tests.unit.cli.calls import called, lines_of, refused, write_vectors
-from tests.unit.hf.folders import write_joint, write_pair
-from tests.unit.hf.tiny import prepared
+from tests.unit.models.huggingface.folders import write_joint, write_pair
+from tests.unit.models.huggingface.tiny import prepared
 
 SEARCH = ("--beam-size", "6", "--max-length", "7")
 

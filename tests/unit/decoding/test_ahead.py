@@ -56,7 +56,7 @@ class Echo:
         def finish() -> list[Beams]:
             if self.fails_for in ids:
                 raise ScorerError(f"no {self.fails_for}")
-            return [line.having(Direction.REGULAR, said(line.source)) for line in beams]
+            return [line.with_hypotheses(Direction.REGULAR, said(line.source)) for line in beams]
 
         return finish
 

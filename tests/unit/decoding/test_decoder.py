@@ -37,7 +37,7 @@ class Listed:
 
     def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
         self.batches.append(len(beams))
-        return lambda: [line.having(Direction.REGULAR, self.hypotheses) for line in beams]
+        return lambda: [line.with_hypotheses(Direction.REGULAR, self.hypotheses) for line in beams]
 
 
 LISTED = NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0)))

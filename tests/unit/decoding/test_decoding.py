@@ -17,7 +17,7 @@ from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.beams import Search, SearchGenerator
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.scoring import GRUScorer
+from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS
 from tests.unit.search.tables import TableScorer

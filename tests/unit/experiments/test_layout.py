@@ -9,7 +9,7 @@ import pytest
 from bidibeam.experiments.layout import BeamFiles, searched_beams, shares
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.strategies.naming import strategy_named
 
 REGULAR, REVERSE = Direction.REGULAR, Direction.REVERSE
@@ -33,9 +33,9 @@ def test_the_regular_beam_gets_the_larger_half(
 
 
 def test_every_strategy_finds_what_it_needs_and_no_beam_is_searched_twice() -> None:
-    needs = [strategy_named(name).needs for name in ("vbs", "bidis", "bidia bleu_t")]
+    requirements = [strategy_named(name).requirements for name in ("vbs", "bidis", "bidia bleu_t")]
 
-    assert searched_beams(needs, [1, 5, 10]) == {
+    assert searched_beams(requirements, [1, 5, 10]) == {
         1: ((REGULAR,), (REGULAR,)),
         2: ((REVERSE,), ()),
         3: ((REGULAR,), ()),
@@ -45,9 +45,9 @@ def test_every_strategy_finds_what_it_needs_and_no_beam_is_searched_twice() -> N
 
 
 def test_nothing_is_scored_that_nobody_asks_about() -> None:
-    needs = [strategy_named(name).needs for name in ("vbs", "reverse-vbs")]
+    requirements = [strategy_named(name).requirements for name in ("vbs", "reverse-vbs")]
 
-    assert searched_beams(needs, [4]) == {4: (BOTH, ())}
+    assert searched_beams(requirements, [4]) == {4: (BOTH, ())}
 
 
 def beams(size: int, *directions: Direction) -> Beams:
@@ -55,7 +55,7 @@ def beams(size: int, *directions: Direction) -> Beams:
     for direction in directions:
         texts = [f"{direction} {size}.{rank}" for rank in range(size)]
         listed = NBest(tuple(Hypothesis(text, tuple(text.split()), -1.0, 3, -0.5) for text in texts))
-        found = found.having(direction, listed)
+        found = found.with_hypotheses(direction, listed)
     return found
 
 
@@ -65,12 +65,12 @@ def test_a_system_gets_its_halves_from_the_files_that_have_them(tmp_path: Path) 
     nbest.write([beams(3, *BOTH)], paths[3])
     files = BeamFiles(paths)
 
-    (line,) = files.for_system(Needs(BOTH), 5) or []
-    (alone,) = files.for_system(Needs((REGULAR,)), 3) or []
+    (line,) = files.for_system(Requirements(BOTH), 5) or []
+    (alone,) = files.for_system(Requirements((REGULAR,)), 3) or []
 
     assert [each.text for each in line.regular] == ["regular 3.0", "regular 3.1", "regular 3.2"]
     assert [each.text for each in line.reverse] == ["reverse 2.0", "reverse 2.1"]
     assert (line.id, line.source, line.reference) == ("s", "hello", "hi")
     assert len(alone.regular) == 3
     assert not alone.reverse  # it has no business with them
-    assert files.for_system(Needs(BOTH), 1) is None
+    assert files.for_system(Requirements(BOTH), 1) is None

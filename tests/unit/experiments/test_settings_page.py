@@ -10,8 +10,8 @@ import pytest
 
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.experiments.settings import ExperimentSettings
-from bidibeam.hf.settings import FineTuneSettings
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.settings import ModelSettings
+from bidibeam.models.huggingface.settings import FineTuneSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES

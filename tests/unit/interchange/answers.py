@@ -21,7 +21,7 @@ def answered(source: Beams) -> tuple[Beams, Ranking]:
     if source.id == "3":
         return source, Ranking()
     found = Hypothesis(f"{source.id} here", (source.id, "here"), -1.0, 3, -0.5)
-    beams = source.having(Direction.REGULAR, NBest((found,)))
+    beams = source.with_hypotheses(Direction.REGULAR, NBest((found,)))
     return beams, Ranking((Ranked(found, Direction.REGULAR, 0, -0.5),))
 
 

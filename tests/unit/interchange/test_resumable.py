@@ -238,7 +238,7 @@ with resumable.writing(Path(sys.argv[1]), sources, signature=Signature(()), resu
     for source in output.rest:
         found = Hypothesis(source.id * 50, (source.id,) * 50, -1.0, 51, -0.5)
         entries = (Ranked(found, Direction.REGULAR, 0, -0.5),)
-        output.write(source.having(Direction.REGULAR, NBest((found,) * 20)), Ranking(entries))
+        output.write(source.with_hypotheses(Direction.REGULAR, NBest((found,) * 20)), Ranking(entries))
         print(found.text)
         time.sleep(float(sys.argv[2]))
 """

@@ -71,7 +71,7 @@ def reread(beams: Iterable[Beams]) -> list[Beams]:
 def test_an_input_with_the_same_hypotheses_is_resumed(path: Path) -> None:
     beams = [answered(source)[0] for source in SOURCES]
     found = beams[1].regular.best._replace(multiplicity=3)  # which no line says
-    beams[1] = beams[1].having(Direction.REGULAR, NBest((found,)))
+    beams[1] = beams[1].with_hypotheses(Direction.REGULAR, NBest((found,)))
     interrupt(path)
 
     assert call(path, beams, resume=True)[1] == 2
@@ -95,7 +95,7 @@ def test_an_input_with_other_hypotheses_is_refused(path: Path, change: dict[str,
     beams = [answered(source)[0] for source in SOURCES]
     call(path)
     changed = NBest((beams[3].regular.best._replace(**change),))  # type: ignore[arg-type]
-    others = [*beams[:3], beams[3].having(Direction.REGULAR, changed), beams[4]]
+    others = [*beams[:3], beams[3].with_hypotheses(Direction.REGULAR, changed), beams[4]]
 
     assert message_of(path, others) == (
         f'{path}, line 4: the "{next(iter(change))}" of its "regular" hypotheses is not what the input has '
@@ -109,10 +109,10 @@ def test_an_input_with_more_or_fewer_hypotheses_is_refused(
     path: Path, direction: Direction, count: int
 ) -> None:
     regular, ranking = answered(SOURCES[0])
-    beams = regular.having(Direction.REVERSE, regular.regular)
+    beams = regular.with_hypotheses(Direction.REVERSE, regular.regular)
     path.parent.mkdir()
     path.write_text(nbest.to_json(beams, ranking, SIGNATURE) + "\n", encoding="utf-8")
-    other = beams.having(direction, NBest((regular.regular.best,) * count))
+    other = beams.with_hypotheses(direction, NBest((regular.regular.best,) * count))
 
     assert message_of(path, [other]).startswith(
         f'{path}, line 1: the "text" of its "{direction}" hypotheses is not what the input has there.'

@@ -18,9 +18,9 @@ from bidibeam.api import load_run
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
-from bidibeam.models.gru import BidirectionalModel
-from bidibeam.models.scoring import GRUScorer
-from bidibeam.models.settings import ModelSettings
+from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.gru.scorer import GRUScorer
+from bidibeam.models.gru.settings import ModelSettings
 from tests.conftest import TINY_MODEL
 
 

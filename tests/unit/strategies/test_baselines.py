@@ -11,7 +11,7 @@ import pytest
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.strategies.chance import Chance
 from bidibeam.strategies.longest import Longest
 from bidibeam.strategies.oracle import Oracle
@@ -127,8 +127,8 @@ def test_without_a_reference_there_is_no_oracle() -> None:
 
 
 def test_needs_and_signatures() -> None:
-    assert Longest().needs == Chance().needs == Needs((Direction.REGULAR,))
-    assert Oracle().needs == Needs((Direction.REGULAR,), reference=True)
+    assert Longest().requirements == Chance().requirements == Requirements((Direction.REGULAR,))
+    assert Oracle().requirements == Requirements((Direction.REGULAR,), reference=True)
     assert str(Longest().signature) == "strategy:longest"
     assert str(Chance(3).signature) == "strategy:random|seed:3"
     assert str(Oracle().signature) == "strategy:oracle|by:sentence-bleu,order:4,smoothing:floor"

@@ -82,8 +82,8 @@ def test_equal_rows_are_equally_expected_wherever_they_stand() -> None:
 
 
 def test_posteriors_need_log_probabilities() -> None:
-    assert BidiA(AGREEING, agreement="expected").needs.log_prob
-    assert not BidiA(AGREEING, agreement="mean").needs.log_prob
+    assert BidiA(AGREEING, agreement="expected").requirements.log_prob
+    assert not BidiA(AGREEING, agreement="mean").requirements.log_prob
     without = hypothesis("no")._replace(log_prob=None)
     assert texts(BidiA(AGREEING).rank(beams("i know", reverse=[without]))) == ["i know"]
     with pytest.raises(InputError, match=r"^The hypothesis 'no' has no .log_prob."):
@@ -217,4 +217,4 @@ def test_the_signature_brings_the_similaritys_own() -> None:
     assert str(selection.signature) == (
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:30|answer:either|agreement:mean"
     )
-    assert selection.needs.directions == (Direction.REGULAR, Direction.REVERSE)
+    assert selection.requirements.directions == (Direction.REGULAR, Direction.REVERSE)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.strategies.bidis import BidiS
 from bidibeam.strategies.likelihood import Vbs
 from tests.unit.strategies.lists import beams, hypothesis, random_beams, scores, texts
@@ -116,7 +116,9 @@ def test_a_lambda_that_is_no_number_is_one_sentence(value: Any) -> None:
 
 
 def test_needs_and_signature() -> None:
-    assert BidiS(0.7).needs == Needs((Direction.REGULAR,), log_prob=True, score=True, other_weight=0.7)
+    assert BidiS(0.7).requirements == Requirements(
+        (Direction.REGULAR,), log_prob=True, score=True, other_weight=0.7
+    )
     assert str(BidiS(0.7).signature) == "strategy:bidis|lambda:0.7"
     assert str(BidiS(0.123456789).signature) == "strategy:bidis|lambda:0.123456789"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
-from bidibeam.protocols import Needs
+from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.strategies.bidia import BidiA
@@ -21,7 +21,7 @@ class Shortcut:
     """A strategy that notes how it was asked, and is worth no ranking."""
 
     best: Ranked | None
-    needs: Needs = field(default_factory=lambda: Needs((Direction.REGULAR,)))
+    requirements: Requirements = field(default_factory=lambda: Requirements((Direction.REGULAR,)))
     signature: Signature = field(default_factory=lambda: Signature((("strategy", "shortcut"),)))
 
     def rank(self, beams: Beams) -> Ranking:

@@ -59,8 +59,8 @@ def test_only_the_direction_asked_for_answers() -> None:
     assert texts(Vbs().rank(found)) == ["hello"]
     assert texts(ReverseVbs().rank(found)) == ["ho", "hey"]
     assert [entry.direction for entry in ReverseVbs().rank(found)] == [Direction.REVERSE] * 2
-    assert Vbs().needs.directions == (Direction.REGULAR,)
-    assert ReverseVbs().needs.directions == (Direction.REVERSE,)
+    assert Vbs().requirements.directions == (Direction.REGULAR,)
+    assert ReverseVbs().requirements.directions == (Direction.REVERSE,)
 
 
 def test_a_list_without_scores_is_refused() -> None:
@@ -104,10 +104,10 @@ def test_a_reward_makes_up_for_likelihood_and_those_cut_off_stay_last() -> None:
 
 
 def test_tuned_settings_need_log_probabilities_and_no_score() -> None:
-    needs = VbsTuned(1.0, 0.0).needs
+    requirements = VbsTuned(1.0, 0.0).requirements
 
-    assert needs.log_prob
-    assert not needs.score
+    assert requirements.log_prob
+    assert not requirements.score
     with pytest.raises(InputError, match=r"^The hypothesis 'yes' has no .log_prob.; `bidibeam score"):
         VbsTuned(1.0, 0.0).rank(beams(hypothesis("yes")._replace(log_prob=None)))
 

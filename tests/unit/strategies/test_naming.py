@@ -185,7 +185,7 @@ def test_options_that_were_tuned_for_a_strategy_are_its_own() -> None:
 def test_what_a_system_needs_does_not_depend_on_what_is_tuned(value: float) -> None:
     tuned = {"bidia bleu_t": {"T": value}, "vbs-tuned": {"length_exponent": value, "word_reward": value}}
     for name in ("bidia bleu_t tuned", "vbs-tuned", "bidia bleu_t", "oracle"):
-        assert strategy_named(name, tuned).needs == needs_of(name)
+        assert strategy_named(name, tuned).requirements == needs_of(name)
     assert needs_of("bidia wmd_t tuned").directions == (Direction.REGULAR, Direction.REVERSE)
     assert needs_of("vbs-tuned").log_prob
 

@@ -9,45 +9,45 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.protocols import Needs
-from bidibeam.strategies.ranking import check_needs, ranking_by
+from bidibeam.protocols import Requirements
+from bidibeam.strategies.ranking import check_requirements, ranking_by
 from tests.unit.strategies.lists import beams, hypothesis, texts
 
 BOTH = (Direction.REGULAR, Direction.REVERSE)
 FULL = beams(
     hypothesis("a", other=-1.0), hypothesis("b", other=-1.0), reverse=[hypothesis("c", other=-1.0)], name="s7"
 )
-ALL = Needs(BOTH, log_prob=True, score=True, other_weight=0.0)
+ALL = Requirements(BOTH, log_prob=True, score=True, other_weight=0.0)
 
 
-def message(found: Beams, needs: Needs) -> str:
+def message(found: Beams, requirements: Requirements) -> str:
     with pytest.raises(InputError) as caught:
-        check_needs(found, needs, "mine")
+        check_requirements(found, requirements, "mine")
     return str(caught.value)
 
 
 def test_beams_that_have_everything_pass() -> None:
-    check_needs(FULL, ALL, "mine")
-    check_needs(replace(FULL, reference="r"), replace(ALL, reference=True), "mine")
-    check_needs(replace(FULL, reference=""), replace(ALL, reference=True), "mine")
+    check_requirements(FULL, ALL, "mine")
+    check_requirements(replace(FULL, reference="r"), replace(ALL, reference=True), "mine")
+    check_requirements(replace(FULL, reference=""), replace(ALL, reference=True), "mine")
 
 
 def test_what_is_not_needed_may_be_missing() -> None:
     bare = hypothesis("a")._replace(log_prob=None, score=None)
 
-    check_needs(beams(bare), Needs((Direction.REGULAR,)), "mine")
-    check_needs(beams(reverse=[bare]), Needs((Direction.REVERSE,)), "mine")
+    check_requirements(beams(bare), Requirements((Direction.REGULAR,)), "mine")
+    check_requirements(beams(reverse=[bare]), Requirements((Direction.REVERSE,)), "mine")
 
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_a_missing_beam_is_named(direction: Direction) -> None:
     emptied: dict[str, Any] = {direction.value: beams().regular}
 
-    assert message(replace(FULL, **emptied), Needs(BOTH)) == (
+    assert message(replace(FULL, **emptied), Requirements(BOTH)) == (
         f"source 's7' has no {direction.value} hypotheses, and mine needs them; add a list "
         f'"{direction.value}", or choose another strategy.'
     )
-    check_needs(replace(FULL, **emptied), Needs((direction.other,)), "mine")
+    check_requirements(replace(FULL, **emptied), Requirements((direction.other,)), "mine")
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_a_missing_number_is_named_with_its_place(field: str, remedy: str) -> No
     end = f'has no "{field}", and mine needs it; {remedy}'
     assert message(in_regular, ALL) == f"source 's7', regular[1] {end}"
     assert message(in_reverse, ALL) == f"source 's7', reverse[0] {end}"
-    check_needs(in_reverse, replace(ALL, directions=(Direction.REGULAR,)), "mine")
+    check_requirements(in_reverse, replace(ALL, directions=(Direction.REGULAR,)), "mine")
 
 
 def test_a_missing_reference_is_named() -> None:
-    assert message(FULL, Needs(BOTH, reference=True)) == (
+    assert message(FULL, Requirements(BOTH, reference=True)) == (
         "source 's7' has no \"reference\", and mine chooses by it; add one, or choose another strategy."
     )
 

@@ -14,7 +14,7 @@ import pytest
 from bidibeam import registry
 from bidibeam.errors import SettingsError, SimilarityError, UnknownNameError
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Needs, Selection
+from bidibeam.protocols import Requirements, Selection
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.custom import per_pair
 from bidibeam.similarities.spaces import WordVectors
@@ -61,7 +61,7 @@ def test_options_reach_the_strategy() -> None:
 
 
 def test_an_unknown_strategy_is_answered_with_the_list() -> None:
-    for ask in (StrategySettings("bidja").build, lambda: StrategySettings("bidja").needs):
+    for ask in (StrategySettings("bidja").build, lambda: StrategySettings("bidja").requirements):
         assert message_of(ask, UnknownNameError) == (
             "Unknown strategy 'bidja'. Did you mean 'bidia'? Choose one of: bidia, bidis, vbs, vbs-tuned, "
             "reverse-vbs, longest, random, oracle."
@@ -82,7 +82,7 @@ def test_an_unknown_option_is_named_by_its_flag() -> None:
     assert message_of(StrategySettings("vbs", {"word_reward": 1.0}).build) == (
         "The strategy vbs has no option word_reward (--word-reward). It has: none."
     )
-    assert message_of(lambda: StrategySettings("bidia", {"lambda_": 1.0}).needs) == (
+    assert message_of(lambda: StrategySettings("bidia", {"lambda_": 1.0}).requirements) == (
         "The strategy bidia has no option lambda_ (--lambda). It has: similarity, answer, agreement."
     )
 
@@ -163,9 +163,9 @@ def test_without_word_vectors_the_flag_is_named() -> None:
 def test_needs_are_known_before_anything_is_built() -> None:
     expected = StrategySettings("bidia", {"agreement": "expected"}, similarity="wmd_t")
 
-    assert expected.needs == Needs((Direction.REGULAR, Direction.REVERSE), log_prob=True)
-    assert StrategySettings("bidis", {"lambda_": 2.0}).needs.other_weight == 2.0
-    assert StrategySettings("oracle").needs.reference
+    assert expected.requirements == Requirements((Direction.REGULAR, Direction.REVERSE), log_prob=True)
+    assert StrategySettings("bidis", {"lambda_": 2.0}).requirements.other_weight == 2.0
+    assert StrategySettings("oracle").requirements.reference
     assert [StrategySettings(name).compares for name in ("bidia", "bidis", "oracle")] == [True, False, False]
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.models.gru import BidirectionalModel
+from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import train

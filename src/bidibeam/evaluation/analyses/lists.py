@@ -11,11 +11,11 @@ from bidibeam.evaluation.analyses.evidence import choose_all
 from bidibeam.evaluation.names import TUNED
 from bidibeam.evaluation.systems import SYSTEMS, System
 from bidibeam.strategies.naming import strategy_named
-from bidibeam.strategies.ranking import check_needs
+from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Needs, Selection
+    from bidibeam.protocols import Requirements, Selection
     from bidibeam.similarities.spaces import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
@@ -92,10 +92,10 @@ def _at_every_size(
     found: dict[int, System] = {}
     lacking: InputError | None = None
     for beams in lists:
-        beam_size = _beam_size(beams, selection.needs)
+        beam_size = _beam_size(beams, selection.requirements)
         try:
             for line in beams:
-                check_needs(line, selection.needs, name)
+                check_requirements(line, selection.requirements, name)
         except InputError as error:
             lacking = error
             continue
@@ -108,8 +108,8 @@ def _at_every_size(
     return found
 
 
-def _beam_size(beams: Sequence[Beams], needs: Needs) -> int:
-    return max(sum(len(line.of(direction)) for direction in needs.directions) for line in beams)
+def _beam_size(beams: Sequence[Beams], requirements: Requirements) -> int:
+    return max(sum(len(line.of(direction)) for direction in requirements.directions) for line in beams)
 
 
 def _without_advice(message: str) -> str:

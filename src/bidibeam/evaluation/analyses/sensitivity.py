@@ -127,7 +127,7 @@ def _changes(of: type, values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[st
 
 def _can(variant: Variant, beams: Sequence[Beams]) -> bool:
     """Whether the beams have log-probabilities, if those are needed."""
-    return not variant.settings.needs.log_prob or all(
+    return not variant.settings.requirements.log_prob or all(
         hypothesis.log_prob is not None for line in beams for hypothesis in line.reverse
     )
 

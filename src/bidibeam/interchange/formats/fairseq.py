@@ -86,7 +86,7 @@ class Fairseq(Format):
             check_found(allow_empty or sample.found, str(id_), f"{name}, line {sample.number}")
             found = NBest(tuple(each.hypothesis() for each in sample.found))
             beams = Beams(str(id_), sample.source, sample.reference)
-            yield sample.number, beams.having(self.direction, found)
+            yield sample.number, beams.with_hypotheses(self.direction, found)
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.

@@ -83,7 +83,10 @@ class Mbrs(Format):
             found.append(hypothesis(line))
             if len(found) == per_source:
                 id_ = str(number // per_source)
-                yield number - per_source + 1, Beams(id_, "").having(self.direction, NBest(tuple(found)))
+                yield (
+                    number - per_source + 1,
+                    Beams(id_, "").with_hypotheses(self.direction, NBest(tuple(found))),
+                )
                 found = []
         if found:
             raise InputError(

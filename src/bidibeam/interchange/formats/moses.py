@@ -80,7 +80,7 @@ class Moses(Format):
                     "and ended. Keep the lines of each id together; a file holds each list once."
                 )
             found = NBest(tuple(line.hypothesis for line in lines))
-            yield number, Beams(id_, "").having(self.direction, found)
+            yield number, Beams(id_, "").with_hypotheses(self.direction, found)
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.

@@ -65,7 +65,7 @@ class OpenAI(Format):
                     f"{place}: the id {id_!r} stands on line {earlier} already; every request needs its own."
                 )
             check_found(allow_empty or found, id_, place)
-            yield number, Beams(id_, "").having(self.direction, NBest(found))
+            yield number, Beams(id_, "").with_hypotheses(self.direction, NBest(found))
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write a chat completion for each source; log-probabilities are those of tokens there, so none."""

@@ -100,7 +100,7 @@ def test_a_system_that_was_named_must_be_possible() -> None:
 
 
 def test_if_nothing_is_possible_one_reason_is_given() -> None:
-    reverse_only = [line.having(Direction.REGULAR, NBest()) for line in texts_alone(BOTH)]
+    reverse_only = [line.with_hypotheses(Direction.REGULAR, NBest()) for line in texts_alone(BOTH)]
 
     with pytest.raises(
         InputError, match=r"^No system can choose among these lists\. vbs: source '0' has no regular"

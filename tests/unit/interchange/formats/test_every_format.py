@@ -28,7 +28,7 @@ def formats(name: str, **settings: object) -> Format:
 
 def lists(direction: Direction = Direction.REGULAR) -> list[Beams]:
     return [
-        Beams(str(number), "").having(
+        Beams(str(number), "").with_hypotheses(
             direction, NBest(tuple(said(text, -float(len(text))) for text in texts))
         )
         for number, texts in enumerate(TEXTS)

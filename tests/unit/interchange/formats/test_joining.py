@@ -18,7 +18,10 @@ NAMES = ("a", "b")
 def lists(direction: Direction, *ids: str, source: str = "", reference: str | None = None) -> list[Numbered]:
     """A list a source; the text says which."""
     return [
-        (number, Beams(id_, source, reference).having(direction, NBest((said(f"{direction} {id_}"),))))
+        (
+            number,
+            Beams(id_, source, reference).with_hypotheses(direction, NBest((said(f"{direction} {id_}"),))),
+        )
         for number, id_ in enumerate(ids, start=1)
     ]
 

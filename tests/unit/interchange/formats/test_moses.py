@@ -38,7 +38,7 @@ def test_a_line_has_all_that_is_known_of_a_hypothesis() -> None:
 @given(beams_of(hypotheses.filter(lambda found: "|||" not in found.text), max_size=3))
 def test_what_is_written_is_read_back_but_ids_sources_tokens_and_line_breaks(beams: list[Beams]) -> None:
     for direction in Direction:
-        only = [Beams(each.id, each.source).having(direction, each.of(direction)) for each in beams]
+        only = [Beams(each.id, each.source).with_hypotheses(direction, each.of(direction)) for each in beams]
         format_ = Moses(direction=direction)
         expected = []
         for place, each in enumerate(beams):
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back_but_ids_sources_tokens_and_line_breaks(bea
                 for one, text in zip(each.of(direction), texts, strict=True)
             ]
             if found:
-                expected.append(Beams(str(place), "").having(direction, NBest(tuple(found))))
+                expected.append(Beams(str(place), "").with_hypotheses(direction, NBest(tuple(found))))
 
         assert read(format_, written(format_, only)) == expected
 

@@ -1,0 +1,1 @@
+"""The paper's network: GRUs with attention, a decoder for each direction."""

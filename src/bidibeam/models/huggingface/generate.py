@@ -1,0 +1,318 @@
+"""Both directions behind `model.generate`: transformers' own extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
+
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Beams, Direction, Ranking
+from bidibeam.models.huggingface.directions import check_pair, check_same_ids
+from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.sides import Side, Task, Written, both_searched, positions_of, task_of
+from bidibeam.protocols import Requirements
+from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities.spaces import WordVectors
+from bidibeam.strategies.naming import SystemName
+
+RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+"""What `generate` may be asked to return besides, and a search does not keep."""
+
+
+class _Chosen(NamedTuple):
+    """Ids that are returned, in reading order, and the score that they have."""
+
+    ids: tuple[int, ...]
+    score: float
+
+
+class BidiGenerate:
+    """Decode from both ends: `model.generate(**inputs, custom_generate=BidiGenerate(reverse), num_beams=50)`.
+
+    `generate` prepares inputs, lengths, forced and forbidden tokens as always; then the hypotheses of both
+    models are searched for and one is chosen. `num_beams` is N_B: bidia shares it out among the directions.
+    `num_return_sequences` are the first of the ranking, and after them other ids that read the same; with
+    `return_dict_in_generate=True` their scores are the strategy's own.
+
+    Args:
+        reverse: The model that writes from the end, or a `BidirectionalSeq2Seq` whose reverse half does; None
+            for a strategy that needs none.
+        strategy: A strategy, or a system's name ("bidia wmd_t either").
+        similarity: For bidia: a name, "package.module:name", or a callable; bleu_t by default.
+        tokenizer: The models' tokenizer. With it replies are compared word by word; without it, id by id.
+        vectors: Word vectors, for similarities that need some.
+        options: The strategy's own settings: lambda_, answer, agreement.
+
+    Raises:
+        BidibeamError: If a name is unknown, an option out of range, or the reverse model missing.
+    """
+
+    def __init__(
+        self,
+        reverse: PreTrainedModel | None = None,
+        strategy: str = "bidia",
+        similarity: Any = None,
+        *,
+        tokenizer: Any = None,
+        vectors: WordVectors | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(reverse, str | Path):
+            raise SettingsError(
+                f"BidiGenerate takes a model, not {reverse!r}: load it first, as by "
+                "AutoModelForSeq2SeqLM.from_pretrained."
+            )
+        self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
+        self._tokenizer, self._vectors = tokenizer, vectors
+        self._compared: set[tuple[str, str]] = set()
+        self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
+        self._strategy.check_tuned()
+        self._needs = self._strategy.requirements
+        if self._needs.reference:
+            raise SettingsError(
+                f"The strategy {strategy} asks for the reference, which generate does not know."
+            )
+        if self._reverse is None and wants_reverse(self._needs):
+            raise SettingsError(
+                f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
+            )
+
+    def __call__(
+        self,
+        model: PreTrainedModel,
+        input_ids: Tensor,
+        logits_processor: LogitsProcessorList,
+        generation_config: GenerationConfig,
+        stopping_criteria: Any = None,
+        inputs_tensor: Tensor | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """What `generate` calls with all that it has prepared.
+
+        Raises:
+            BidibeamError: If the models do not fit together, or cannot be searched.
+        """
+        task = _with_counted_mask(
+            task_of(
+                model,
+                input_ids,
+                logits_processor,
+                generation_config,
+                stopping_criteria,
+                inputs_tensor,
+                **model_kwargs,
+            )
+        )
+        check_records(generation_config)
+        beams, written = self._searched(model, task)
+        selection = self._strategy.build(max_length=task.rules.max_new_tokens, space=self._space)
+        count = generation_config.num_return_sequences or 1
+        chosen = [
+            _first(selection.rank(line), {way: lines[number] for way, lines in written.items()}, count)
+            for number, line in enumerate(beams)
+        ]
+        fewest = min(map(len, chosen))
+        if fewest < count:
+            raise SettingsError(
+                f"num_return_sequences is {count}, but {self._strategy.name} ranks only {fewest} hypotheses "
+                "of a source; ask for fewer, or for more num_beams."
+            )
+        return _output(model, task, chosen)
+
+    def _searched(
+        self, model: PreTrainedModel, task: Task
+    ) -> tuple[list[Beams], dict[Direction, list[Written]]]:
+        """The hypotheses that the strategy needs."""
+        settings = task.rules.settings(task.config, task.config.num_beams)
+        sizes = shared_out(self._needs, settings, "num_beams", self._strategy.name)
+        models, tasks = {Direction.REGULAR: model}, {Direction.REGULAR: task}
+        if self._reverse is not None and wants_reverse(self._needs):
+            check_pair(model, self._reverse)
+            check_same_ids(model, self._reverse)
+            if self._tokenizer is None and model.name_or_path != self._reverse.name_or_path:
+                self._compare_tokens(model, self._reverse)
+            models[Direction.REVERSE] = self._reverse
+            tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
+        judged = self._needs.other_weight is not None
+        for direction, one in models.items():
+            check_room(one, tasks[direction], judged=judged)
+        kept = {*task.rules.roles.ends, task.config.forced_bos_token_id} - {None}
+        sides = {way: Side.of(one, way, self._tokenizer, kept) for way, one in models.items()}
+        if Direction.REVERSE in sizes:
+            tasks[Direction.REVERSE] = turned(tasks[Direction.REVERSE], sides[Direction.REVERSE])
+        return both_searched(
+            sides,
+            tasks,
+            sizes,
+            [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)],
+            judged=judged,
+            merged=wants_both(self._needs),
+        )
+
+    def _compare_tokens(self, model: PreTrainedModel, reverse: PreTrainedModel) -> None:
+        """Refuse models beside which other tokenizers lie; once. Whoever names their tokenizer knows it."""
+        places = model.name_or_path, reverse.name_or_path
+        if places not in self._compared:
+            check_same_ids(model, reverse, (tokenizer_beside(places[0]), tokenizer_beside(places[1])))
+            self._compared.add(places)
+
+    def _space(self) -> WordVectors:
+        if self._vectors is None or self._tokenizer is None:
+            raise SettingsError(
+                f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
+            )
+        return self._vectors
+
+
+def tokenizer_beside(name: str) -> Any:
+    """The tokenizer that lies where a model was loaded from; None if there is none, or not on this disk."""
+    if not name:
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except Exception:  # whatever is wrong with it: the models are what counts
+        return None
+
+
+def turned(task: Task, side: Side) -> Task:
+    """The same task for a side that writes from the end.
+
+    Raises:
+        SettingsError: If something is asked of the beginning of replies.
+    """
+    return task._replace(rules=task.rules.turned(side.special.union(task.rules.roles.ends)))
+
+
+def wants_reverse(requirements: Requirements) -> bool:
+    """Whether a strategy needs a model that writes from the end."""
+    return Direction.REVERSE in requirements.directions or requirements.other_weight is not None
+
+
+def wants_both(requirements: Requirements) -> bool:
+    """Whether a strategy holds what the two models say against each other."""
+    return len(requirements.directions) > 1 or requirements.other_weight is not None
+
+
+def check_records(config: GenerationConfig) -> None:
+    """Refuse to return what a search does not keep.
+
+    Raises:
+        SettingsError: If the config asks for it.
+    """
+    asked = [name for name in RECORDS if getattr(config, name, None)]
+    if asked and config.return_dict_in_generate:
+        raise SettingsError(
+            f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
+            "leave it out; sequences_scores come anyway."
+        )
+
+
+def check_room(model: PreTrainedModel, task: Task, *, judged: bool) -> None:
+    """Refuse replies longer than a model has positions for, before it writes or judges any.
+
+    Args:
+        model: The model.
+        task: What it is to write.
+        judged: Whether replies are judged, each with an end, so that those cut off are one token longer.
+
+    Raises:
+        SettingsError: If there are too few.
+    """
+    config, steps = model.config, task.rules.max_new_tokens
+    positions = positions_of(config)
+    if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
+        return
+    begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
+    if begun + steps - 1 + judged > positions:  # what is written last is not read
+        raise SettingsError(
+            f"{type(model).__name__} has {positions:,} positions, too few for {begun} tokens and a reply of "
+            f"{steps}: lower max_new_tokens."
+        )
+
+
+def shared_out(
+    requirements: Requirements, settings: SearchSettings, flag: str, strategy: str
+) -> dict[Direction, SearchSettings]:
+    """The searches of a strategy: N_B shared out among its directions, the first taking the odd one.
+
+    Raises:
+        SettingsError: If there are fewer than one each.
+    """
+    parts = len(requirements.directions)
+    small, larger = divmod(settings.beam_size, parts)
+    if not small:
+        raise SettingsError(
+            f"{flag} must be at least {parts} for {strategy}, which shares it out among the directions, not "
+            f"{settings.beam_size}."
+        )
+    return {
+        direction: replace(settings, beam_size=small + (index < larger))
+        for index, direction in enumerate(requirements.directions)
+    }
+
+
+def _with_counted_mask(task: Task) -> Task:
+    """The same task, its mask of whole numbers.
+
+    Raises:
+        InputError: If it leaves nothing of a source.
+    """
+    mask = task.inputs.mask.long()  # (sources, length)
+    counts = mask.sum(1).tolist()
+    if 0 in counts:
+        raise InputError(
+            f"Source {counts.index(0) + 1} of {len(counts)} has no tokens: its attention_mask is all 0."
+        )
+    return task._replace(inputs=replace(task.inputs, mask=mask))
+
+
+def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
+    """The same task for the reverse model; an encoder that both share has read the sources already."""
+    if not model.config.is_encoder_decoder:
+        return task
+    if reverse.get_encoder() is model.get_encoder():
+        return task
+    ids = task.inputs.ids
+    if ids.is_floating_point() or bool((ids < 0).any()):  # generate fills in -100 where there are none
+        given = "inputs_embeds" if ids.is_floating_point() else "encoder_outputs"
+        raise SettingsError(
+            f"generate was given {given} without input_ids, which the reverse model reads with an encoder of "
+            "its own: give input_ids."
+        )
+    return task._replace(inputs=replace(task.inputs, encoded=None))
+
+
+def _first(ranking: Ranking, written: Mapping[Direction, Written], count: int) -> list[_Chosen]:
+    """The first of a ranking as ids; then, if there are too few, what reads the same, best reply first."""
+    chosen = [
+        _Chosen(written[entry.direction].ids[entry.place], entry.score) for entry in ranking.entries[:count]
+    ]
+    for entry in ranking.entries if len(chosen) < count else ():
+        chosen += [_Chosen(ids, entry.score) for ids in written[entry.direction].others[entry.place]]
+    return chosen[:count]
+
+
+def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chosen]]) -> Any:
+    """What `generate` returns: sequences with their prompt, padded; or with their scores."""
+    pad = task.config.pad_token_id
+    fill = task.rules.roles.end if pad is None else int(pad)
+    rows, scores = [], []
+    for prompt, line in zip(task.prompt, chosen, strict=True):
+        for one in line:
+            rows.append(torch.cat((prompt, torch.tensor(one.ids, dtype=torch.long, device=prompt.device))))
+            scores.append(one.score)
+    sequences = pad_sequence(rows, batch_first=True, padding_value=fill)
+    if not task.config.return_dict_in_generate:
+        return sequences
+    kind = (
+        GenerateBeamEncoderDecoderOutput if model.config.is_encoder_decoder else GenerateBeamDecoderOnlyOutput
+    )
+    return kind(sequences=sequences, sequences_scores=torch.tensor(scores, device=sequences.device))

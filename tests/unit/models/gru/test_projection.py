@@ -1,0 +1,62 @@
+"""The chunked cross-entropy against PyTorch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bidibeam.models.gru import projection
+from bidibeam.models.gru.projection import projected_cross_entropy
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 3, 100])
+def test_losses_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch, chunk_rows: int) -> None:
+    monkeypatch.setitem(projection.CHUNK_ELEMENTS, "cpu", 11 * chunk_rows)
+    generator = torch.Generator().manual_seed(3)
+    tensors = [torch.randn(*shape, generator=generator) for shape in ((8, 5), (11, 5), (11,))]
+    targets = torch.randint(11, (8,), generator=generator)
+    row_weights = torch.rand(8, generator=generator)
+    row_weights[2] = 0
+    ours = [tensor.clone().requires_grad_() for tensor in tensors]
+    theirs = [tensor.clone().requires_grad_() for tensor in tensors]
+
+    total, losses = projected_cross_entropy(ours[0], ours[1], ours[2], targets, row_weights)
+    expected = F.cross_entropy(theirs[0] @ theirs[1].T + theirs[2], targets, reduction="none")
+
+    torch.testing.assert_close(losses, expected.detach())
+    torch.testing.assert_close(total, (expected * row_weights).sum())
+    torch.autograd.backward(3 * total)
+    torch.autograd.backward(3 * (expected * row_weights).sum())
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our.grad, their.grad)
+
+
+def test_without_gradient_the_losses_are_the_same() -> None:
+    hidden, weight, bias = torch.randn(4, 5), torch.randn(7, 5), torch.randn(7)
+    targets, row_weights = torch.tensor([0, 6, 3, 3]), torch.ones(4)
+
+    _, losses = projected_cross_entropy(hidden, weight, bias, targets, row_weights)
+
+    torch.testing.assert_close(losses, F.cross_entropy(hidden @ weight.T + bias, targets, reduction="none"))
+
+
+def test_under_no_grad_no_gradient_is_built_and_no_loss_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "_Slopes", None)  # calling it would fail
+    hidden = torch.tensor([[1000.0]]).requires_grad_()
+    weight = torch.nn.Parameter(torch.tensor([[1.0], [-1.0]]))
+
+    with torch.no_grad():
+        total, _ = projected_cross_entropy(hidden, weight, torch.zeros(2), torch.tensor([1]), torch.ones(1))
+
+    assert float(total) == 2000
+
+
+def test_a_word_that_the_model_rules_out_costs_a_finite_loss() -> None:
+    hidden = torch.tensor([[1000.0]]).requires_grad_()
+
+    total, _ = projected_cross_entropy(
+        hidden, torch.tensor([[1.0], [-1.0]]), torch.zeros(2), torch.tensor([1]), torch.ones(1)
+    )
+
+    assert torch.isfinite(total)

@@ -1,0 +1,307 @@
+"""Models that cannot be loaded, or not together, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub.errors import HFValidationError
+from transformers import (
+    BertConfig,
+    BertLMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    ViTConfig,
+    ViTModel,
+)
+
+from bidibeam.data.tokenization import Tokenizer
+from bidibeam.errors import InputError, ScorerError, SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.decoding import (
+    HFGenerator,
+    load_hf_decoder,
+    load_models,
+    load_pair,
+    padded_sources,
+)
+from bidibeam.models.huggingface.loading import LoadedModel
+from bidibeam.search.settings import SearchSettings
+from tests.conftest import WORDS
+from tests.unit.models.huggingface.folders import tokenizer_of, write_model, write_pair
+from tests.unit.models.huggingface.tiny import tiny_model, write_config
+
+
+def refused(error: type[Exception], message: str, *args: Any, **options: Any) -> None:
+    with pytest.raises(error, match=message):
+        load_hf_decoder(*args, **options)
+
+
+def test_two_of_one_direction_and_swapped_models_are_refused(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "bart")
+
+    refused(
+        InputError,
+        r"^Both .*bart-regular and .*bart-regular are regular models, and a pair needs ",
+        regular,
+        regular,
+    )
+    refused(InputError, r"^Both .* are reverse models", reverse, reverse)
+    refused(
+        InputError, r"^The models are swapped: .*bart-reverse, given as the regular one", reverse, regular
+    )
+    message = r"^bart-reverse was given as --regular, but it is a reverse model: give it as --reverse\.$"
+    refused(InputError, message, reverse)
+    refused(InputError, r"^bart-regular was given as --reverse, but it is a regular model", None, regular)
+
+
+def test_a_strategy_without_its_model_is_refused(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "gpt2")
+
+    for strategy in ("bidia", "bidis", "reverse-vbs"):
+        message = rf"^The strategy {strategy} needs a reverse model: give --reverse MODEL, or choose another"
+        refused(SettingsError, message, regular, strategy=strategy)
+    refused(SettingsError, r"^The strategy vbs needs a regular model", None, reverse, "vbs")
+    refused(SettingsError, r"^No model was named: give --regular MODEL and --reverse MODEL\.$")
+    assert len(load_hf_decoder(None, reverse, "reverse-vbs").decode(["red"])[0])
+    loaded = load_models(regular)
+    with pytest.raises(SettingsError, match=r"^There is no reverse model: give --reverse MODEL\.$"):
+        HFGenerator(loaded, {Direction.REGULAR: SearchSettings()}, judged=True)
+
+
+def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> None:
+    regular = write_model(tmp_path / "regular", "bart")
+    other = tokenizer_of([*WORDS, "more"])
+    reverse = write_model(tmp_path / "reverse", "t5", Direction.REVERSE, tokenizer=other)
+
+    refused(
+        SettingsError, r"^The two models have different tokenizers: the token ", regular, reverse, "bidis"
+    )
+    decoder = load_hf_decoder(regular, reverse, "bidia", score_other=True)
+    (answer,) = decoder.answers([next(iter(_beams()))])
+
+    assert answer.ranking.entries
+    assert all(one.other_log_prob is None for one in answer.beams.regular)
+
+
+def _beams() -> Any:
+    from bidibeam.hypotheses import Beams
+
+    return [Beams("1", "red cat")]
+
+
+def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    file = tmp_path / "file"
+    file.touch()
+    (tmp_path / "empty").mkdir()
+
+    message = r"^The model 'no/such' is neither a folder nor on the Hugging Face Hub \("
+    refused(InputError, message, "no/such")
+    refused(InputError, r"file is a file: name a folder that `save_pretrained` wrote, or a Hub", file)
+    refused(InputError, r"empty has no config\.json: name a folder that", tmp_path / "empty")
+    config = write_config(tmp_path / "config", "bart")
+    refused(InputError, r"has a config but no weights: train it first, by `bidibeam train DATA", config)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text('{"model_type": "nonsense"}')
+    (tmp_path / "broken" / "model.safetensors").touch()
+    refused(InputError, r"^The model '.*broken' cannot be read \(", tmp_path / "broken")
+
+
+def test_what_training_has_not_finished_is_named(tmp_path: Path) -> None:
+    (tmp_path / "killed" / "training").mkdir(parents=True)
+    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
+
+    message = (
+        r"^The training in .*killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$"
+    )
+    refused(InputError, message, tmp_path / "killed")
+
+
+def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def unreachable(_: object, name: str, **__: object) -> None:
+        asked.append(name)
+        raise ConnectionError("No route to host")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    monkeypatch.setattr(
+        "transformers.AutoConfig.from_pretrained", lambda name: pytest.fail(f"{name} is loaded")
+    )
+
+    message = (
+        r"^There is no folder nothere, and the Hugging Face Hub, where there may be a model of that name, "
+        r"cannot be reached \(No route to host\)\.$"
+    )
+    refused(InputError, message, "nothere")
+    assert asked == ["nothere"]
+
+
+def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Exception | None] = [None, HFValidationError("a/b/c"), ConnectionError("No route")]
+    loaded: list[str] = []
+
+    def answer(*_: object, **__: object) -> None:
+        given = answers.pop(0)
+        if given is not None:
+            raise given
+
+    def load(name: str) -> None:
+        loaded.append(name)
+        raise OSError("enough")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", answer)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", load)
+
+    for name in ("known", "mistyped"):
+        refused(InputError, rf"^The model '{name}' is neither a folder nor on the Hugging Face Hub", name)
+    monkeypatch.setattr(
+        "bidibeam.models.huggingface.bases.try_to_load_from_cache", lambda name, file: f"{name}/{file}"
+    )
+    refused(InputError, r"^The model 'cached' is neither", "cached")
+
+    assert loaded == ["known", "mistyped", "cached"]
+    assert len(answers) == 1
+
+
+def test_a_run_of_our_own_is_no_such_model(toy_run: Path) -> None:
+    refused(
+        InputError, r"is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode ", toy_run
+    )
+
+
+def test_weights_that_are_damaged_or_of_another_model_are_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "bart", "bart")
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**content, "decoder_layers": 2}))
+    message = r"^The weights of .*bart lack 'model\.decoder\.layers\.1\..*' and \d+ more: they are those of"
+    refused(InputError, message, folder)
+
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    refused(InputError, r"^The weights of .*bart cannot be loaded \(", folder)
+
+
+def test_a_tokenizer_must_be_there_and_fit(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    tiny_model("gpt2").save_pretrained(bare)
+    refused(InputError, r"^There is no tokenizer in .*bare: save it beside the model, with tokenizer", bare)
+    (bare / "tokenizer.json").write_text("{")
+    refused(InputError, r"^The tokenizer of .*bare cannot be loaded \(.*\): save it beside", bare)
+
+    small = write_model(tmp_path / "small", "gpt2", vocab_size=6)
+    message = r"^The tokenizer of small has ids up to 15, and its weights know only 6 tokens: they do not"
+    refused(InputError, message, small)
+
+
+def saved(model: Any, folder: Path) -> Path:
+    model.save_pretrained(folder)
+    wrapped(tokenizer_of(), is_encoder_decoder=False).save_pretrained(folder)
+    return folder
+
+
+def test_a_model_that_cannot_be_searched_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 20}
+    attention = {"num_attention_heads": 2, "intermediate_size": 16}
+    mamba = MambaForCausalLM(MambaConfig(**sizes, state_size=4))
+    vit = ViTModel(ViTConfig(**{**sizes, **attention}, image_size=8, patch_size=4))
+    ids = {"eos_token_id": 3, "pad_token_id": 0, "bos_token_id": 2}
+    bert = BertLMHeadModel(BertConfig(**sizes, **attention, **ids, is_decoder=True))
+    window = MistralForCausalLM(MistralConfig(**sizes, **attention, num_key_value_heads=2, sliding_window=2))
+
+    message = (
+        r"^mamba is a mamba model, which cannot be searched here \(.*\); write n-best lists with its gen"
+    )
+    refused(ScorerError, message, saved(mamba, tmp_path / "mamba"), strategy="vbs")
+    refused(InputError, r"vit is a vit model, which is neither an encoder-d", saved(vit, tmp_path / "vit"))
+    refused(ScorerError, r"makes its logits in a way of its own", saved(bert, tmp_path / "bert"))
+    refused(ScorerError, r"attends with sliding_window", saved(window, tmp_path / "window"), strategy="vbs")
+
+
+def test_devices_and_precisions_that_are_none_are_refused(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "t5")
+
+    refused(SettingsError, r"^There is no device 'abacus' here that can", regular, reverse, device="abacus")
+    refused(SettingsError, r"^--dtype is 'int3'; choose one of: float32, bfl", regular, reverse, dtype="int3")
+
+
+def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "bidibeam.models.huggingface.loading.check_usable", lambda _: None
+    )  # not every CPU computes in halves
+    regular, reverse = write_pair(tmp_path, "bart")
+    stored = write_model(tmp_path / "halved", "bart")
+    load_models(stored)[Direction.REGULAR].model.half().save_pretrained(stored)
+
+    asked = load_pair(regular, reverse, dtype="bfloat16")
+
+    assert {loaded.model.dtype for loaded in asked.values()} == {torch.bfloat16}
+    assert load_models(stored, device="cpu")[Direction.REGULAR].model.dtype == torch.float32
+
+
+def test_beams_and_lengths_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "gpt2")
+
+    message = r"^--beam-size must be at least 2 for bidia, which shares it out among the directions, not 1\.$"
+    refused(SettingsError, message, regular, reverse, settings=SearchSettings(beam_size=1))
+    message = r"^gpt2-regular has 64 positions, too few for a reply of 64 tokens: shorten it, in decoding by"
+    refused(SettingsError, message, regular, reverse, settings=SearchSettings(max_length=64))
+    message = r"^The system 'bidia bleu_t tuned' must be tuned first"
+    refused(SettingsError, message, regular, reverse, "bidia bleu_t tuned")
+
+
+@pytest.mark.parametrize("rule", [{"min_length": 57}, {"min_new_tokens": 56}])
+def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[str, int]) -> None:
+    folder = write_model(tmp_path / "bart", "bart", generation=rule)
+
+    message = (
+        r"^The generation config of bart asks for at least 56 tokens, and --max-length is 20: raise --ma"
+    )
+    refused(SettingsError, message, folder, strategy="vbs")
+    assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))
+
+
+def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
+    pieces = Tokenizer.train([" ".join(WORDS)], kind="bpe", vocabulary_size=270)
+    regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)
+
+    message = (
+        r"^The similarity compares words by their vectors, and bart-regular knows subwords: give vectors"
+    )
+    refused(SettingsError, message, regular, reverse, "bidia wmd_t")
+    assert load_pair(regular, reverse)
+
+
+def test_an_empty_prompt_needs_a_token(tmp_path: Path) -> None:
+    loaded = load_models(write_model(tmp_path / "gpt2", "gpt2"))[Direction.REGULAR]
+    loaded.tokenizer.bos_token = loaded.tokenizer.eos_token = None
+
+    with pytest.raises(
+        InputError, match=r"^The source '' has no token for gpt2, whose tokenizer has neither"
+    ):
+        padded_sources(["red", ""], loaded, [None, None])
+
+
+def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "gpt2", "gpt2")
+    local = load_models(folder)[Direction.REGULAR]
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    local.model.config._commit_hash = "0123456789abcdef0123"
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda _: local.model.config)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda _: local.tokenizer)
+    told = {"missing_keys": set[str]()}
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: (local.model, told))
+
+    loaded: LoadedModel = load_models("openai-community/gpt2")[Direction.REGULAR]
+
+    assert loaded.label == "openai-community/gpt2@0123456789ab"

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+from bidibeam.data.tokenization import Tokenizer
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hf import check_pair, check_same_tokens, direction_of, mark
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.directions import check_same_ids
+from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
+
+
+def config_of(direction: Direction | None, name: str = "") -> Any:
+    config = tiny_config("bart")
+    config.name_or_path = name
+    if direction is not None:
+        mark(config, direction)
+    return config
+
+
+def tokenizer(*texts: str) -> Any:
+    return wrapped(Tokenizer.train(texts, kind="word", vocabulary_size=50), is_encoder_decoder=True)
+
+
+def test_a_model_that_says_nothing_is_regular() -> None:
+    assert direction_of(tiny_config("gpt2")) is Direction.REGULAR
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_the_mark_survives_saving_and_loading(direction: Direction, tmp_path: Path) -> None:
+    model = tiny_model("bart")
+    mark(model, direction)
+
+    model.save_pretrained(tmp_path)
+
+    assert direction_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) is direction
+    assert direction_of(AutoConfig.from_pretrained(tmp_path)) is direction
+
+
+def test_a_mark_that_means_nothing_is_named() -> None:
+    config = config_of(None, "some/model")
+    config.bidibeam_direction = "backwards"
+
+    with pytest.raises(
+        InputError, match=r"^The config of some/model has bidibeam_direction 'backwards'; it mus"
+    ):
+        direction_of(config)
+
+
+def test_a_regular_and_a_reverse_model_are_a_pair() -> None:
+    check_pair(config_of(None), config_of(Direction.REVERSE))
+
+
+def test_swapped_models_are_refused() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"^The models are swapped: a, given as the regular one, writes in reverse, and b, ",
+    ):
+        check_pair(config_of(Direction.REVERSE, "a"), config_of(None, "b"))
+
+
+@pytest.mark.parametrize(("direction", "other"), [("regular", "reverse"), ("reverse", "regular")])
+def test_two_of_the_same_direction_are_refused(direction: str, other: str) -> None:
+    with pytest.raises(
+        InputError,
+        match=rf"^Both a and the bart model are {direction} models, and a pair .* --direction {other}`;",
+    ):
+        check_pair(config_of(Direction(direction), "a"), config_of(Direction(direction)))
+
+
+def test_models_of_the_same_ids_may_share_them() -> None:
+    check_same_ids(config_of(None), config_of(Direction.REVERSE))
+
+
+def test_one_of_several_end_tokens_is_enough() -> None:
+    regular, reverse = tiny_model("bart", eos_token_id=2), tiny_model("bart", eos_token_id=2)
+    regular.generation_config.eos_token_id = [9, 2]
+
+    check_same_ids(regular, reverse)
+    reverse.generation_config.eos_token_id = 3
+    with pytest.raises(SettingsError, match=r"ids that generate is given: eos_token_id is 2 in the bart mod"):
+        check_same_ids(regular, reverse)
+
+
+def test_another_start_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r": decoder_start_token_id is 2 in the bart model and 0 in the "):
+        check_same_ids(tiny_config("bart", decoder_start_token_id=2), tiny_config("t5", eos_token_id=2))
+
+
+def test_the_same_tokenizer_is_the_same() -> None:
+    check_same_tokens(tokenizer("a b"), tokenizer("b a"))
+
+
+def test_the_first_token_that_differs_is_named() -> None:
+    with pytest.raises(
+        SettingsError,
+        match=r"different tokenizers: the token 'c' has no id in one and id 6 in the other\.",
+    ):
+        check_same_tokens(tokenizer("a b"), tokenizer("a b c", "a b", "a"))
+
+
+def test_a_special_id_that_differs_is_named() -> None:
+    one, other = tokenizer("a b"), tokenizer("a b")
+    other.pad_token = "</s>"
+
+    with pytest.raises(SettingsError, match=r"tokenizers: pad_token_id is 0 in one and 3 in the other\."):
+        check_same_tokens(one, other)

@@ -1,0 +1,502 @@
+"""`BidiGenerate`: both directions behind transformers' own `generate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, MaxLengthCriteria, StoppingCriteria
+
+from bidibeam.errors import BidibeamError
+from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, mark, reverse_labels
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.scoring import HFScorer
+from tests.unit.models.huggingface.test_parity import KINDS, model_of
+from tests.unit.models.huggingface.tiny import tiny_model
+
+STRATEGIES = (
+    "vbs",
+    "bidis",
+    "bidia",
+    "bidia bleu_t either",
+    "bidia bleu_t expected",
+    "longest",
+    "reverse-vbs",
+)
+
+
+def pair(kind: str) -> tuple[Any, Any]:
+    reverse = model_of(kind, seed=7)
+    mark(reverse, Direction.REVERSE)
+    return model_of(kind, seed=3), reverse
+
+
+def inputs(model: Any) -> dict[str, torch.Tensor]:
+    left = torch.tensor([[1, 1, 5, 6], [7, 8, 9, 10], [1, 11, 12, 13]])
+    ids = (
+        torch.tensor([[5, 6, 1, 1], [7, 8, 9, 10], [11, 12, 13, 1]])
+        if model.config.is_encoder_decoder
+        else left
+    )
+    return {"input_ids": ids, "attention_mask": (ids != 1).long()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_answers_through_generate(kind: str, strategy: str) -> None:
+    model, reverse = pair(kind)
+    given = inputs(model)
+
+    found = model.generate(
+        **given, custom_generate=BidiGenerate(reverse, strategy=strategy), num_beams=6, max_new_tokens=8
+    )
+
+    prompt = 1 if model.config.is_encoder_decoder else 4
+    assert len(found) == 3
+    assert prompt < found.shape[1] <= prompt + 8
+    if prompt == 4:
+        assert torch.equal(found[:, :4], given["input_ids"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_answered_as_its_members_one_by_one(kind: str) -> None:
+    model, reverse = pair(kind)
+    given = inputs(model)
+    options = {"custom_generate": BidiGenerate(reverse), "num_beams": 6, "max_new_tokens": 8}
+    prompt = 1 if model.config.is_encoder_decoder else 4
+
+    together = model.generate(**given, **options)
+
+    for row, ids, mask in zip(together, given["input_ids"], given["attention_mask"], strict=True):
+        own = ids[mask.bool()][None]
+        alone = model.generate(input_ids=own, attention_mask=torch.ones_like(own), **options)
+        skipped = 1 if model.config.is_encoder_decoder else own.shape[1]
+        written = alone[0, skipped:].tolist()
+        assert row[prompt : prompt + len(written)].tolist() == written
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_bidis_ranks_by_both_models_opinions(kind: str) -> None:
+    model, reverse = pair(kind)
+    given = {name: tensor[1:2] for name, tensor in inputs(model).items()}
+    options: dict[str, Any] = {"num_beams": 5, "max_new_tokens": 6, "num_return_sequences": 5}
+    options |= {"return_dict_in_generate": True, "early_stopping": True}
+
+    plain = model.generate(**given, **options, custom_generate=BidiGenerate(strategy="vbs"))
+    both = model.generate(**given, **options, custom_generate=BidiGenerate(reverse, "bidis", lambda_=0.7))
+
+    prompt = 1 if model.config.is_encoder_decoder else 4
+    special = {0, 1, 2}
+    expected = []
+    for row, score in zip(plain.sequences, plain.sequences_scores.tolist(), strict=True):
+        ids = row[prompt:].tolist()
+        is_finished = 2 in ids
+        ids = ids[: ids.index(2) + 1] if is_finished else ids
+        turned = reverse_labels([*ids, *(() if is_finished else (2,))], special)
+        (opinion,) = HFScorer(reverse).log_probs(given["input_ids"], [[turned]])[0]
+        expected.append((not is_finished, -(score + 0.7 * opinion / len(ids)), ids))
+    expected.sort(key=lambda one: one[:2])
+    for (_, cost, ids), row, score in zip(
+        expected, both.sequences, both.sequences_scores.tolist(), strict=True
+    ):
+        assert row[prompt : prompt + len(ids)].tolist() == ids
+        assert score == pytest.approx(-cost, abs=1e-4)
+
+
+def test_a_shared_encoder_reads_the_sources_once() -> None:
+    joint = BidirectionalSeq2Seq.from_encoder_decoder(model_of("bart", seed=3), special_ids=[0, 1, 2]).eval()
+    for model in (joint.regular, joint.reverse):
+        HFScorer(model)  # asks a model once how it makes its logits
+    calls = []
+    joint.regular.get_encoder().register_forward_hook(lambda *_: calls.append(1))
+
+    found = joint.regular.generate(
+        **inputs(joint.regular), custom_generate=BidiGenerate(joint), num_beams=4, max_new_tokens=5
+    )
+
+    assert len(found) == 3
+    assert calls == [1]
+
+
+def refusals() -> list[tuple[Any, str]]:
+    def same_direction() -> None:
+        model, _ = pair("bart")
+        BidiGenerate(model_of("bart", seed=1))
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(model_of("bart", seed=1)),
+            num_beams=4,
+            max_new_tokens=4,
+        )
+
+    def no_reverse() -> None:
+        BidiGenerate(strategy="bidia")
+
+    def sampling() -> None:
+        model, reverse = pair("bart")
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse),
+            num_beams=4,
+            max_new_tokens=4,
+            do_sample=True,
+        )
+
+    def one_beam() -> None:
+        model, reverse = pair("bart")
+        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=1, max_new_tokens=4)
+
+    def too_many() -> None:
+        model, reverse = pair("bart")
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse),
+            num_beams=4,
+            num_return_sequences=4,
+            max_new_tokens=4,
+        )
+
+    def training() -> None:
+        model, reverse = pair("bart")
+        reverse.train()
+        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
+
+    def reference() -> None:
+        BidiGenerate(strategy="oracle")
+
+    def words() -> None:
+        model, reverse = pair("bart")
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse, similarity="wmd_t"),
+            num_beams=4,
+            max_new_tokens=4,
+        )
+
+    return [
+        (same_direction, "direction"),
+        (no_reverse, "needs a reverse model"),
+        (sampling, "searched, not sampled"),
+        (one_beam, "num_beams must be at least 2 for bidia"),
+        (too_many, "num_return_sequences is 4, but bidia ranks only 2"),
+        (training, "training mode"),
+        (reference, "asks for the reference"),
+        (words, "give vectors= and tokenizer="),
+    ]
+
+
+@pytest.mark.parametrize(("call", "message"), refusals(), ids=[call.__name__ for call, _ in refusals()])
+def test_what_cannot_be_done_is_refused_with_the_reason(call: Any, message: str) -> None:
+    with pytest.raises(BidibeamError, match=message):
+        call()
+
+
+def test_a_name_is_no_model() -> None:
+    name: Any = "bart-reverse"
+    with pytest.raises(BidibeamError, match=r"takes a model, not 'bart-reverse': load it first, as by Auto"):
+        BidiGenerate(name)
+
+
+def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(
+            "bloom", vocab_size=40, hidden_size=16, n_layer=1, n_head=2, eos_token_id=2, pad_token_id=1
+        )
+    ).eval()
+    ids = torch.tensor([[5, 6, 7]])
+
+    with pytest.raises(BidibeamError, match="does not attend through the attention interface"):
+        model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            custom_generate=BidiGenerate(strategy="vbs"),
+            num_beams=3,
+            max_new_tokens=4,
+        )
+
+
+def test_the_users_model_attends_as_before_afterwards() -> None:
+    model, reverse = pair("bart")
+    before = model.config._attn_implementation
+
+    model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
+
+    assert model.config._attn_implementation == before
+    assert reverse.config._attn_implementation == before
+
+
+ENDS = [2, 9, 12, 30]
+
+
+ENDING: dict[str, Any] = {
+    "max_new_tokens": 9,
+    "early_stopping": True,
+    "eos_token_id": ENDS,
+    "forced_eos_token_id": 2,
+    "length_penalty": -2.0,
+}
+"""Replies end in different ways, and all of them do: those cut off rank last with vbs alone."""
+
+
+def ended(row: list[int], pad: int = 1) -> list[int]:
+    """A row without the padding behind it."""
+    return row[: max(place for place, token in enumerate(row, start=1) if token != pad)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> None:
+    options = {**ENDING, "num_beams": 4, "pad_token_id": 20}
+    last: set[int] = set()
+    is_padded = False
+
+    for seed in range(6):
+        model = model_of(kind, seed)
+        expected = model.generate(**inputs(model), **options)
+        found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
+
+        assert found.tolist() == expected.tolist()
+        last.update(ended(row, pad=20)[-1] for row in found.tolist())
+        is_padded |= 20 in found[:, -1]
+
+    assert is_padded
+    assert last <= set(ENDS)
+    assert last - {2}
+
+
+def test_an_end_stays_the_end_where_the_other_model_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    own = HFScorer.log_probs_after
+
+    def log_probs_after(self: HFScorer, state: Any, sequences: Any) -> list[list[float]]:
+        asked.extend(tuple(sequence) for line in sequences for sequence in line)
+        return own(self, state, sequences)
+
+    monkeypatch.setattr(HFScorer, "log_probs_after", log_probs_after)
+    last = set()
+    for seed in range(6):
+        model, reverse = model_of("bart", seed), pair("bart")[1]
+        found = model.generate(
+            **inputs(model), **ENDING, num_beams=6, custom_generate=BidiGenerate(reverse, "bidis")
+        )
+        for row in found[:, 1:].tolist():
+            reply = ended(row)
+            assert tuple(reverse_labels(reply, {0, 1, *ENDS})) in asked
+            last.add(reply[-1])
+    assert last - {2}
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_an_end_stays_the_end_of_what_the_reverse_model_writes(kind: str) -> None:
+    last = set()
+    for seed in range(6):
+        reverse = model_of(kind, seed)
+        mark(reverse, Direction.REVERSE)
+        model = model_of(kind, seed=3)
+        found = model.generate(
+            **inputs(model), **ENDING, num_beams=4, custom_generate=BidiGenerate(reverse, "reverse-vbs")
+        )
+        for row in found[:, 1 if model.config.is_encoder_decoder else 4 :].tolist():
+            *words, end = ended(row)
+            assert not set(words) & set(ENDS)
+            last.add(end)
+    assert last <= set(ENDS)
+    assert last - {2}
+
+
+@pytest.mark.parametrize("strategy", ["vbs", "longest", "bidis", "bidia bleu_t either"])
+def test_as_many_sequences_come_back_as_were_found(strategy: str) -> None:
+    is_repeated = False
+    for seed in range(8):
+        model, reverse = model_of("bart", seed), model_of("bart", seed + 20)
+        mark(reverse, Direction.REVERSE)
+
+        found = model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse, strategy),
+            num_beams=6,
+            num_return_sequences=6,
+            max_new_tokens=9,
+            eos_token_id=ENDS,
+        ).view(3, 6, -1)
+
+        for line in found.tolist():
+            words = [tuple(token for token in row if token not in (0, 1, *ENDS)) for row in line]
+            is_repeated |= len(set(words)) < len(words)
+            if "bidia" not in strategy:  # both directions may write the same ids
+                assert len(set(map(tuple, line))) == len(line)
+    assert is_repeated
+
+
+def test_sequences_that_read_the_same_come_as_generate_has_them() -> None:
+    options = {**ENDING, "num_beams": 6, "num_return_sequences": 6, "return_dict_in_generate": True}
+    for seed in range(6):
+        model = model_of("bart", seed)
+
+        expected = model.generate(**inputs(model), **options, output_scores=True)
+        found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
+
+        assert found.sequences.tolist() == expected.sequences.tolist()
+        assert found.sequences_scores.tolist() == pytest.approx(expected.sequences_scores.tolist(), rel=1e-5)
+
+
+class Never(StoppingCriteria):  # type: ignore[misc]
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:  # noqa: ARG002
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            "bart",
+            {"stopping_criteria": [Never()]},
+            "given stopping_criteria= with Never, but here a reply en",
+        ),
+        ("bart", {"stopping_criteria": [MaxLengthCriteria(3)]}, "given stopping_criteria= with MaxLengthCri"),
+        ("bart", {"max_time": 9.0}, "given max_time, but here a reply ends with an end token or at its"),
+        ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "given decoder_attention_mask, which"),
+        ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "given position_ids, which a search"),
+        ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "given token_type_ids, which a search does"),
+        (
+            "bart",
+            {"output_scores": True, "return_dict_in_generate": True},
+            "given output_scores=True, but a search of both directions keeps no such record",
+        ),
+        ("bart", {"max_new_tokens": 65}, "BartForConditionalGeneration has 64 positions, too few for 1 tok"),
+        ("gpt2", {"max_new_tokens": 62}, "GPT2LMHeadModel has 64 positions, too few for 4 tokens and a rep"),
+    ],
+)
+def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
+    kind: str, options: dict[str, Any], message: str
+) -> None:
+    model, reverse = pair(kind)
+
+    with pytest.raises(BidibeamError, match=message):
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse),
+            **{"num_beams": 4, "max_new_tokens": 4, **options},
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bart", {"stopping_criteria": [MaxLengthCriteria(5)]}),
+        ("bart", {"decoder_attention_mask": torch.ones(3, 1).long()}),
+        ("gpt2", {"position_ids": torch.tensor([[9, 9, 0, 1], [0, 1, 2, 3], [9, 0, 1, 2]])}),
+        ("bart", {"output_scores": True}),
+        ("bart", {"max_new_tokens": 64}),
+        ("gpt2", {"max_new_tokens": 61}),
+        ("llama", {"max_new_tokens": 70}),
+    ],
+)
+def test_what_changes_nothing_is_not_refused(kind: str, options: dict[str, Any]) -> None:
+    model, reverse = pair(kind)
+    how: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4, "min_new_tokens": 1}
+    how["custom_generate"] = BidiGenerate(reverse)
+    if "max_new_tokens" in options:
+        how["min_new_tokens"] = options["max_new_tokens"] - 1
+
+    found = model.generate(**inputs(model), **{**how, **options})
+
+    if "max_new_tokens" not in options:
+        assert torch.equal(found, model.generate(**inputs(model), **how))
+
+
+def test_a_judge_reads_one_token_more_of_what_was_cut_off() -> None:
+    model, reverse = pair("bart")
+    how: dict[str, Any] = {"custom_generate": BidiGenerate(reverse, "bidis"), "num_beams": 2}
+
+    with pytest.raises(
+        BidibeamError, match="64 positions, too few for 1 tokens and a reply of 64: lower max"
+    ):
+        model.generate(**inputs(model), **how, max_new_tokens=64)
+    assert len(model.generate(**inputs(model), **how, max_new_tokens=63, min_new_tokens=62)) == 3
+
+
+def embedded(model: Any) -> dict[str, Any]:
+    given = inputs(model)
+    return {
+        "inputs_embeds": model.get_input_embeddings()(given["input_ids"]),
+        "attention_mask": given["attention_mask"],
+    }
+
+
+def encoded(model: Any) -> dict[str, Any]:
+    given = inputs(model)
+    return {
+        "encoder_outputs": model.get_encoder()(**given),
+        "attention_mask": given["attention_mask"],
+    }
+
+
+@pytest.mark.parametrize("make", [embedded, encoded])
+def test_a_reverse_encoder_needs_ids(make: Any) -> None:
+    model, reverse = pair("bart")
+
+    with pytest.raises(BidibeamError, match=r"without input_ids, which the reverse model reads with an enc"):
+        model.generate(**make(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
+
+
+@pytest.mark.parametrize("make", [embedded, encoded])
+def test_an_encoder_that_is_shared_or_alone_needs_none(make: Any) -> None:
+    joint = BidirectionalSeq2Seq.from_encoder_decoder(model_of("bart", seed=3), special_ids=[0, 1, 2]).eval()
+    for ours in (BidiGenerate(joint), BidiGenerate(strategy="vbs")):
+        how: dict[str, Any] = {"custom_generate": ours, "num_beams": 4, "max_new_tokens": 5}
+
+        expected = joint.regular.generate(**inputs(joint.regular), **how)
+
+        assert torch.equal(joint.regular.generate(**make(joint.regular), **how), expected)
+
+
+def test_a_prompt_of_embeddings_is_refused() -> None:
+    model, _ = pair("gpt2")
+
+    with pytest.raises(
+        BidibeamError, match="given inputs_embeds, which a search does not read: give input_id"
+    ):
+        model.generate(
+            **embedded(model), custom_generate=BidiGenerate(strategy="vbs"), num_beams=4, max_new_tokens=4
+        )
+
+
+def test_what_was_read_before_is_refused() -> None:
+    model, _ = pair("gpt2")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    read = model(input_ids=ids[:, :3], use_cache=True).past_key_values
+
+    with pytest.raises(BidibeamError, match="given past_key_values, which a search does not read"):
+        model.generate(
+            input_ids=ids,
+            past_key_values=read,
+            custom_generate=BidiGenerate(strategy="vbs"),
+            num_beams=1,
+            max_new_tokens=4,
+        )
+
+
+@pytest.mark.parametrize("strategy", ["bidia", "bidis"])
+@pytest.mark.parametrize(
+    ("kind", "other", "changes", "message"),
+    [
+        ("bart", "gpt2", {}, "the bart model is an encoder-decoder and the gpt2 model a decoder alone"),
+        ("gpt2", "bart", {}, "the gpt2 model is a decoder alone and the bart model an encoder-decoder"),
+        ("bart", "bart", {"vocab_size": 30}, "the bart model knows 40 tokens and the bart model 30"),
+        ("gpt2", "gpt2", {"vocab_size": 41}, "the gpt2 model knows 40 tokens and the gpt2 model 41"),
+        ("bart", "bart", {"eos_token_id": 3}, "eos_token_id is 2 in the bart model and 3 in the bart model"),
+    ],
+)
+def test_a_reverse_model_of_other_ids_is_refused(
+    kind: str, other: str, changes: dict[str, Any], message: str, strategy: str
+) -> None:
+    model = model_of(kind, seed=3)
+    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
+    reverse = tiny_model(other, seed=5, **{**ids, **changes})
+    mark(reverse, Direction.REVERSE)
+
+    with pytest.raises(BidibeamError, match=message):
+        model.generate(
+            **inputs(model), custom_generate=BidiGenerate(reverse, strategy), num_beams=4, max_new_tokens=4
+        )

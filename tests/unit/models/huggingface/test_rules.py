@@ -1,0 +1,260 @@
+"""What may be written: the same for both directions, and as `generate` means it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import (
+    EncoderNoRepeatNGramLogitsProcessor,
+    LogitsProcessor,
+    LogitsProcessorList,
+    NoBadWordsLogitsProcessor,
+    SequenceBiasLogitsProcessor,
+)
+
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hf import BidiGenerate, mark
+from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.huggingface.decoding import HFGenerator
+from bidibeam.models.huggingface.loading import load_pair
+from bidibeam.models.huggingface.turning import turned
+from bidibeam.search.settings import SearchSettings
+from tests.unit.models.huggingface.folders import SOURCES, write_pair
+from tests.unit.models.huggingface.test_generate import inputs, pair
+from tests.unit.models.huggingface.test_parity import model_of
+
+HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
+WRITING = ("reverse-vbs", "bidia", "bidia bleu_t either")
+"""Strategies in which the reverse model writes."""
+
+
+def sources(count: int) -> dict[str, Tensor]:
+    ids = torch.tensor([[5 + number, 6, 7, 8] for number in range(count)])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def allowed(source: int, ids: Tensor) -> list[int]:  # noqa: ARG001
+    """Other words for every other source."""
+    return [2, *range(5, 15)] if source % 2 == 0 else [2, *range(20, 30)]
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("strategy", ["vbs", "bidis"])
+def test_a_function_of_the_prefix_binds_each_source(kind: str, count: int, strategy: str) -> None:
+    model, reverse = pair(kind)
+    prompt = 1 if kind == "bart" else 4
+    options = {**HOW, "prefix_allowed_tokens_fn": allowed, "num_return_sequences": 2}
+    given = sources(count)
+
+    found = model.generate(**given, **options, custom_generate=BidiGenerate(reverse, strategy))
+
+    assert len(found) == 2 * count
+    for row, ids in enumerate(found[:, prompt:].tolist()):
+        assert {*ids} - {1} <= {*allowed(row // 2, found)}
+    if strategy == "vbs" and count < 4:  # with more, generate prefers one that was cut off
+        assert torch.equal(found, model.generate(**given, **options))
+
+
+class Watched(LogitsProcessor):  # type: ignore[misc]
+    """Changes nothing, and keeps what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[Tensor] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self.shown.append(input_ids.clone())
+        return scores
+
+
+@pytest.mark.parametrize("strategy", ["vbs", "bidia"])
+def test_processors_are_shown_as_many_rows_as_in_generate(strategy: str) -> None:
+    model, reverse = pair("gpt2")
+    given = sources(3)
+    how: dict[str, Any] = {**HOW, "early_stopping": True, "max_new_tokens": 20}
+    watched = Watched()
+    free = model.generate(**given, **how, custom_generate=BidiGenerate(reverse, strategy))
+
+    found = model.generate(
+        **given,
+        **how,
+        logits_processor=LogitsProcessorList([watched]),
+        custom_generate=BidiGenerate(reverse, strategy),
+    )
+
+    assert torch.equal(found, free)
+    assert {len(ids) for ids in watched.shown} == {3 * 4}
+    for ids in watched.shown:  # whether or not a source has left
+        assert torch.equal(ids[:, :4], given["input_ids"].repeat_interleave(4, 0))
+
+
+def bigrams(ids: list[int]) -> set[tuple[int, int]]:
+    """Words that stand side by side, special tokens aside."""
+    words = [token for token in ids if token > 2]
+    return {*pairwise(words)}
+
+
+@pytest.mark.parametrize("strategy", ["reverse-vbs", "bidia bleu_t either"])
+@pytest.mark.parametrize("name", ["bad_words_ids", "sequence_bias"])
+def test_words_of_several_tokens_are_forbidden_in_reading_order(strategy: str, name: str) -> None:
+    tried = 0
+    for seed in range(12):
+        model, reverse = model_of("bart", seed), model_of("bart", seed + 20)
+        mark(reverse, Direction.REVERSE)
+        how = {**HOW, **sources(1), "num_return_sequences": 3, "suppress_tokens": [0]}
+        how["custom_generate"] = BidiGenerate(reverse, strategy)
+        free = [two for row in model.generate(**how).tolist() for two in bigrams(row)]
+        for word in {two for two in free if two[0] != two[1]}:
+            tried += 1
+            words: Any = [[*word]] if name == "bad_words_ids" else [[[*word], -1e4]]
+            for row in model.generate(**how, **{name: words}).tolist():
+                assert word not in bigrams(row)
+    assert tried > 20
+
+
+def total(processor: Any, ids: list[int]) -> float:
+    """What a processor adds to a whole reply, token by token."""
+    read = [0, *ids]
+    zeros = torch.zeros(1, 10)
+    return sum(
+        float(processor(torch.tensor([read[:place]]), zeros)[0, read[place]]) for place in range(1, len(read))
+    )
+
+
+words = st.lists(st.integers(3, 6), min_size=1, max_size=3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    biased=st.lists(st.tuples(words, st.sampled_from([-2.0, 0.5, 3.0])), min_size=1, max_size=4),
+    reply=st.lists(st.integers(3, 6), max_size=7),
+)
+def test_turned_around_a_processor_makes_as_much_of_what_is_turned_around(
+    biased: list[tuple[list[int], float]], reply: list[int]
+) -> None:
+    source = torch.tensor([[ids for word, _ in biased for ids in word] * 2])
+    for processor in (
+        SequenceBiasLogitsProcessor([[word, bias] for word, bias in biased]),
+        NoBadWordsLogitsProcessor([word for word, _ in biased], eos_token_id=2),
+        EncoderNoRepeatNGramLogitsProcessor(2, source),
+    ):
+        assert total(turned(processor, {0, 2}), reply[::-1]) == pytest.approx(total(processor, reply))
+
+
+ABOUT_BEGINNINGS: dict[str, dict[str, Any]] = {
+    "begin_suppress_tokens": {"begin_suppress_tokens": [9]},
+    "prefix_allowed_tokens_fn": {"prefix_allowed_tokens_fn": allowed},
+    "watermarking_config": {"watermarking_config": {"bias": 2.5, "seeding_scheme": "lefthash"}},
+    r"\[7, 2\] of bad_words_ids or sequence_bias has a special token": {"bad_words_ids": [[7, 2]]},
+}
+
+
+@pytest.mark.parametrize("name", ABOUT_BEGINNINGS)
+def test_what_goes_by_beginnings_is_refused_where_the_reverse_model_writes(name: str) -> None:
+    model, reverse = pair("bart")
+    how = {**HOW, **sources(2), **ABOUT_BEGINNINGS[name]}
+
+    for strategy in WRITING:
+        with pytest.raises(
+            SettingsError, match=rf"^{name}.* writes.*: leave it out, or choose a strategy in"
+        ):
+            model.generate(**how, custom_generate=BidiGenerate(reverse, strategy))
+    for strategy in ("vbs", "bidis", "longest"):
+        assert len(model.generate(**how, custom_generate=BidiGenerate(reverse, strategy))) == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"no_repeat_ngram_size": 3}])
+def test_special_tokens_may_be_forced_or_suppressed_at_the_beginning(more: dict[str, Any]) -> None:
+    model, reverse = pair("bart")
+    how = {**HOW, **sources(2), **more, "custom_generate": BidiGenerate(reverse, "reverse-vbs")}
+
+    found = model.generate(**how, begin_suppress_tokens=[2], forced_bos_token_id=17)
+
+    assert found[:, 1].tolist() == [17, 17]  # what is forced is taken for a special token
+    with pytest.raises(SettingsError, match=r"^begin_suppress_tokens goes by what a reply begins with"):
+        model.generate(**how, begin_suppress_tokens=[2, 9])
+
+
+def test_a_word_that_must_come_first_is_refused(tmp_path: Path) -> None:
+    for number, more in enumerate(({}, {"no_repeat_ngram_size": 3})):
+        rules = {"forced_bos_token_id": 8, **more}
+        models = load_pair(*write_pair(tmp_path / str(number), "bart", generation=rules))
+        sizes = dict.fromkeys(Direction, SearchSettings(beam_size=4, max_length=7))
+        with pytest.raises(SettingsError, match=r"^forced_bos_token_id goes by what a reply begins with"):
+            HFGenerator(models, sizes).generate([Beams("1", SOURCES[0])])
+        judged = HFGenerator(models, {Direction.REGULAR: sizes[Direction.REGULAR]}, judged=True)
+        assert judged.generate([Beams("1", SOURCES[0])])[0].regular
+
+
+def test_a_decoder_of_both_directions_forbids_words_in_reading_order(tmp_path: Path) -> None:
+    settings = SearchSettings(beam_size=6, max_length=7, stopping="constant")
+    batch = [Beams(str(number), text) for number, text in enumerate(SOURCES)]
+    free = load_pair(*write_pair(tmp_path / "free", "bart"))
+    found = HFGenerator(free, {Direction.REVERSE: settings}).generate(batch)
+    tokens = next(one.tokens for line in found for one in line.reverse if len({*one.tokens}) > 2)
+    first, second = next((a, b) for a, b in pairwise(tokens) if a != b)
+    word = free[Direction.REVERSE].tokenizer.convert_tokens_to_ids([first, second])
+
+    bound = load_pair(*write_pair(tmp_path / "bound", "bart", generation={"bad_words_ids": [word]}))
+
+    for line in HFGenerator(bound, dict.fromkeys(Direction, settings)).generate(batch):
+        for one in (*line.regular, *line.reverse):
+            assert (first, second) not in {*pairwise(one.tokens)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"num_beam_groups": 2, "diversity_penalty": 1.0},
+            "num_beam_groups is 2, which this beam search does",
+        ),
+        (
+            {"force_words_ids": [[7]]},
+            r"force_words_ids is \[\[7\]\], which this beam search does not do: leav",
+        ),
+        ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out."),
+        ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out."),
+        (
+            {"guidance_scale": 1.5},
+            "guidance_scale keeps a cache of its own, row by row, which does not follow",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_what_beam_search_does_not_do_is_refused(kind: str, options: dict[str, Any], message: str) -> None:
+    model, _ = pair(kind)
+
+    with pytest.raises(SettingsError, match=f"^{message}"):
+        model.generate(**sources(2), **HOW, **options, custom_generate=BidiGenerate(None, "vbs"))
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5", "gpt2", "llama"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_a_mask_may_be_of_any_kind(kind: str, dtype: torch.dtype) -> None:
+    model, reverse = pair(kind)
+    given = inputs(model)
+    how: dict[str, Any] = {**HOW, "custom_generate": BidiGenerate(reverse)}
+
+    found = model.generate(
+        input_ids=given["input_ids"], attention_mask=given["attention_mask"].to(dtype), **how
+    )
+
+    assert torch.equal(found, model.generate(**given, **how))
+
+
+@pytest.mark.parametrize("kind", ["t5", "gpt2"])
+def test_a_source_without_tokens_is_named(kind: str) -> None:
+    model, reverse = pair(kind)
+    given = inputs(model)
+    given["attention_mask"][1] = 0
+
+    with pytest.raises(InputError, match=r"^Source 2 of 3 has no tokens: its attention_mask is all 0\.$"):
+        model.generate(**given, **HOW, custom_generate=BidiGenerate(reverse))
