@@ -222,8 +222,8 @@ class Requirements:
     reference: bool = False
 
 
-class Selection(Protocol):
-    """A strategy: which of the hypotheses found is the answer. Pure; it needs no model.
+class Strategy(Protocol):
+    """Which of the hypotheses is the answer. Pure; it needs no model.
 
     One that can find the reply without ranking all is a `Chooser` too, and a `BatchChooser` if it does so
     best for many sources at once. Settings that make a difference stand in `signature`.

@@ -17,7 +17,7 @@ from bidibeam.decoding.decoder import Ranker
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
-from bidibeam.protocols import Requirements, Selection
+from bidibeam.protocols import Requirements, Strategy
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.choosing import choose, choose_many
@@ -42,7 +42,7 @@ CASES = {name: StrategySettings(name, OPTIONS.get(name, {})) for name in STRATEG
 }
 
 
-def build(case: str) -> Selection:
+def build(case: str) -> Strategy:
     return CASES[case].build(max_length=MAX_LENGTH, space=lambda: SPACE)
 
 
@@ -95,7 +95,7 @@ def case(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def selection(case: str) -> Selection:
+def selection(case: str) -> Strategy:
     return build(case)
 
 
@@ -104,7 +104,7 @@ def outline(ranking: Ranking) -> list[tuple[Direction, int, float, int | None]]:
     return [(entry.direction, entry.place, entry.score, entry.partner) for entry in ranking]
 
 
-def test_a_ranking_holds_all_that_may_answer_once(selection: Selection) -> None:
+def test_a_ranking_holds_all_that_may_answer_once(selection: Strategy) -> None:
     for found in RANDOM:
         ranking = selection.rank(found)
 
@@ -121,7 +121,7 @@ def test_a_ranking_holds_all_that_may_answer_once(selection: Selection) -> None:
             assert selection.requirements.directions[0] in answering
 
 
-def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection: Selection) -> None:
+def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection: Strategy) -> None:
     for found in RANDOM:
         ranking = selection.rank(found)
 
@@ -131,7 +131,7 @@ def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection
             assert np.isfinite(scores).all()
 
 
-def test_ranking_is_pure(selection: Selection) -> None:
+def test_ranking_is_pure(selection: Strategy) -> None:
     for found in RANDOM:
         before = deepcopy(found)
 
@@ -141,14 +141,14 @@ def test_ranking_is_pure(selection: Selection) -> None:
         assert found == before
 
 
-def test_the_reply_alone_is_the_rankings_first(selection: Selection) -> None:
+def test_the_reply_alone_is_the_rankings_first(selection: Strategy) -> None:
     for found in RANDOM:
         assert choose(selection, found).entries == selection.rank(found).entries[:1]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_many_replies_at_once_are_each_the_one_alone_in_however_many_threads(
-    selection: Selection, workers: int
+    selection: Strategy, workers: int
 ) -> None:
     answers = Ranker(selection, workers, replies_only=True).answers(RANDOM)
 
@@ -180,7 +180,7 @@ def test_no_shortcut_is_led_astray(regular: NBest, reverse: NBest) -> None:
         assert choose_many(selection, [found, turned]) == first, case
 
 
-def test_live_or_from_a_file_the_ranking_is_the_same(selection: Selection) -> None:
+def test_live_or_from_a_file_the_ranking_is_the_same(selection: Strategy) -> None:
     for found in RANDOM:
         read = nbest.from_json(nbest.to_json(found))
 
@@ -213,7 +213,7 @@ def stripped(found: Beams, requirements: Requirements) -> Beams:
     )
 
 
-def test_what_it_does_not_need_makes_no_difference(selection: Selection) -> None:
+def test_what_it_does_not_need_makes_no_difference(selection: Strategy) -> None:
     for found in (each for each in RANDOM if len(each.regular) and len(each.reverse)):
         bare = stripped(found, selection.requirements)
 
@@ -221,7 +221,7 @@ def test_what_it_does_not_need_makes_no_difference(selection: Selection) -> None
         assert outline(selection.rank(bare)) == outline(selection.rank(found))
 
 
-def test_nothing_found_is_an_empty_ranking(selection: Selection) -> None:
+def test_nothing_found_is_an_empty_ranking(selection: Strategy) -> None:
     nothing = Beams("1", "hi", reference="a")
 
     assert selection.rank(nothing) == choose(selection, nothing) == Ranking()
@@ -247,7 +247,7 @@ def lacking(requirements: Requirements) -> dict[str, Beams]:
     return found
 
 
-def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Selection) -> None:
+def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Strategy) -> None:
     check_requirements(FULL, selection.requirements, case)
 
     for named, found in lacking(selection.requirements).items():
@@ -258,16 +258,16 @@ def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Selection
         assert "'s1'" in str(caught.value)
 
 
-def test_needs_are_known_before_it_is_built(case: str, selection: Selection) -> None:
+def test_needs_are_known_before_it_is_built(case: str, selection: Strategy) -> None:
     assert CASES[case].requirements == selection.requirements
     assert len(set(selection.requirements.directions)) == len(selection.requirements.directions) > 0
 
 
-def test_the_signature_begins_with_the_registered_name(case: str, selection: Selection) -> None:
+def test_the_signature_begins_with_the_registered_name(case: str, selection: Strategy) -> None:
     assert str(selection.signature).split("|")[0] == f"strategy:{CASES[case].name}"
 
 
-def test_equal_settings_make_equal_strategies(case: str, selection: Selection) -> None:
+def test_equal_settings_make_equal_strategies(case: str, selection: Strategy) -> None:
     again = build(case)
 
     assert again == selection

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bidibeam.decoding.decoder import Answer
     from bidibeam.hypotheses import Beams, Ranking
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
     from bidibeam.scores import Signature
     from bidibeam.work import Work
 
@@ -149,7 +149,7 @@ def saying_if_slow(message: str) -> Iterator[None]:
         timer.cancel()
 
 
-def warm_up(selection: Selection) -> None:
+def warm_up(selection: Strategy) -> None:
     """Have the kernels ready that a strategy will use; compiling them, the first time, takes seconds.
 
     They say so themselves.

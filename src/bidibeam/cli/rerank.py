@@ -20,7 +20,7 @@ from bidibeam.cli.options import (
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
     from bidibeam.similarities.spaces import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
@@ -107,7 +107,7 @@ def _tuned(
     return with_tuned, tuned if with_tuned != strategy else None
 
 
-def note_length(selection: Selection, longest: int) -> None:
+def note_length(selection: Strategy, longest: int) -> None:
     """Say so if T is far from what the lists hold: length then counts for more than agreement."""
     from bidibeam.cli.console import console
 

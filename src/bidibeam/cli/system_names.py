@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Strategy:
+class NamedStrategy:
     """A strategy by a system's name.
 
     Attributes:
@@ -45,7 +45,7 @@ def named_file(argument: str) -> tuple[str | None, str]:
     return name.strip(), file
 
 
-def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[Strategy]:
+def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[NamedStrategy]:
     """The strategies that systems' names stand for.
 
     Raises:
@@ -62,7 +62,7 @@ def named_strategies(names: Sequence[str], tuned_file: Path | None) -> list[Stra
     return [replace(_strategy(name, tuned.options, facts), tuned=tuned) for name in names]
 
 
-def system_names(files: Sequence[tuple[str | None, str]], strategies: Sequence[Strategy]) -> list[str]:
+def system_names(files: Sequence[tuple[str | None, str]], strategies: Sequence[NamedStrategy]) -> list[str]:
     """What the systems are called: as the file, as the strategy, or as both where there are several of each.
 
     Raises:
@@ -91,7 +91,7 @@ def _stem(file: str) -> str:
     return Path(path.stem if path.suffix in (".gz", ".xz") else path.name).stem
 
 
-def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, str]) -> Strategy:
+def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, str]) -> NamedStrategy:
     from bidibeam.cli.options import allow_local
     from bidibeam.strategies.naming import SystemName, strategy_named
 
@@ -99,4 +99,4 @@ def _strategy(name: str, tuned: dict[str, dict[str, float]], facts: dict[str, st
     allow_local(words.similarity)
     _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
     is_tuned = words.is_tuned or words.strategy in tuned
-    return Strategy(" ".join(name.split()), settings, facts if is_tuned else {})
+    return NamedStrategy(" ".join(name.split()), settings, facts if is_tuned else {})

@@ -11,9 +11,9 @@ from bidibeam.cli.lists import note_other_model
 
 if TYPE_CHECKING:
     from bidibeam.cli.inputs import Input
-    from bidibeam.cli.system_names import Strategy
+    from bidibeam.cli.system_names import NamedStrategy
     from bidibeam.evaluation.systems import System
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
 
 
 def replied(inputs: Sequence[Input], names: Sequence[str]) -> list[System]:
@@ -37,7 +37,7 @@ def replied(inputs: Sequence[Input], names: Sequence[str]) -> list[System]:
 def chosen(
     inputs: Sequence[Input],
     names: Sequence[str],
-    strategies: Sequence[Strategy],
+    strategies: Sequence[NamedStrategy],
     *,
     max_length: int,
     vectors: Path | None,
@@ -64,7 +64,7 @@ def chosen(
     return [_system(name, *choice, workers=workers) for name, choice in zip(names, choices, strict=True)]
 
 
-def _check_lists(each: Input, strategy: Strategy) -> None:
+def _check_lists(each: Input, strategy: NamedStrategy) -> None:
     """Make sure that every source has what a strategy needs."""
     from bidibeam.errors import InputError
     from bidibeam.strategies.ranking import check_requirements
@@ -78,8 +78,8 @@ def _check_lists(each: Input, strategy: Strategy) -> None:
 
 
 def _selections(
-    inputs: Sequence[Input], strategies: Sequence[Strategy], *, max_length: int, vectors: Path | None
-) -> list[Selection]:
+    inputs: Sequence[Input], strategies: Sequence[NamedStrategy], *, max_length: int, vectors: Path | None
+) -> list[Strategy]:
     """The strategies, ready to choose."""
     from bidibeam.cli.rerank import note_length, word_space
     from bidibeam.errors import SettingsError
@@ -102,7 +102,7 @@ def _selections(
     return selections
 
 
-def _system(name: str, each: Input, strategy: Strategy, selection: Selection, *, workers: int) -> System:
+def _system(name: str, each: Input, strategy: NamedStrategy, selection: Strategy, *, workers: int) -> System:
     from bidibeam._version import __version__
     from bidibeam.cli.answering import warm_up, watched
     from bidibeam.cli.rerank import BATCH_SIZE

@@ -10,7 +10,7 @@ from typing import TypeVar
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.interpreter import uncollected
-from bidibeam.protocols import BeamGenerator, Selection
+from bidibeam.protocols import BeamGenerator, Strategy
 from bidibeam.scores import Signature
 from bidibeam.strategies.choosing import choose_many, is_parallel, least_share
 from bidibeam.workers import shared_out, workers
@@ -41,7 +41,7 @@ class Ranker:
         replies_only: Whether the first of each ranking is enough.
     """
 
-    selection: Selection
+    selection: Strategy
     workers: int = 1
     replies_only: bool = False
 

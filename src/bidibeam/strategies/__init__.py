@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
 
-STRATEGIES: Registry[Selection] = Registry(
+STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
     group="bidibeam.strategies",
     locations={

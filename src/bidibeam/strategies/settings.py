@@ -13,7 +13,7 @@ from bidibeam.similarities.custom import as_similarity, imported
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Requirements, Selection, Similarity
+    from bidibeam.protocols import Requirements, Similarity, Strategy
     from bidibeam.similarities.spaces import WordVectors
 
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
@@ -49,7 +49,7 @@ class StrategySettings:
 
     def build(
         self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
-    ) -> Selection:
+    ) -> Strategy:
         """The strategy.
 
         Args:
@@ -159,10 +159,10 @@ class StrategySettings:
         """The strategy's own settings that no option decides."""
         return _options_of(STRATEGIES.get(self.name)) - {"similarity", *self.options}
 
-    def _with(self, supplied: Mapping[str, Any]) -> Selection:
+    def _with(self, supplied: Mapping[str, Any]) -> Strategy:
         factory = STRATEGIES.get(self.name)
         options = {**self.options, **supplied}
-        created: Selection = _created(factory, options, f"The strategy {self.name}", hint=TUNING_HINT)
+        created: Strategy = _created(factory, options, f"The strategy {self.name}", hint=TUNING_HINT)
         return created
 
 

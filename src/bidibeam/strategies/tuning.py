@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
     from bidibeam.similarities.spaces import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
@@ -196,7 +196,7 @@ def tune_penalty(
     return tuned
 
 
-def _chosen_places(selection: Selection, lines: Sequence[Beams]) -> list[int]:
+def _chosen_places(selection: Strategy, lines: Sequence[Beams]) -> list[int]:
     """Where in each source's two beams, the regular one first, the reply stands."""
     return [
         ranking.entries[0].place

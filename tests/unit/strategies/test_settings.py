@@ -14,7 +14,7 @@ import pytest
 from bidibeam import registry
 from bidibeam.errors import SettingsError, SimilarityError, UnknownNameError
 from bidibeam.hypotheses import Direction
-from bidibeam.protocols import Requirements, Selection
+from bidibeam.protocols import Requirements, Strategy
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.custom import per_pair
 from bidibeam.similarities.spaces import WordVectors
@@ -35,7 +35,7 @@ def no_space() -> WordVectors:
     raise AssertionError("nobody needs word vectors here")
 
 
-def similarity_of(selection: Selection) -> Any:
+def similarity_of(selection: Strategy) -> Any:
     assert isinstance(selection, BidiA)
     return selection.similarity
 
@@ -235,7 +235,7 @@ def test_other_packages_similarities_by_entry_point(monkeypatch: pytest.MonkeyPa
 
 
 def test_other_packages_strategies_check_their_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    def first(*, skip: int) -> Selection:
+    def first(*, skip: int) -> Strategy:
         return Chance(skip)
 
     point = EntryPoint("first", f"{HERE}:first", "bidibeam.strategies")

@@ -16,7 +16,7 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics.bleu import Bleu
-from bidibeam.protocols import Selection
+from bidibeam.protocols import Strategy
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.spaces import WordVectors
@@ -44,7 +44,7 @@ compiling = settings(deadline=None)  # the first example may wait for the compil
 some_beams = st.lists(random_beams(smallest=1), min_size=1, max_size=6)
 
 
-def bleu(selection: Selection, found: Iterable[Beams]) -> float:
+def bleu(selection: Strategy, found: Iterable[Beams]) -> float:
     """Corpus BLEU of a strategy's replies, by the metric itself."""
     lines = list(found)
     replies = [split(selection.rank(line).text) for line in lines]

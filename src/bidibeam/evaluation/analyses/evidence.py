@@ -20,7 +20,7 @@ from bidibeam.workers import workers as allowed
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Ranking
-    from bidibeam.protocols import Selection
+    from bidibeam.protocols import Strategy
 
 AGREEING = "bidia bleu_t"
 """The system whose two beams are looked into."""
@@ -131,7 +131,7 @@ class Evidence:
         known = self.bleu.get(name, {}).get(beam_size)
         return self.tally.bleu(self.systems[name][beam_size].replies) if known is None else known
 
-    def build(self, settings: StrategySettings) -> Selection:
+    def build(self, settings: StrategySettings) -> Strategy:
         """The strategy, with T and the word vectors that there are."""
         space = None if self.space is None else lambda: self.vectors
         return settings.build(max_length=self.max_length, space=space)
@@ -151,7 +151,7 @@ class Evidence:
         return next(iter(self.widest.values()))
 
 
-def choose_all(selection: Selection, beams: Sequence[Beams], *, workers: int = 1) -> list[Ranking]:
+def choose_all(selection: Strategy, beams: Sequence[Beams], *, workers: int = 1) -> list[Ranking]:
     """The reply of a strategy to every source, alone in its ranking, by its shortcut where it has one."""
     with uncollected(), allowed(workers if is_parallel(selection) else 1):
         return choose_many(selection, beams)

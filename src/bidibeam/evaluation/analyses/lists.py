@@ -15,7 +15,7 @@ from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Requirements, Selection
+    from bidibeam.protocols import Requirements, Strategy
     from bidibeam.similarities.spaces import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
@@ -82,7 +82,7 @@ def _settings(name: str, tuned: Mapping[str, Mapping[str, Any]]) -> StrategySett
 
 
 def _at_every_size(
-    name: str, selection: Selection, lists: Sequence[Sequence[Beams]], workers: int
+    name: str, selection: Strategy, lists: Sequence[Sequence[Beams]], workers: int
 ) -> dict[int, System]:
     """A system by N_B.
 
