@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, RunError
+from bidibeam.errors import BidibeamError, RunError, SettingsError
 from bidibeam.files import replacing, write_json
-from bidibeam.models.gru.settings import ModelSettings
+from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -24,20 +24,20 @@ TOKENIZER_FILE = "tokenizer.json"
 STARTED_FILE = Path("training", "started.json")
 """What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
-ARCHITECTURE = "gru"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What config.json says: the network's shape, and whatever facts were kept beside it."""
+    """What config.json says: the network's architecture and shape, and whatever else was kept beside it."""
 
-    model: ModelSettings
+    architecture: str
+    model: Any
     vocabulary_size: int
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 def write_config(
-    folder: Path, settings: ModelSettings, vocabulary_size: int, facts: Mapping[str, Any]
+    folder: Path, architecture: str, settings: Any, vocabulary_size: int, facts: Mapping[str, Any]
 ) -> None:
     """Write config.json in one step."""
     write_json(
@@ -45,7 +45,7 @@ def write_config(
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            "architecture": ARCHITECTURE,
+            "architecture": architecture,
             "vocabulary_size": vocabulary_size,
             "model": settings_mapping(settings),
             **facts,
@@ -77,9 +77,9 @@ def read_config(folder: Path) -> ModelConfig:
     try:
         model = {**content["model"], "directions": tuple(content["model"]["directions"])}
         size = int(content["vocabulary_size"])
-        settings = ModelSettings(**model)
+        architecture = str(content["architecture"])
+        settings = NETWORKS.get(architecture).Settings(**model)  # type: ignore[attr-defined]
         _require(size >= 1, f"vocabulary_size is {size}")
-        _require(content["architecture"] == ARCHITECTURE, f"architecture is {content['architecture']!r}")
         for name in ("data", "training", "exported"):
             _require(isinstance(content.get(name, {}), dict), f"{name} is {content.get(name)!r}")
     except (KeyError, TypeError, ValueError, BidibeamError) as error:
@@ -87,16 +87,28 @@ def read_config(folder: Path) -> ModelConfig:
             f"{path} does not describe a model ({error}). Restore it from a copy, or train again."
         ) from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
-    return ModelConfig(settings, size, {key: value for key, value in content.items() if key not in known})
+    return ModelConfig(architecture, settings, size, {key: value for key, value in content.items() if key not in known})
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds one of our own runs."""
+    content = _read_json(folder)
+    return content is not None and "format_version" in content and "model_type" not in content
 
 
 def hugging_face_config(folder: Path) -> dict[str, Any] | None:
     """The config of a Hugging Face model, if that is what a folder holds."""
+    content = _read_json(folder)
+    return content if content is not None and "model_type" in content else None
+
+
+def _read_json(folder: Path) -> dict[str, Any] | None:
+    """What config.json holds; None if it is missing or not a JSON object."""
     try:
         content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) and "model_type" in content else None
+    return content if isinstance(content, dict) else None
 
 
 def unfinished(folder: Path) -> str | None:
@@ -129,7 +141,7 @@ def _require(is_met: bool, found: str) -> None:
         raise ValueError(found)
 
 
-def settings_mapping(settings: ModelSettings) -> dict[str, Any]:
+def settings_mapping(settings: Any) -> dict[str, Any]:
     """A network's shape as plain values."""
     return {**asdict(settings), "directions": list(settings.directions)}
 
@@ -225,6 +237,19 @@ def check_vocabulary(folder: Path, model_size: int, tokenizer_size: int) -> None
         )
 
 
-def default_device() -> torch.device:
-    """The first GPU where there is one, else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def find_device(name: str | None) -> torch.device:
+    """A device by its name, seen to compute; the first GPU, if there is one, by default.
+
+    Raises:
+        SettingsError: If there is none of that name.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise SettingsError(
+            f"There is no device {name!r} here that can compute. Leave the device out, or use cpu."
+        ) from error
+    return device

@@ -2,37 +2,186 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bidibeam.data.tokenization import PAD_ID
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
-from bidibeam.models.gru.decoder import Decoders
-from bidibeam.models.gru.encoder import Encoder
+from bidibeam.models.base import Losses
 from bidibeam.models.gru.projection import projected_cross_entropy
+from bidibeam.models.gru.recurrence import attention_weights, attentive_gru, gru_gates, mix
+from bidibeam.models.gru.scorer import GRUScorer, attention_mask
 from bidibeam.models.gru.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from bidibeam.data.vectors import Vectors
 
 EMBEDDING_SCALE = 0.1
 """Standard deviation of a learned embedding's components at the start; pretrained ones are scaled to it."""
 
 
-class Losses(NamedTuple):
-    """What a batch cost.
+def reversal(lengths: Tensor, width: int) -> Tensor:
+    """Indices that turn the real tokens of each line around and leave its padding in place.
 
-    Attributes:
-        total: What training minimises: the directions' mean losses, weighted.
-        sums: (directions,), each direction's cross-entropy summed over its tokens; no gradient.
-        tokens: The number of target tokens, the same in every direction.
+    Args:
+        lengths: (batch,)
+        width: The padded length.
+
+    Returns:
+        (batch, width)
+    """
+    positions = torch.arange(width, device=lengths.device).unsqueeze(0)  # (1, width)
+    turned = lengths.unsqueeze(1) - 1 - positions  # (batch, width)
+    return torch.where(turned >= 0, turned, positions)
+
+
+class Encoder(nn.Module):
+    """Source embeddings to encoder states, both reading directions side by side.
+
+    The right-to-left GRU of a layer reads each line turned around within its own length, so that padding
+    follows the tokens in both directions and no state of a real position has seen it. Packed sequences would
+    do the same, but need the lengths on the host, which a captured graph cannot give.
     """
 
-    total: Tensor
-    sums: Tensor
-    tokens: Tensor
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        sizes = [settings.embedding_size] + [settings.memory_size] * (settings.encoder_layers - 1)
+        self.rightward = nn.ModuleList(
+            nn.GRU(size, settings.encoder_size, batch_first=True) for size in sizes
+        )
+        self.leftward = nn.ModuleList(nn.GRU(size, settings.encoder_size, batch_first=True) for size in sizes)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """(batch, length, embedding) to (batch, length, memory)."""
+        turn = reversal(lengths, embedded.shape[1]).unsqueeze(2)  # (batch, length, 1)
+        states = embedded
+        for layer, (rightward, leftward) in enumerate(zip(self.rightward, self.leftward, strict=True)):
+            states = self.dropout(states) if layer else states
+            turned = states.gather(1, turn.expand_as(states))
+            right, _ = rightward(states)  # (batch, length, encoder)
+            left, _ = leftward(turned)
+            states = torch.cat((right, left.gather(1, turn.expand_as(left))), dim=-1)
+        return states
+
+
+class Decoders(nn.Module):
+    """Every direction's decoder. Each parameter's first axis is the direction: one product serves all.
+
+    s_t = GRU(s_{t-1}, [y_{t-1}; c_t]) where c_t attends from s_{t-1}; a tanh layer reads [s_t; c_t; y_{t-1}].
+    The first state is a tanh layer of the encoder's leftmost right-to-left state, as in Bahdanau et al.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        count, hidden, attention = len(settings.directions), settings.decoder_size, settings.attention_size
+        memory, embedding = settings.memory_size, settings.embedding_size
+        self.attention_size = attention
+        self.encoder_size = settings.encoder_size
+        self.w_initial = nn.Parameter(torch.empty(count, settings.encoder_size, hidden))
+        self.b_initial = nn.Parameter(torch.zeros(count, 1, hidden))
+        self.w_key = nn.Parameter(torch.empty(count, memory, attention))
+        self.v = nn.Parameter(torch.empty(count, attention, 1))
+        self.w_state = nn.Parameter(torch.empty(count, hidden, attention + 3 * hidden))
+        self.b_state = nn.Parameter(torch.zeros(count, 1, attention + 3 * hidden))
+        self.w_context = nn.Parameter(torch.empty(count, memory, 3 * hidden))
+        self.w_word = nn.Parameter(torch.empty(count, embedding, 3 * hidden))
+        self.b_word = nn.Parameter(torch.zeros(count, 1, 3 * hidden))
+        self.w_readout = nn.Parameter(torch.empty(count, hidden + memory + embedding, settings.output_width))
+        self.b_readout = nn.Parameter(torch.zeros(count, 1, settings.output_width))
+        self.dropout = nn.Dropout(settings.dropout)
+        self.reset_parameters(hidden)
+
+    def reset_parameters(self, hidden: int) -> None:
+        """GRU weights as PyTorch's own GRU has them, the others by their fan-in."""
+        for name, parameter in self.named_parameters():
+            if name in {"w_context", "w_word", "b_word", "w_state", "b_state"}:
+                bound = 1 / math.sqrt(hidden)
+            else:
+                bound = 1 / math.sqrt(parameter.shape[1]) if not name.startswith("b_") else 0.0
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def initial(self, memory: Tensor) -> Tensor:
+        """The first states, (D, B, H), from encoder states (D or 1, B, S, M)."""
+        leftmost = memory[:, :, 0, self.encoder_size :]  # (D or 1, B, encoder)
+        leftmost = leftmost.expand(self.w_initial.shape[0], -1, -1)
+        return torch.tanh(torch.baddbmm(self.b_initial, leftmost, self.w_initial))
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """What attention compares with, (D, B, S, A)."""
+        flat = memory.flatten(1, 2).expand(self.w_key.shape[0], -1, -1)  # (D, B * S, M)
+        return torch.bmm(flat, self.w_key).view(-1, *memory.shape[1:3], self.attention_size)
+
+    def forward(self, words: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        """Teacher forcing.
+
+        Args:
+            words: (D, T, B, E), the embedded tokens that each step reads.
+            memory: (D or 1, B, S, M)
+            mask: (B, 1, S)
+
+        Returns:
+            The readout of each step, (D, T, B, R).
+        """
+        flat_words = words.flatten(1, 2)  # (D, T * B, E)
+        gates = torch.baddbmm(self.b_word, flat_words, self.w_word).view(*words.shape[:3], -1)
+        keys = self.keys(memory)
+        weights = (self.w_state, self.b_state, self.w_context, self.v)
+        inputs = (self.initial(memory), gates, keys, memory)
+        states, contexts = attentive_gru(
+            *(tensor.to(keys.dtype) for tensor in inputs),
+            mask,
+            *(weight.to(keys.dtype) for weight in weights),
+        )
+        readout = self.readout(states.flatten(1, 2), contexts.flatten(1, 2), flat_words)
+        return readout.view(*words.shape[:3], -1)
+
+    def only(self, settings: ModelSettings, index: int) -> Decoders:
+        """One direction's decoder by itself, in evaluation mode."""
+        alone = Decoders(replace(settings, directions=(settings.directions[index],)))
+        alone.load_state_dict({name: tensor[index : index + 1] for name, tensor in self.state_dict().items()})
+        return alone.to(self.v.device).eval()
+
+    def step(
+        self, words: Tensor, state: Tensor, keys: Tensor, memory: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """One step of K hypotheses a source.
+
+        Args:
+            words: (D, B, K, E)
+            state: (D, B, K, H)
+            keys: (D, B, S, A)
+            memory: (D or 1, B, S, M)
+            mask: (B, 1, S)
+
+        Returns:
+            The readout, (D, B * K, R), and the new state.
+        """
+        flat_words = words.flatten(1, 2)  # (D, B * K, E)
+        from_state = torch.baddbmm(self.b_state, state.flatten(1, 2), self.w_state)  # (D, B * K, A + 3H)
+        query = from_state[..., : self.attention_size].view(*state.shape[:3], -1)  # (D, B, K, A)
+        weights = attention_weights(query, keys, self.v, mask)  # (D, B, K, S)
+        context = mix(weights, memory).flatten(1, 2)  # (D, B * K, M)
+        gates = torch.baddbmm(self.b_word, flat_words, self.w_word)
+        gates = torch.baddbmm(gates, context, self.w_context)  # (D, B * K, 3H)
+        _, update, candidate, _ = gru_gates(gates, from_state[..., self.attention_size :])
+        new = candidate + update * (state.flatten(1, 2) - candidate)  # (D, B * K, H)
+        return self.readout(new, context, flat_words), new.view(state.shape)
+
+    def readout(self, states: Tensor, contexts: Tensor, words: Tensor) -> Tensor:
+        """The tanh layer under the output projection, (D, rows, R)."""
+        read = torch.cat((states.to(contexts.dtype), contexts, words.to(contexts.dtype)), dim=-1)
+        dropped: Tensor = self.dropout(torch.tanh(torch.baddbmm(self.b_readout, read, self.w_readout)))
+        return dropped
 
 
 class BidirectionalModel(nn.Module):
@@ -45,6 +194,8 @@ class BidirectionalModel(nn.Module):
         settings: The network's shape.
         vocabulary_size: Number of tokens.
     """
+
+    Settings: ClassVar[type] = ModelSettings
 
     def __init__(self, settings: ModelSettings, vocabulary_size: int) -> None:
         super().__init__()
@@ -140,10 +291,44 @@ class BidirectionalModel(nn.Module):
             for direction in self.directions
         ]
 
+    def scorer(self, direction: Direction) -> GRUScorer:
+        """One direction, for the search and for teacher forcing."""
+        return GRUScorer(self, direction)
+
+    def input_embeddings(self) -> Tensor:
+        """The embeddings of its tokens, (vocabulary, size); the first network's where there are two."""
+        return self.embedding(0).weight.detach()
+
+    def use_vectors(self, vectors: Vectors) -> None:
+        """Start the embeddings from pretrained vectors.
+
+        All vectors are scaled by one number, so that their components are as large as those of the words that
+        have none; the geometry stays, and the other weights need not adapt to the file's units.
+
+        Raises:
+            InputError: If the dimensions differ, or no word has a vector.
+        """
+        size = self.settings.embedding_size
+        if not len(vectors.ids):
+            raise InputError(
+                "The vector file holds none of the vocabulary's words. Is it for another language?"
+            )
+        if vectors.values.shape[1] != size:
+            raise InputError(
+                f"The vectors have {vectors.values.shape[1]} dimensions, but model.embedding_size is {size}. "
+                f"Set model.embedding_size={vectors.values.shape[1]}."
+            )
+        spread = float(np.sqrt(np.mean(np.square(vectors.values, dtype=np.float64)))) or 1.0
+        values: Tensor = torch.from_numpy(vectors.values * np.float32(EMBEDDING_SCALE / spread))
+        with torch.no_grad():
+            for index in range(len(self.embeddings)):
+                weight = self.embedding(index).weight
+                weight[torch.from_numpy(vectors.ids).to(weight.device)] = values.to(weight.device)
+
     def save_pretrained(self, directory: Path | str, **facts: Any) -> None:
         """Write config.json and model.safetensors; `facts` are kept in the configuration."""
         folder = Path(directory)
-        checkpoint.write_config(folder, self.settings, self.vocabulary_size, facts)
+        checkpoint.write_config(folder, "gru", self.settings, self.vocabulary_size, facts)
         checkpoint.write_weights(folder / checkpoint.WEIGHTS_FILE, self.state_dict())
 
     @classmethod
@@ -169,11 +354,3 @@ class BidirectionalModel(nn.Module):
         """
         checkpoint.check_weights(weights, self.state_dict(), origin)
         self.load_state_dict(dict(weights))
-
-
-def attention_mask(lengths: Tensor, width: int) -> Tensor:
-    """0 at real positions and -inf behind them: (batch, 1, width)."""
-    is_padding = torch.arange(width, device=lengths.device) >= lengths.unsqueeze(1)  # (batch, width)
-    return (
-        torch.zeros(is_padding.shape, device=lengths.device).masked_fill_(is_padding, -torch.inf).unsqueeze(1)
-    )

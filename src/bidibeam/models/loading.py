@@ -1,0 +1,111 @@
+"""One loader for every kind of model. A new kind is a file or folder and a line in `MODELS`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bidibeam
+from bidibeam.errors import RunError, TransformersMissingError
+from bidibeam.models.checkpoint import hugging_face_config
+from bidibeam.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bidibeam.models.base import Model
+
+MODELS: Registry[Any] = Registry(
+    "kind of model",
+    group="bidibeam.models",
+    locations={
+        "run": "bidibeam.models.run:RunModel",
+        "huggingface": "bidibeam.models.huggingface.adapter:HuggingFaceModel",
+    },
+)
+"""Each has `recognises(folder)` and `load(name, reverse, device=, dtype=, trust_remote_code=)`."""
+BUNDLED = "bundled"
+
+
+def load(
+    name: str | Path | None = None,
+    reverse: str | Path | None = None,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
+) -> Model:
+    """Load a model, whatever engine runs it.
+
+    Args:
+        name: A run that `bidibeam train` wrote, a Hugging Face model's folder or its name on the Hub, or a
+            folder that `bidibeam export --to ctranslate2` wrote; None for the model that comes with the
+            package. Of a pair it is the regular model; None with `reverse` loads the reverse model alone.
+        reverse: The model that writes from the end, where it is one of its own.
+        device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
+        dtype: "float32", "bfloat16" or "float16", where the engine has a choice.
+        trust_remote_code: Whether code that a model's folder brings may run.
+
+    Raises:
+        BidibeamError: If there is no such model, it is damaged, or the two do not fit together.
+    """
+    named = name if name is not None else reverse
+    kind = "run" if named is None else find_kind(named)
+    options: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    loader = get_kind(kind)
+    model: Model = loader.load(bundled_path() if named is None else name, reverse, **options)
+    return model
+
+
+def find_kind(name: str | Path) -> str:
+    """The name in `MODELS` of what a folder holds; what is no folder is a name on the Hugging Face Hub."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return "huggingface"
+    for kind in MODELS.names():
+        if kind != "huggingface" and get_kind(kind).recognises(folder):
+            return kind
+    return "run" if hugging_face_config(folder) is None else "huggingface"  # `run` says what is missing
+
+
+def get_kind(kind: str) -> Any:
+    """The class that loads a kind of model.
+
+    Raises:
+        TransformersMissingError: If it needs transformers, which is not there.
+    """
+    with require_transformers(f"A {kind} model"):
+        return MODELS.get(kind)
+
+
+@contextmanager
+def require_transformers(what: str) -> Iterator[None]:
+    """Run the block; where transformers is missing, say what needs it and how to install it.
+
+    Raises:
+        TransformersMissingError: If it is not there.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise TransformersMissingError(
+            f"{what} needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+        ) from error
+
+
+def bundled_path() -> Path:
+    """The folder of the model that comes with the package, which loads like any run.
+
+    Raises:
+        RunError: If this installation came without it.
+    """
+    folder = Path(bidibeam.__file__).parent / BUNDLED
+    if not folder.is_dir():
+        raise RunError(
+            f"This installation of bidibeam came without a model: there is no {folder}. Name a run, or "
+            "install bidibeam again."
+        )
+    return folder

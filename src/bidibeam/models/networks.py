@@ -1,0 +1,67 @@
+"""Networks of our own, by the `architecture` that a run's config.json names. A new one is a folder and a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from bidibeam.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from bidibeam.hypotheses import Direction
+    from bidibeam.models.base import Losses
+    from bidibeam.protocols import StepScorer
+
+
+class NetworkScorer(Protocol):
+    """One direction of a network, for the search and for teacher forcing; a `StepScorer` with `log_probs`."""
+
+    start: Any
+    step: Any
+    select: Any
+
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """Score each source's sequences, ids in writing order with the end token if any."""
+        ...
+
+
+class Network(Protocol):
+    """An `nn.Module` that the training loop trains and a run decodes with.
+
+    It is made by `Network(settings, vocabulary_size)`.
+
+    Attributes:
+        Settings: Its settings' frozen dataclass; `directions`, a tuple of names, is one of the fields.
+        settings: Its settings.
+        vocabulary_size: The number of tokens.
+        directions: The directions it writes in.
+    """
+
+    Settings: ClassVar[type]
+    settings: Any
+    vocabulary_size: int
+    directions: list[Direction]
+
+    def forward(
+        self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor, regular_weight: float = 0.5
+    ) -> Losses:
+        """Teacher forcing in every direction; see `data.batching.Batch`."""
+        ...
+
+    def scorer(self, direction: Direction) -> StepScorer[Any]:
+        """What the search steps through, and what scores whole sequences: a `NetworkScorer`."""
+        ...
+
+    def input_embeddings(self) -> Tensor:
+        """The embeddings of its tokens, (vocabulary, size)."""
+        ...
+
+
+NETWORKS: Registry[Any] = Registry(
+    "architecture",
+    group="bidibeam.networks",
+    locations={"gru": "bidibeam.models.gru.network:BidirectionalModel"},
+)
