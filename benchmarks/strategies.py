@@ -100,7 +100,7 @@ def main(
         "batch": decoders[BASE].batch_size,
         "sources": len(examples),
         "turns": turns,
-        "vocabulary": loaded.model.vocabulary_size,
+        "vocabulary": loaded.vocabulary_size,
         "corpus": loaded.config.facts.get("data", {}).get("corpus"),
         "weights": loaded.fingerprint,
     }

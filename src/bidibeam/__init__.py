@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 
 if TYPE_CHECKING:
-    from bidibeam.api import load_decoder, load_run
+    from bidibeam.api import load, load_decoder, load_run
     from bidibeam.data.tokenization import Tokenizer
     from bidibeam.decoding.decoder import Decoder
     from bidibeam.errors import BidibeamError
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
+    from bidibeam.models.base import Model
     from bidibeam.models.gru.network import BidirectionalModel
     from bidibeam.search.beam import beam_search
     from bidibeam.search.settings import SearchSettings
@@ -35,12 +36,14 @@ _HOMES = {
     "Decoder": "decoding.decoder",
     "Direction": "hypotheses",
     "Hypothesis": "hypotheses",
+    "Model": "models.base",
     "NBest": "hypotheses",
     "Ranking": "hypotheses",
     "SearchSettings": "search.settings",
     "StrategySettings": "strategies.settings",
     "Tokenizer": "data.tokenization",
     "beam_search": "search.beam",
+    "load": "models.loading",
     "load_decoder": "api",
     "load_run": "api",
     "per_pair": "similarities.custom",
@@ -53,6 +56,7 @@ __all__ = [
     "Decoder",
     "Direction",
     "Hypothesis",
+    "Model",
     "NBest",
     "Ranking",
     "SearchSettings",
@@ -60,6 +64,7 @@ __all__ = [
     "Tokenizer",
     "__version__",
     "beam_search",
+    "load",
     "load_decoder",
     "load_run",
     "per_pair",

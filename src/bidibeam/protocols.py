@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -46,15 +46,15 @@ class StepScorer(Protocol[State]):
         """
         ...
 
-    def select(self, state: State, rows: Tensor, kept: Sequence[int] | None = None) -> State:
+    def select(self, state: State, rows: Tensor, sources: Tensor | None = None) -> State:
         """Repeat, reorder and drop rows.
 
         Args:
             state: The state to choose from.
             rows: (sources, beams), indices of rows of `state`. Every line names rows of one source of
                 `state`, and sources keep their order.
-            kept: Which of the state's sources the lines are of, where some have left the batch; None if all
-                are there. The same is to be read off `rows`, but on a GPU that means waiting for it.
+            sources: (sources left,), which of the state's sources the lines are of, where some have left the
+                batch; None if all are there.
         """
         ...
 
@@ -82,6 +82,11 @@ class RecordableScorer(StepScorer[State], Protocol[State]):
 
 class SequenceScorer(Protocol):
     """Log-probabilities of given sequences under one direction of a model, by teacher forcing."""
+
+    @property
+    def end_id(self) -> int:
+        """The token that ends a sequence."""
+        ...
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
@@ -266,10 +271,6 @@ class BeamGenerator(Protocol):
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Fill in the hypotheses of each source, in order."""
-        return self.begin(beams)()
-
-    def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
-        """Do as much as must be done here and now; what is returned does the rest, in any thread."""
         ...
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.runs import fingerprint_of, load_run
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
 from bidibeam.files import leftovers, names_in, write_json
@@ -17,12 +16,12 @@ from bidibeam.models.checkpoint import (
     write_config,
     write_weights,
 )
+from bidibeam.models.run import RunModel, fingerprint_of
 from bidibeam.training.logs import progress_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bidibeam.api.runs import Run
 
 CARD_FILE = "MODEL_CARD.md"
 FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, TUNED_FILE, CARD_FILE)
@@ -36,7 +35,7 @@ def export_run(
     half: bool = False,
     overwrite: bool = False,
     facts: Mapping[str, Any] | None = None,
-) -> Run:
+) -> RunModel:
     """Write a run's weights, tokenizer, configuration and tuned settings into another folder.
 
     The configuration says, under "exported", of which weights this is an export and how far their training
@@ -57,9 +56,9 @@ def export_run(
         SettingsError: If `out` holds something, or the run's tuned.json is not for its weights.
     """
     _check_free(path, out, overwrite=overwrite)
-    run = load_run(path, device="cpu")
+    run = RunModel.load(path, device="cpu")
     tuned = _tuned(run)
-    weights = run.model.state_dict()
+    weights = run.network.state_dict()
     stored = halved(weights) if half else weights
     for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
         earlier.unlink(missing_ok=True)
@@ -76,8 +75,8 @@ def export_run(
     kept = {**run.config.facts, "exported": exported}
     if "data" in kept:
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
-    write_config(out, run.config.model, run.config.vocabulary_size, kept)
-    return load_run(out, device="cpu")
+    write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
+    return RunModel.load(out, device="cpu")
 
 
 def progress_kept(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +87,7 @@ def progress_kept(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _tuned(run: Run) -> TunedSettings | None:
+def _tuned(run: RunModel) -> TunedSettings | None:
     """What was tuned for the run, if anything."""
     if not (run.path / TUNED_FILE).is_file():
         return None

@@ -65,15 +65,16 @@ class TunedSettings:
         return cls(path / TUNED_FILE if path.is_dir() else path)
 
     def check_weights(self, fingerprint: str) -> None:
-        """Make sure that it was tuned for these weights.
+        """Make sure that it was tuned for these weights; of a pair, one model may be left out.
 
         Raises:
             SettingsError: If not.
         """
-        if self.content.get("weights") != fingerprint:
+        known = str(self.content.get("weights")).split("+")
+        if not set(fingerprint.split("+")) <= set(known):
             raise SettingsError(
                 f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
-                f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings as flags."
+                f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings yourself."
             )
 
 

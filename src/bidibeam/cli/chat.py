@@ -24,8 +24,8 @@ from bidibeam.strategies import STRATEGIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bidibeam.api import Run
     from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.settings import StrategySettings
 
@@ -94,7 +94,7 @@ class Voices:
         given: The strategy that the command line asked for; what it says holds for others where it fits.
     """
 
-    run: Run
+    run: Model
     settings: SearchSettings
     workers: int
     given: StrategySettings
@@ -110,12 +110,12 @@ class Voices:
         from bidibeam.errors import SettingsError
 
         decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
-        if decoder.ranker.selection.requirements.reference:
+        if decoder.ranker.strategy.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
                 f"one of: {', '.join(usable())}."
             )
-        warm_up(decoder.ranker.selection)
+        warm_up(decoder.ranker.strategy)
         return decoder
 
     def named(self, name: str) -> StrategySettings:
@@ -215,7 +215,7 @@ class Conversation:
         strategy = self._voices.named(" ".join(words).strip(QUOTES))
         self._decoder = self._voices.decoder(strategy)
         self._strategy = strategy
-        facts = self._decoder.ranker.selection.signature.facts
+        facts = self._decoder.ranker.strategy.signature.facts
         told = ", ".join(f"{name} {value}" for name, value in facts if name != "strategy")
         said = f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
         return f"{said} {self._about_lambda(dict(facts))}".rstrip()

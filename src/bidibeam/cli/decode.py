@@ -102,7 +102,7 @@ def decode(
     else:
         _refuse_without_models(dtype)
         decoder = _of_run(named, strategy, settings, device=device, **options)
-    selection, has_ids = decoder.ranker.selection, nbest_file is not None
+    selection, has_ids = decoder.ranker.strategy, nbest_file is not None
     warm_up(selection)
     total = None
     if isinstance(source, Path) and source.is_file():

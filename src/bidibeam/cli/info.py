@@ -55,8 +55,8 @@ def _of_run(run: Path) -> dict[str, Any]:
 
 def run_or_bundled(run: Path | None) -> Path:
     """The run that was named, or else the model that comes with the package, and a line that says so."""
-    from bidibeam.api.bundled import bundled_path
     from bidibeam.cli.console import console
+    from bidibeam.models.loading import bundled_path
 
     if run is not None:
         return run

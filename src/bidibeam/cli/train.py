@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -209,7 +210,6 @@ def _start_from(path: Path, data: PreparedData) -> Any:
 
     from bidibeam.cli.console import console
     from bidibeam.data.vectors import read_vectors
-    from bidibeam.models.gru.vectors import use_vectors
 
     with console.status(Text(f"Reading {path.name} ...")):
         tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
@@ -217,4 +217,4 @@ def _start_from(path: Path, data: PreparedData) -> Any:
     console.print(
         f"Vectors for {len(vectors.ids):,} of {vectors.vocabulary_size:,} tokens ({vectors.coverage:.1%})."
     )
-    return lambda model: use_vectors(model, vectors)
+    return methodcaller("use_vectors", vectors)

@@ -71,18 +71,17 @@ def of_run(path: Path, *, device: str | None) -> Tunable:
     from functools import partial
 
     from bidibeam.api import load_decoder, load_run
-    from bidibeam.api.decoders import space_of
 
     run = load_run(path, device=device)
     return Tunable(
         run.path,
-        len(run.model.directions) > 1,
+        len(run.directions) > 1,
         True,
         run.fingerprint,
         run.config.facts.get("data", {}),
         str(path),
         partial(load_decoder, run),
-        partial(space_of, run),
+        run.word_vectors,
     )
 
 

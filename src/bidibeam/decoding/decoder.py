@@ -1,19 +1,19 @@
-"""Beams plus a choice."""
+"""Beams plus a choice: sources in, replies out. Nothing clever."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
-from bidibeam.interpreter import uncollected
 from bidibeam.protocols import BeamGenerator, Strategy
 from bidibeam.scores import Signature
-from bidibeam.strategies.choosing import choose_many, is_parallel, least_share
-from bidibeam.workers import shared_out, workers
+from bidibeam.strategies.choosing import choose, is_parallel
 
 Result = TypeVar("Result")
 
@@ -27,37 +27,35 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The reply; empty where nothing was found."""
+        """The reply; empty where there is none."""
         return self.ranking.text
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """Ranks what was found, on several cores where the strategy allows.
+    """Ranks hypotheses, in several threads where the strategy allows.
 
     Args:
-        selection: The strategy.
+        strategy: The strategy.
         workers: Threads; the ranking does not depend on it.
         replies_only: Whether the first of each ranking is enough.
     """
 
-    selection: Strategy
+    strategy: Strategy
     workers: int = 1
     replies_only: bool = False
 
     def answers(self, batch: Sequence[Beams]) -> list[Answer]:
         """Rank each of a batch, in order."""
-        with uncollected(), workers(self.workers if is_parallel(self.selection) else 1):
-            if self.replies_only:
-                return list(map(Answer, batch, choose_many(self.selection, batch)))
-            return list(
-                map(Answer, batch, shared_out(self.selection.rank, batch, least=least_share(self.selection)))
-            )
+        rank = partial(choose, self.strategy) if self.replies_only else self.strategy.rank
+        if self.workers > 1 and len(batch) > 1 and is_parallel(self.strategy):
+            with ThreadPoolExecutor(self.workers) as pool:
+                return list(map(Answer, batch, pool.map(rank, batch)))
+        return list(map(Answer, batch, map(rank, batch)))
 
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""
-        stream = iter(beams)
-        while batch := list(islice(stream, batch_size)):
+        for batch in _batches(beams, batch_size):
             yield from self.answers(batch)
 
 
@@ -69,17 +67,16 @@ class Decoder:
         generator: Where hypotheses come from.
         ranker: The strategy that chooses among them.
         signature: Strategy and search, for whoever reports the replies.
-        batch_size: Sources searched at once; replies do not depend on it.
-        ahead: Whether the next batch is searched while the last one is ranked: where a device searches, the
-            interpreter has time for both. Answers then come two batches later, and three threads call the
-            generator (`bidibeam.decoding.ahead`).
+        batch_size: Sources searched at once; replies do not depend on it, up to rounding.
+        prefetch: Whether the next batch is searched in a second thread while this one is ranked, which pays
+            where a GPU searches.
     """
 
     generator: BeamGenerator
     ranker: Ranker
     signature: Signature = field(default_factory=lambda: Signature(()))
     batch_size: int = 32
-    ahead: bool = False
+    prefetch: bool = False
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
         """Every source's hypotheses, the reply first.
@@ -94,8 +91,8 @@ class Decoder:
         for number, source in enumerate(sources, start=1):
             if not isinstance(source, str):
                 raise InputError(f"Source {number} must be a string, not {source!r}.")
-        if sources and self.ranker.selection.requirements.reference:
-            name = dict(self.ranker.selection.signature.facts).get("strategy", "strategy")
+        if sources and self.ranker.strategy.requirements.reference:
+            name = dict(self.ranker.strategy.signature.facts).get("strategy", "strategy")
             raise InputError(
                 f"Source '1' has no reference, and the {name} chooses by it. Give `answers` Beams that have "
                 "one each, or choose another strategy."
@@ -105,32 +102,45 @@ class Decoder:
 
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
         """Answer a stream of sources in order, a batch at a time."""
-        return searched(self.generator, beams, self.batch_size, ahead=self.ahead, then=self.ranker.answers)
+        return search_batches(
+            self.generator, beams, self.batch_size, then=self.ranker.answers, prefetch=self.prefetch
+        )
 
 
-def searched(
+def search_batches(
     generator: BeamGenerator,
     sources: Iterable[Beams],
     batch_size: int,
     *,
     then: Callable[[Sequence[Beams]], Iterable[Result]],
-    ahead: bool = False,
+    prefetch: bool = False,
 ) -> Iterator[Result]:
-    """Search for a stream of sources in order, a batch at a time, and make something of what was found.
+    """Search for a stream of sources in order, a batch at a time, and pass on what `then` makes of each.
 
     Args:
         generator: Where hypotheses come from.
         sources: The sources.
         batch_size: How many are searched at once.
-        then: Takes a batch with its hypotheses; one result a source.
-        ahead: As in `Decoder`.
+        then: Takes a batch with its hypotheses; one result per source.
+        prefetch: As in `Decoder`. Results and errors come in the same order.
     """
-    stream = iter(sources)
-    batches = iter(lambda: list(islice(stream, batch_size)), [])
-    if not ahead:
+    batches = _batches(sources, batch_size)
+    if not prefetch:
         for batch in batches:
             yield from then(generator.generate(batch))
         return
-    from bidibeam.decoding.ahead import searched_ahead  # imports torch, which ranking does without
 
-    yield from searched_ahead(generator, batches, then)
+    def search_next() -> list[Beams] | None:
+        batch = next(batches, None)
+        return None if batch is None else generator.generate(batch)
+
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(search_next)
+        while (found := ahead.result()) is not None:
+            ahead = pool.submit(search_next)
+            yield from then(found)
+
+
+def _batches(items: Iterable[Beams], size: int) -> Iterator[list[Beams]]:
+    rest = iter(items)
+    return iter(lambda: list(islice(rest, size)), [])

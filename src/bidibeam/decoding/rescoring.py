@@ -21,7 +21,7 @@ MARGIN = 1e-4
 
 
 def score_by_other(
-    scorer: SequenceScorer, sources: Sequence[str], lists: Sequence[NBest], *, weight: float | None, end: int
+    scorer: SequenceScorer, sources: Sequence[str], lists: Sequence[NBest], *, weight: float | None = None
 ) -> list[NBest]:
     """Fill in `other_log_prob`: what the other direction makes of each hypothesis as a whole reply.
 
@@ -35,10 +35,9 @@ def score_by_other(
         sources: The sources.
         lists: Their hypotheses, best first, with ids.
         weight: `Requirements.other_weight`, if only the reply is wanted; None to score all.
-        end: The token that ends a hypothesis which was cut off.
     """
     rows = [
-        Row(source, place, hypothesis, _end(hypothesis.ids, hypothesis, end))
+        Row(source, place, hypothesis, _end(hypothesis, scorer.end_id))
         for source, nbest in enumerate(lists)
         for place, hypothesis in enumerate(nbest)
     ]
@@ -114,7 +113,7 @@ def _score(scorer: SequenceScorer, sources: Sequence[str], rows: Sequence[Row]) 
 def _log_probs(
     scorer: SequenceScorer, sources: Sequence[str], rows: Sequence[Row], *, first: int | None = None
 ) -> Iterable[float]:
-    """The other direction's log-probabilities of rows, sorted by source; sources without rows are not read."""
+    """The other direction's log-probabilities of rows, which are sorted by source."""
     wanted = sorted({row.source for row in rows})
     lines: dict[int, list[tuple[int, ...]]] = {source: [] for source in wanted}
     for row in rows:
@@ -125,5 +124,6 @@ def _log_probs(
     return [value for line in found for value in line]
 
 
-def _end(ids: tuple[int, ...], hypothesis: Hypothesis, end: int) -> tuple[int, ...]:
-    return ids if hypothesis.finished else (*ids, end)
+def _end(hypothesis: Hypothesis, end: int) -> tuple[int, ...]:
+    """Its ids as a whole reply: one that was cut off ends here."""
+    return hypothesis.ids if hypothesis.finished else (*hypothesis.ids, end)

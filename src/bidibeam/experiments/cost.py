@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
-from bidibeam.api.decoders import default_batch, load_decoder
-from bidibeam.api.runs import Run
+from bidibeam.api.decoders import load_decoder
 from bidibeam.decoding.decoder import Decoder
 from bidibeam.evaluation.analyses.cost import formulas
 from bidibeam.experiments.layout import TEST, SeedLayout
 from bidibeam.experiments.plan import Plan
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.hypotheses import Beams
+from bidibeam.models.base import Model
 from bidibeam.strategies.naming import strategy_named
 from bidibeam.work import Work, counting
 
@@ -51,16 +51,16 @@ def costs_of(plan: Plan, place: SeedLayout) -> dict[str, Any]:
     return {**_facts(settings, run, len(sources)), "rows": rows}
 
 
-def _facts(settings: ExperimentSettings, run: Run, sources: int) -> dict[str, Any]:
+def _facts(settings: ExperimentSettings, model: Model, sources: int) -> dict[str, Any]:
     """What the numbers depend on."""
-    device, vocabulary = run.device, run.model.vocabulary_size
+    device, vocabulary = model.device, model.vocabulary_size
     return {
         "N_B": settings.largest,
         "T": settings.search.max_length,
         "V": vocabulary,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         "threads": torch.get_num_threads(),
-        "batch": default_batch(run),
+        "batch": model.batch_size,
         "sources": sources,
         "turns": settings.cost_turns,
         "formulas": formulas(settings.largest, settings.search.max_length, vocabulary),

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import space_of, space_of_file
-from bidibeam.api.runs import load_run
 from bidibeam.api.tuned import TunedSettings
-from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import Ranker
 from bidibeam.evaluation.analyses import analyse
 from bidibeam.evaluation.analyses.evidence import Evidence
@@ -23,6 +20,7 @@ from bidibeam.evaluation.evaluate import compare, score_system
 from bidibeam.evaluation.systems import BASELINES, System
 from bidibeam.experiments.layout import TEST, BeamFiles, SeedLayout
 from bidibeam.experiments.settings import ExperimentSettings
+from bidibeam.models.run import RunModel
 from bidibeam.scores import Signature
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies.naming import needs_of, strategy_named
@@ -116,7 +114,7 @@ class Measurement:
     @cached_property
     def _words(self) -> WordVectors:
         """Read at most once."""
-        return words_of(self.place, self.data, self.vectors)
+        return words_of(self.place, self.vectors)
 
     def _space(self) -> WordVectors:
         return self._words
@@ -143,8 +141,6 @@ class Measurement:
         )
 
 
-def words_of(place: SeedLayout, data: Path, vectors: Path | None) -> WordVectors:
-    """The vectors of a file; the network is loaded only where its own embeddings are wanted."""
-    if vectors is not None:
-        return space_of_file(PreparedData.open(data).tokenizer, vectors)
-    return space_of(load_run(place.run, device="cpu"), None)
+def words_of(place: SeedLayout, vectors: Path | None) -> WordVectors:
+    """The vectors of a file, or the model's own embeddings."""
+    return RunModel.load(place.run, device="cpu").word_vectors(vectors)

@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bidibeam.api.runs import Run, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
 from bidibeam.evaluation.names import TUNED
@@ -18,6 +17,7 @@ from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import digest
 from bidibeam.experiments.watching import Audience
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.run import RunModel
 from bidibeam.strategies.naming import SystemName, needs_of
 
 TUNED_STRATEGIES = ("bidis", TUNED)
@@ -75,9 +75,9 @@ class Plan:
             for example in islice(data.examples(split), count)
         ]
 
-    def run(self, place: SeedLayout) -> Run:
+    def run(self, place: SeedLayout) -> RunModel:
         """A seed's run, ready to compute."""
-        return load_run(place.run, device=self.device)
+        return RunModel.load(place.run, device=self.device)
 
     @cached_property
     def vectors_fact(self) -> dict[str, Any]:

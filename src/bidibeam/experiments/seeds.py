@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import default_batch, is_on_device, load_generator
+from bidibeam.api.decoders import load_generator
 from bidibeam.api.perplexity import perplexities
-from bidibeam.api.runs import load_run
 from bidibeam.api.tuned import TUNED_FILE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.vectors import read_vectors
-from bidibeam.decoding.decoder import searched
+from bidibeam.decoding.decoder import search_batches
 from bidibeam.experiments.cost import TIMED, costs_of
 from bidibeam.experiments.gathering import gather_stage
 from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout
@@ -25,7 +24,7 @@ from bidibeam.experiments.stages import Stage, content_identity
 from bidibeam.experiments.tuning import tune_sizes
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
-from bidibeam.models.gru.vectors import use_vectors
+from bidibeam.models.run import RunModel
 from bidibeam.training.loop import train
 from bidibeam.training.settings import TrainingSettings
 
@@ -82,7 +81,7 @@ class Seed:
                 tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
                 found = read_vectors(plan.vectors, {token: index for index, token in enumerate(tokens)})
                 plan.audience.note(f"{plan.vectors.name} has vectors for {found.coverage:.1%} of the tokens.")
-                initialise = partial(use_vectors, vectors=found)
+                initialise = methodcaller("use_vectors", found)
             with plan.audience.training() as observer:
                 train(
                     data,
@@ -94,8 +93,8 @@ class Seed:
                     observer=observer,
                     facts={"vectors": plan.vectors.name} if plan.vectors is not None else None,
                 )
-            run = load_run(place.run, device="cpu")
-            write_json(place.model, {"weights": run.fingerprint, "vocabulary": run.model.vocabulary_size})
+            run = RunModel.load(place.run, device="cpu")
+            write_json(place.model, {"weights": run.fingerprint, "vocabulary": run.vocabulary_size})
 
         return Stage(
             f"train seed {self.number}",
@@ -113,10 +112,14 @@ class Seed:
 
         def work() -> None:
             run = plan.run(self.place)
-            generator = load_generator(run, wanted, settings, judged=judged)
+            generator = load_generator(run, wanted, settings, scored=judged)
             examples = plan.examples(split, count)
-            found = searched(
-                generator, examples, default_batch(run), ahead=is_on_device(run), then=lambda beams: beams
+            found = search_batches(
+                generator,
+                examples,
+                run.batch_size,
+                then=lambda beams: beams,
+                prefetch=run.device.type != "cpu",
             )
             nbest.write(plan.audience.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 

@@ -23,7 +23,7 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
     fingerprint = read_json(place.model)["weights"]
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     files = BeamFiles({size: place.beams(VALIDATION, size) for size in plan.beams[VALIDATION]})
-    space = cache(lambda: words_of(place, plan.layout.data, plan.vectors))
+    space = cache(lambda: words_of(place, plan.vectors))
     notes: list[str] = []
     for size in plan.audience.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
         tuned = _tuned(plan, size, files, space)

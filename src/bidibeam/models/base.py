@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -36,40 +36,84 @@ class Model(Protocol):
     """A model that writes in one direction or in both, whatever engine runs it.
 
     Attributes:
-        name: What messages call it: the name of its folder, or its name on the Hub.
-        path: Its folder, where what was tuned for it lies; None if it has none.
-        directions: The directions it writes in.
-        tokenizer: The engine's own tokenizer.
-        limits: How much it reads and writes.
-        device: Where it computes.
-        fingerprint: Tells its weights from any others.
-        signature: What tells its replies from another model's: weights, engine, precision.
+        name: The name of its folder, or its name on the Hub.
+        path: Where what was tuned for it lies; None if it has no folder.
+        data: Path, fingerprint and settings, as far as they are known.
+        signature: Weights, engine, precision.
     """
 
-    name: str
-    path: Path | None
-    directions: tuple[Direction, ...]
-    tokenizer: Any
-    limits: Limits
-    device: torch.device
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
 
     @property
-    def fingerprint(self) -> str: ...
+    def path(self) -> Path | None:
+        """Its folder, if it has one."""
+        ...
 
     @property
-    def signature(self) -> Signature: ...
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions it writes in."""
+        ...
 
-    def word_vectors(self) -> WordVectors:
-        """The vectors that its own embeddings are of the words it writes.
+    @property
+    def tokenizer(self) -> Any:
+        """The engine's own tokenizer."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """How much it reads and writes."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """How many sources to search at once by default."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens it chooses among."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """What training knew of its data."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells its weights from any others."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """What tells its replies from another model's."""
+        ...
+
+    def word_vectors(self, file: Path | None = None) -> WordVectors:
+        """The vectors of the words it writes: a file's, or its own embeddings.
 
         Raises:
-            SettingsError: If its tokens are no words.
+            SettingsError: If its tokens are no words, so that these vectors are none of theirs.
         """
         ...
 
-    def n_best(
-        self, direction: Direction, sources: Sequence[str], settings: SearchSettings
-    ) -> list[NBest]:
+    def check_shared_tokens(self) -> None:
+        """See that both directions know the same tokens, so that one can score the other's hypotheses.
+
+        Raises:
+            SettingsError: If they do not.
+        """
+        ...
+
+    def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search in one direction: the hypotheses of each source, best first, in reading order.
 
         Raises:

@@ -87,7 +87,9 @@ def read_config(folder: Path) -> ModelConfig:
             f"{path} does not describe a model ({error}). Restore it from a copy, or train again."
         ) from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
-    return ModelConfig(architecture, settings, size, {key: value for key, value in content.items() if key not in known})
+    return ModelConfig(
+        architecture, settings, size, {key: value for key, value in content.items() if key not in known}
+    )
 
 
 def is_run(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Networks of our own, by the `architecture` that a run's config.json names. A new one is a folder and a line."""
+"""Networks of our own, by the `architecture` that config.json names. A new one is a folder and a line."""
 
 from __future__ import annotations
 

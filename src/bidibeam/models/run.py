@@ -82,7 +82,9 @@ class RunModel:
                 f"({reverse})."
             )
         if dtype not in (None, "float32"):
-            raise SettingsError(f"{name} is one of bidibeam's own runs, which computes in float32, not {dtype}.")
+            raise SettingsError(
+                f"{name} is one of bidibeam's own runs, which computes in float32, not {dtype}."
+            )
         folder, place = Path(name), checkpoint.find_device(device)
         config = checkpoint.read_config(folder)
         tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)
@@ -106,7 +108,7 @@ class RunModel:
     @property
     def limits(self) -> Limits:
         """The longest source and response that training saw, the end token counted in the latter."""
-        settings = self.config.facts.get("data", {}).get("settings", {})
+        settings = self.data.get("settings", {})
         source, response = (settings.get(f"max_{name}_length") for name in ("source", "response"))
         return Limits(
             source if isinstance(source, int) else None, response + 1 if isinstance(response, int) else None
@@ -122,12 +124,42 @@ class RunModel:
         """Its weights."""
         return Signature((("model", self.fingerprint),))
 
-    def word_vectors(self) -> WordVectors:
-        """The network's own embeddings, of words or of subwords."""
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens it chooses among."""
+        return self.config.vocabulary_size
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What training knew of its data."""
+        known: dict[str, Any] = self.config.facts.get("data", {})
+        return known
+
+    @property
+    def batch_size(self) -> int:
+        """How many sources to search at once: more keep a GPU busy."""
+        return 32 if self.device.type == "cpu" else 512
+
+    def word_vectors(self, file: Path | None = None) -> WordVectors:
+        """The vectors of a file for the words it writes, or the network's own embeddings.
+
+        Raises:
+            SettingsError: If it writes subwords, and a file is given.
+        """
         tokenizer, special = self.tokenizer, len(SPECIAL_TOKENS)
         words = tokenizer.tokens(range(special, tokenizer.vocabulary_size))
-        matrix = self.network.input_embeddings()[special:].cpu().numpy()
-        return WordVectors(words, matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
+        if file is None:
+            matrix = self.network.input_embeddings()[special:].cpu().numpy()
+            return WordVectors(words, matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
+        if tokenizer.kind != "word":
+            raise SettingsError(
+                "The vectors are of words, and this run writes subwords; leave them out to use the run's own "
+                "embeddings."
+            )
+        return WordVectors.from_file(file, wanted=words)
+
+    def check_shared_tokens(self) -> None:
+        """Nothing to see to: a run has one tokenizer."""
 
     def scorer(self, direction: Direction) -> Any:
         """One direction of the network.
@@ -159,7 +191,7 @@ class RunModel:
         return RunSequenceScorer(self, direction)
 
     def read_sources(self, sources: Sequence[str]) -> Tensor:
-        """Sources as padded ids, (sources, length); long ones keep their last tokens, nearest to the reply."""
+        """Sources as padded ids, (sources, length); long ones keep their last tokens."""
         encoded = self.tokenizer.encode_batch(list(sources))
         if (longest := self.limits.max_source_length) is not None:
             encoded = [ids[-longest:] for ids in encoded]
@@ -173,7 +205,7 @@ class RunModel:
         return VocabularyRoles(tokenizer.start_id, tokenizer.end_id, frozenset(forbidden))
 
     def _to_hypotheses(self, sequences: Sequence[FoundSequence], direction: Direction) -> NBest:
-        """Sequences of one source in reading order; the best of those that spell the same text stands for all."""
+        """Put sequences into reading order; the best of those that spell one text stands for all."""
         found: dict[str, Hypothesis] = {}
         for sequence in sequences:
             ids = direction.arrange(tuple(sequence.tokens))
@@ -211,6 +243,11 @@ class RunSequenceScorer:
     def __init__(self, model: RunModel, direction: Direction) -> None:
         self.model, self.direction = model, direction
         self._scorer = model.scorer(direction)
+
+    @property
+    def end_id(self) -> int:
+        """The end token."""
+        return self.model.tokenizer.end_id
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts in reading order, each with its end token."""

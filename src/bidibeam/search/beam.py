@@ -86,7 +86,7 @@ def _find(
             width = min(width, int(widths.max()))
             live = live.narrowed(width) if width < live.log_probs.shape[1] else live
             if len(left) < len(firsts):
-                kept, lines = left.tolist(), sent(left, sources.device)  # (sources left,)
+                kept = lines = sent(left, sources.device)  # (sources left,)
                 live, firsts = live.without_others(left, lines), firsts[lines]
         state = scorer.select(state, live.parents + firsts.unsqueeze(1), kept)
         if number == 1:

@@ -154,7 +154,9 @@ class Trainer:
         if self.is_main:
             facts = {**facts, "training": asdict(self.settings), "data": self._data_facts()}
             self.data.tokenizer.save(self.run / checkpoint.TOKENIZER_FILE)
-            checkpoint.write_config(self.run, self.network.settings, self.network.vocabulary_size, facts)
+            checkpoint.write_config(
+                self.run, "gru", self.network.settings, self.network.vocabulary_size, facts
+            )
             self.log = MetricsLog(self.run, step=self.position.step, tensorboard=self.settings.tensorboard)
 
     def _restore(self, folder: Path) -> None:

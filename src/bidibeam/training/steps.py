@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bidibeam.data.batching import Batch, BatchPlan, PairBatches
-from bidibeam.models.gru.network import Losses
+from bidibeam.models.base import Losses
 from bidibeam.training.settings import TrainingSettings
 
 

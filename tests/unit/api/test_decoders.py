@@ -86,7 +86,7 @@ def test_a_trained_run_answers_by_every_strategy(run: Run, name: str) -> None:
 
     if name != "longest":
         assert [answer.text for answer in found] == ["red cat!", "blue dog fish!"]
-    needed = decoder.ranker.selection.requirements.directions
+    needed = decoder.ranker.strategy.requirements.directions
     for answer in found:
         assert all((len(answer.beams.of(direction)) > 0) == (direction in needed) for direction in Direction)
 
@@ -219,7 +219,7 @@ def test_live_or_from_a_file_the_choice_is_the_same(unsure: Run, sources: list[B
 
     for answer in answers(decoder, sources):
         read = nbest.from_json(nbest.to_json(answer.beams))
-        ranking = decoder.ranker.selection.rank(read)
+        ranking = decoder.ranker.strategy.rank(read)
         assert [(entry.place, entry.score) for entry in ranking] == [
             (entry.place, entry.score) for entry in answer.ranking
         ]
@@ -241,7 +241,7 @@ def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> No
 
 
 def test_a_runs_own_embeddings_are_its_word_vectors(run: Run) -> None:
-    selection: Any = load_decoder(run, CASES["wmd_t"]).ranker.selection
+    selection: Any = load_decoder(run, CASES["wmd_t"]).ranker.strategy
 
     space = selection.similarity.space
     place = space.words.index("cat")
@@ -255,7 +255,7 @@ def test_a_file_of_vectors_takes_their_place(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "two.vec"
     path.write_text("3 2\ncat 1.0 0.0\ndog 0.0 1.0\nnever-seen 1.0 1.0\n", encoding="utf-8")
 
-    selection: Any = load_decoder(run, replace(CASES["wmd_t"], vectors=path)).ranker.selection
+    selection: Any = load_decoder(run, replace(CASES["wmd_t"], vectors=path)).ranker.strategy
 
     assert sorted(selection.similarity.space.words) == ["cat", "dog"]
 

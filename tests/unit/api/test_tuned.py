@@ -67,7 +67,7 @@ def tuned_run(run: Run) -> Run:
 
 
 def strategy_of(run: Run, name: str, **options: Any) -> object:
-    return load_decoder(run, StrategySettings(name, options)).ranker.selection
+    return load_decoder(run, StrategySettings(name, options)).ranker.strategy
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -93,14 +93,18 @@ class GRUScorer:
         """Read padded sources, (sources, length)."""
         sources = sources.to(self._weight.device)
         lengths = (sources != PAD_ID).sum(1)  # (sources,)
-        memory = self._encoder(self.embedding(sources), lengths).unsqueeze(0)  # (1, sources, positions, memory)
+        memory = self._encoder(self.embedding(sources), lengths).unsqueeze(
+            0
+        )  # (1, sources, positions, memory)
         hidden = self.decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
         return GRUState(hidden, memory, self.decoder.keys(memory), attention_mask(lengths, sources.shape[1]))
 
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
         """Read one token per row, (rows,); return logits, (rows, vocabulary), and the new state."""
-        words = self.embedding(last_tokens.view(1, *state.hidden.shape[1:3]))  # (1, sources, beams, embedding)
+        words = self.embedding(
+            last_tokens.view(1, *state.hidden.shape[1:3])
+        )  # (1, sources, beams, embedding)
         readout, hidden = self.decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
         work.count(projected_rows=len(last_tokens))
         return self._project(readout[0]), replace(state, hidden=hidden)
@@ -137,13 +141,14 @@ class GRUScorer:
                 state.mask,
             )
             readouts.append(readout[0])
-        totals = self._sum_log_probs(
-            torch.cat(readouts), *torch.tensor((rows, tokens, owners), device=device), sum(map(len, sequences))
-        )
+        targets = torch.tensor((rows, tokens, owners), device=device)  # (3, targets)
+        totals = self._sum_log_probs(torch.cat(readouts), *targets, count=sum(map(len, sequences)))
         values = iter(totals.tolist())
         return [list(islice(values, len(line))) for line in sequences]
 
-    def _sum_log_probs(self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, count: int) -> Tensor:
+    def _sum_log_probs(
+        self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, *, count: int
+    ) -> Tensor:
         """Sum the log-probability of each sequence's tokens, (sequences,), float64.
 
         Args:

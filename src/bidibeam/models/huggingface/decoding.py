@@ -211,7 +211,7 @@ def load_hf_decoder(
         Ranker(selection, workers, replies_only=replies_only),
         signature.extended(**facts, bidibeam=__version__),
         batch_size or (DEVICE_BATCH if is_on_device else HOST_BATCH),
-        ahead=is_on_device,
+        prefetch=is_on_device,
     )
 
 

@@ -20,10 +20,9 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from bidibeam.api.runs import chosen_device
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import unfinished
+from bidibeam.models.checkpoint import find_device, unfinished
 from bidibeam.models.huggingface.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
 from bidibeam.models.huggingface.directions import JOINT, check_pair, direction_of
 from bidibeam.models.huggingface.folders import training_facts as training_facts
@@ -84,7 +83,7 @@ def load_models(
         SettingsError: If there is no such device or precision.
         ScorerError: If it cannot be searched.
     """
-    where, place = str(name), chosen_device(device)
+    where, place = str(name), find_device(device)
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"--dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
     config = _config(where)

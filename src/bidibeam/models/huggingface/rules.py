@@ -263,10 +263,10 @@ class ForcedScorer(Generic[State]):
         return logits, _Numbered(inner, state.steps + 1)
 
     def select(
-        self, state: _Numbered[State], rows: Tensor, kept: Sequence[int] | None = None
+        self, state: _Numbered[State], rows: Tensor, sources: Tensor | None = None
     ) -> _Numbered[State]:
         """Repeat, reorder and drop rows."""
-        return _Numbered(self._inner.select(state.inner, rows, kept), state.steps)
+        return _Numbered(self._inner.select(state.inner, rows, sources), state.steps)
 
     def kind(self, state: _Numbered[State]) -> Hashable:
         """The scorer's, and what is certain."""
@@ -354,11 +354,9 @@ class ProcessedScorer(Generic[State]):
         processed: Tensor = self._processors(all_ids.flatten(0, 1), all_log_probs.flatten(0, 1))
         return processed.view(all_log_probs.shape)[lines, :beams].flatten(0, 1)
 
-    def select(
-        self, state: _Written[State], rows: Tensor, kept: Sequence[int] | None = None
-    ) -> _Written[State]:
+    def select(self, state: _Written[State], rows: Tensor, sources: Tensor | None = None) -> _Written[State]:
         """Repeat, reorder and drop rows."""
-        left = state.sources if kept is None else tuple(state.sources[line] for line in kept)
+        left = state.sources if sources is None else tuple(state.sources[line] for line in sources.tolist())
         return _Written(
-            self._inner.select(state.inner, rows, kept), state.ids[rows.flatten()], state.is_fresh, left
+            self._inner.select(state.inner, rows, sources), state.ids[rows.flatten()], state.is_fresh, left
         )

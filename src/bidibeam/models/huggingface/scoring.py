@@ -150,9 +150,9 @@ class HFScorer:
         return self._decoder.said(tokens[:, None], Pass(reading, state.cross), state)[:, -1], way
 
     @torch.inference_mode()
-    def select(self, state: HFState, rows: Tensor, kept: Sequence[int] | None = None) -> HFState:
+    def select(self, state: HFState, rows: Tensor, sources: Tensor | None = None) -> HFState:
         """Repeat, reorder and drop rows: (sources, beams). Nothing that was written is moved."""
-        chosen = state if kept is None else state.of_sources(rows[:, 0] // state.beams)
+        chosen = state if sources is None else state.of_sources(rows[:, 0] // state.beams)
         return replace(chosen, places=state.places[rows.flatten()])
 
     @torch.inference_mode()

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from bidibeam.api.runs import Run, load_run
-from bidibeam.data.batching import pad_sources
 from bidibeam.errors import InputError, RunError, SettingsError, TransformersMissingError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import CONFIG_FILE
-from bidibeam.models.gru.scorer import GRUScorer
+from bidibeam.models.loading import bundled_path
+from bidibeam.models.run import RunModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,8 +97,8 @@ def load_text_scorers(
         BidibeamError: If there is no such model, or it does not have the direction.
     """
     if name is None or is_run(Path(name)):
-        run = load_run(name, device=device)
-        wanted = [Direction(each) for each in run.model.directions] if direction is None else [direction]
+        run = RunModel.load(bundled_path() if name is None else name, device=device)
+        wanted = list(run.directions) if direction is None else [direction]
         return [RunTexts(run, each) for each in wanted]
     return [HFTexts(loaded) for loaded in _loaded(name, direction, device)]
 
@@ -162,17 +161,17 @@ class RunTexts:
         RunError: If the run has no such decoder.
     """
 
-    run: Run
+    run: RunModel
     direction: Direction
-    _scorer: GRUScorer = field(init=False, repr=False)
+    _scorer: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.direction not in self.run.model.directions:
+        if self.direction not in self.run.directions:
             raise RunError(
                 f"{self.run.path} has no {self.direction.value} decoder, only: "
-                f"{', '.join(self.run.model.directions)}."
+                f"{', '.join(self.run.directions)}."
             )
-        object.__setattr__(self, "_scorer", GRUScorer(self.run.model, self.direction))
+        object.__setattr__(self, "_scorer", self.run.scorer(self.direction))
 
     @property
     def label(self) -> str:
@@ -181,10 +180,7 @@ class RunTexts:
 
     def scores(self, sources: Sequence[str], texts: Sequence[Sequence[Asked]]) -> list[list[TextScore]]:
         """Score each source's texts."""
-        tokenizer, longest = self.run.tokenizer, self.run.max_source_length
-        read = tokenizer.encode_batch(list(sources))
-        if longest is not None:
-            read = [ids[-longest:] for ids in read]
+        tokenizer = self.run.tokenizer
         encoded = iter(tokenizer.encode_batch([each.text for line in texts for each in line]))
         sequences: list[list[tuple[int, ...]]] = []
         for number, line in enumerate(texts):
@@ -194,7 +190,7 @@ class RunTexts:
                 if not ids:
                     raise EmptyTextError(number, place, self.label)
                 sequences[-1].append((*ids, tokenizer.end_id) if asked.has_end else ids)
-        found = self._scorer.log_probs(pad_sources(read).to(self.run.device), sequences)
+        found = self._scorer.log_probs(self.run.read_sources(sources), sequences)
         return _with_lengths(found, sequences)
 
 
