@@ -22,7 +22,7 @@ from bidibeam import __version__
 from bidibeam.config import resolve
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 
 

@@ -16,7 +16,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.analyses import diversity
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 
 WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]

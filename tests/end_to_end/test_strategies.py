@@ -9,7 +9,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.strategies import STRATEGIES
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import called, lines_of, write_vectors

@@ -122,7 +122,7 @@ def train_run(
 ) -> None:
     """Train with progress shown; the demo does the same."""
     from bidibeam.cli.watching import TrainingProgress
-    from bidibeam.training.loop import train as fit
+    from bidibeam.training.networks import train as fit
 
     initialise = None
     if vectors is not None:

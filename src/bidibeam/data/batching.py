@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +21,7 @@ RESPONSE_EDGES = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What one training step reads.
 
     Attributes:
@@ -38,18 +37,47 @@ class Batch:
     inputs: Tensor
     targets: Tensor
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The four tensors, in order."""
-        return self.sources, self.source_lengths, self.inputs, self.targets
-
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """Which pairs make a batch, and the shape it is padded to, end tokens counted."""
+    """Which pairs make a batch, the shape it is padded to and its target tokens, end tokens counted."""
 
     indices: Integers
     source_width: int
     response_width: int
+    tokens: int
+
+
+def group_lengths(source_lengths: Integers, response_lengths: Integers) -> Integers:
+    """The widths that pairs are padded to, so that few shapes serve all: (pairs, 2)."""
+    return np.stack(
+        (_grouped(source_lengths, SOURCE_EDGES), _grouped(response_lengths, RESPONSE_EDGES)), axis=1
+    )
+
+
+def plan_batches(
+    shapes: Integers, response_lengths: Integers, *, batch_size: int, seed: Sequence[int] | None
+) -> list[BatchPlan]:
+    """Cut pairs into batches of one shape each.
+
+    Args:
+        shapes: (pairs, 2), the widths of source and response.
+        response_lengths: (pairs,), in target tokens.
+        batch_size: Pairs a batch.
+        seed: Shuffles pairs and batches, the same way for the same seed; None keeps a fixed order.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    order = np.arange(len(shapes)) if seed is None else generator.permutation(len(shapes))
+    order = order[np.lexsort(shapes[order].T)]  # stable, so a shape's pairs stay shuffled
+    ordered = shapes[order]
+    cuts = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
+    plans = [
+        BatchPlan(chunk, *map(int, shapes[chunk[0]]), tokens=int(response_lengths[chunk].sum()))
+        for group in np.split(order, cuts)
+        for chunk in np.split(group, range(batch_size, len(group), batch_size))
+        if len(chunk)
+    ]
+    return plans if seed is None else [plans[index] for index in generator.permutation(len(plans))]
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
@@ -82,10 +110,8 @@ class PairBatches:
     ) -> None:
         self.directions = list(directions)
         self.batch_size = batch_size
-        self.shapes = np.stack(
-            (_grouped(pairs.source_length, SOURCE_EDGES), _grouped(pairs.response_length, RESPONSE_EDGES)),
-            axis=1,
-        )  # (pairs, 2)
+        self.shapes = group_lengths(pairs.source_length, pairs.response_length) + 1  # (pairs, 2)
+        self._target_lengths = np.asarray(pairs.response_length, dtype=np.int64) + 1  # (pairs,)
 
         def moved(values: np.ndarray[Any, Any]) -> Tensor:
             return torch.from_numpy(np.array(values, dtype=np.int64)).to(device)
@@ -99,23 +125,8 @@ class PairBatches:
         return len(self.shapes)
 
     def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
-        """Cut the split into batches of similar lengths.
-
-        Args:
-            seed: Shuffles pairs and batches, the same way for the same seed; None keeps a fixed order.
-        """
-        generator = np.random.Generator(np.random.PCG64(seed))
-        order = np.arange(len(self)) if seed is None else generator.permutation(len(self))
-        order = order[np.lexsort(self.shapes[order].T)]  # stable, so a shape's pairs stay shuffled
-        shapes = self.shapes[order]
-        cuts = np.flatnonzero(np.any(shapes[1:] != shapes[:-1], axis=1)) + 1
-        plans = [
-            BatchPlan(chunk, int(self.shapes[chunk[0], 0]) + 1, int(self.shapes[chunk[0], 1]) + 1)
-            for group in np.split(order, cuts)
-            for chunk in np.split(group, range(self.batch_size, len(group), self.batch_size))
-            if len(chunk)
-        ]
-        return plans if seed is None else [plans[index] for index in generator.permutation(len(plans))]
+        """Cut the split into batches of similar lengths; see `plan_batches`."""
+        return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Batch:
         """Build one batch.
@@ -125,7 +136,10 @@ class PairBatches:
             rows: Lines to fill up to, with empty sources and no targets.
         """
         device = self._tokens.device
-        indices = torch.from_numpy(plan.indices).to(device)
+        indices = torch.from_numpy(plan.indices)
+        if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
+            indices = indices.pin_memory()
+        indices = indices.to(device, non_blocking=True)
         fill = (0, (rows or len(indices)) - len(indices))
         source_lengths = torch.nn.functional.pad(self._source_length[indices], fill)  # (lines,)
         response_lengths = torch.nn.functional.pad(self._response_length[indices], fill, value=-1)

@@ -25,7 +25,7 @@ from bidibeam.experiments.tuning import tune_sizes
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
 from bidibeam.models.run import RunModel
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 
 INDIFFERENT = {"tensorboard", "log_every", "save_every"}

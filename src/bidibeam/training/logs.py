@@ -1,21 +1,29 @@
-"""What training tells: metrics.jsonl, TensorBoard, and whoever watches."""
+"""What training reports: metrics.jsonl, TensorBoard, and observers."""
 
 from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import Any, Protocol
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
 
 from bidibeam.errors import RunError
 from bidibeam.files import write_text
 from bidibeam.models.checkpoint import read_config
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
 METRICS_FILE = "metrics.jsonl"
 
 
 class TrainingObserver(Protocol):
-    """Somebody who watches training: the command line's progress bar, a notebook, a test."""
+    """Is told of every step: the command line's progress bar, a notebook, a test."""
 
     def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
         """Training begins, or goes on, at `step`."""
@@ -55,6 +63,40 @@ class Silence:
 
     def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
         """Nothing."""
+
+
+class LossWindow:
+    """Losses and speed since the last report, summed on the device so that no step waits for them."""
+
+    def __init__(self, directions: Sequence[str], device: torch.device) -> None:
+        self._directions = directions
+        self._sums = torch.zeros(len(directions) + 1, device=device, dtype=torch.float64)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything; the clock starts anew."""
+        self._sums.zero_()
+        self.steps = 0
+        self._since = time.perf_counter()
+
+    def add(self, sums: Tensor, tokens: Tensor) -> None:
+        """Take in one step."""
+        self._sums += torch.cat((sums, tokens.unsqueeze(0)))
+        self.steps += 1
+
+    def record(self) -> dict[str, Any]:
+        """Mean losses by token, and the speed in target tokens, all directions counted; then restart."""
+        *losses, tokens = self._sums.tolist()
+        seconds = time.perf_counter() - self._since
+        record = loss_record(self._directions, [loss / tokens for loss in losses])
+        record["tokens_per_s"] = round(tokens * len(losses) / max(seconds, 1e-9), 1)
+        self.restart()
+        return record
+
+
+def loss_record(directions: Sequence[str], losses: Sequence[float]) -> dict[str, Any]:
+    """Losses under the names that logs and tables use."""
+    return {f"loss_{name}": loss for name, loss in zip(directions, losses, strict=True)}
 
 
 class MetricsLog:

@@ -1,44 +1,44 @@
-"""How a network is trained."""
+"""How a model is trained: the settings that every training has, and those of each kind of model."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bidibeam.errors import SettingsError
 
 PRECISIONS = ("auto", "float32", "bf16")
 KEPT = ("best", "last")
+HUGGING_FACE = "huggingface"
+"""The architecture of a run whose model is made from a config of transformers."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingSettings:
-    """The paper's optimisation by default."""
+class LoopSettings:
+    """What the training loop is told, whatever it trains."""
 
+    section: ClassVar[str] = ""
     seed: int = 0
-    """Seeds initial weights, dropout and the order of the data."""
+    """Seeds fresh weights, dropout and the order of the data."""
     epochs: int = 20
     """Most passes over the training pairs."""
     max_steps: int = 0
     """Most optimizer steps; 0 leaves it to `epochs`."""
     batch_size: int = 64
-    """Pairs a step, on each device."""
+    """Pairs a batch, on each device."""
+    accumulation: int = 1
+    """Batches a step: gradients of so many are added up."""
     learning_rate: float = 1e-3
-    """Adam's learning rate at the start."""
-    weight_decay: float = 1e-5
-    """L2 penalty, added to the gradient as in PyTorch's Adam."""
+    """The optimizer's learning rate."""
+    weight_decay: float = 0.0
+    """The optimizer's weight decay."""
     gradient_norm: float = 5.0
     """Gradients longer than this are scaled down to it."""
-    regular_weight: float = 0.5
-    """Alpha: the regular direction's share of the loss."""
-    plateau_factor: float = 0.5
-    """What the learning rate is multiplied by when the validation loss stops falling; 1 leaves it alone."""
-    plateau_patience: int = 0
-    """Evaluations without improvement before that happens."""
     early_stopping: int = 4
     """Evaluations without improvement before training stops; 0 runs all epochs."""
     keep: str = "best"
-    """Which weights the run ends with: the best by validation loss, or the last."""
+    """Which weights are kept: the best by validation loss, or the last."""
     evaluate_every: int = 0
     """Steps between evaluations; 0 evaluates once an epoch."""
     save_every: int = 500
@@ -46,33 +46,83 @@ class TrainingSettings:
     log_every: int = 50
     """Steps between lines in metrics.jsonl."""
     precision: str = "auto"
-    """float32, bf16, or auto: bf16 where the device has it, float32 elsewhere."""
+    """float32, bf16, or auto: bf16 where a GPU has it, float32 elsewhere."""
     cuda_graphs: bool = True
     """On one GPU, replay each batch shape's step as a captured graph."""
     tensorboard: bool = True
-    """Write TensorBoard logs beside the checkpoints."""
+    """Write TensorBoard logs beside metrics.jsonl."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "log_every"):
+        for name in ("epochs", "batch_size", "accumulation", "log_every"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in (
-            "max_steps",
-            "plateau_patience",
-            "early_stopping",
-            "evaluate_every",
-            "save_every",
-            "weight_decay",
-        ):
+        for name in ("max_steps", "early_stopping", "evaluate_every", "save_every", "weight_decay"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
         for name in ("learning_rate", "gradient_norm"):
             value = getattr(self, name)
             self._require(value > 0 and math.isfinite(value), name, "a positive number")
-        self._require(0 <= self.seed < 2**63, "seed", "0 or more, and below 2^63")
-        self._require(0 <= self.regular_weight <= 1, "regular_weight", "between 0 and 1")
-        self._require(0 < self.plateau_factor <= 1, "plateau_factor", "above 0 and at most 1")
         self._require(self.keep in KEPT, "keep", f"one of {', '.join(KEPT)}")
         self._require(self.precision in PRECISIONS, "precision", f"one of {', '.join(PRECISIONS)}")
 
     def _require(self, is_met: bool, name: str, rule: str) -> None:
         if not is_met:
-            raise SettingsError(f"training.{name} is {getattr(self, name)!r}; it must be {rule}.")
+            raise SettingsError(f"{self.section}{name} is {getattr(self, name)!r}; it must be {rule}.")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings(LoopSettings):
+    """Training of a network of our own, the paper's optimisation by default."""
+
+    section: ClassVar[str] = "training."
+    learning_rate: float = 1e-3
+    """Adam's learning rate at the start."""
+    weight_decay: float = 1e-5
+    """L2 penalty, added to the gradient as in PyTorch's Adam."""
+    regular_weight: float = 0.5
+    """Alpha: the regular direction's share of the loss."""
+    plateau_factor: float = 0.5
+    """What the learning rate is multiplied by when the validation loss stops falling; 1 leaves it alone."""
+    plateau_patience: int = 0
+    """Evaluations without improvement before that happens."""
+
+    def __post_init__(self) -> None:
+        LoopSettings.__post_init__(self)
+        self._require(0 <= self.seed < 2**63, "seed", "0 or more, and below 2^63")
+        self._require(self.plateau_patience >= 0, "plateau_patience", "0 or more")
+        self._require(0 <= self.regular_weight <= 1, "regular_weight", "between 0 and 1")
+        self._require(0 < self.plateau_factor <= 1, "plateau_factor", "above 0 and at most 1")
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuneSettings(LoopSettings):
+    """What people commonly fine-tune with; weights that start fresh want a higher learning rate."""
+
+    epochs: int = 3
+    """Passes over the training pairs."""
+    batch_size: int = 32
+    """Pairs a batch, on each device."""
+    learning_rate: float = 5e-5
+    """AdamW's learning rate at its highest; it falls to 0 in a straight line."""
+    warmup: float = 0.06
+    """The share of all steps in which the learning rate rises to it."""
+    weight_decay: float = 0.01
+    """AdamW's; biases and norms have none."""
+    gradient_norm: float = 1.0
+    """Gradients longer than this are scaled down to it."""
+    label_smoothing: float = 0.0
+    """The share of probability spread over all tokens, in training alone."""
+    early_stopping: int = 0
+    """Evaluations without improvement before training stops; 0 runs all epochs."""
+    max_source_length: int = 256
+    """Tokens of a source; of a longer one the last ones are read."""
+    max_response_length: int = 128
+    """Tokens of a response, its end counted; pairs with a longer one are left out."""
+    separator: str = "\n"
+    """What stands between source and response for a decoder-only model; its start token if this has none."""
+
+    def __post_init__(self) -> None:
+        LoopSettings.__post_init__(self)
+        self._require(self.max_source_length >= 1, "max_source_length", "at least 1")
+        self._require(self.max_response_length >= 2, "max_response_length", "at least 2")
+        for name in ("warmup", "label_smoothing"):
+            self._require(0 <= getattr(self, name) < 1, name, "at least 0 and below 1")
+        self._require(0 <= self.seed < 2**32, "seed", "0 or more, and below 2^32")

@@ -10,17 +10,22 @@ import json
 import os
 import shutil
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
+from bidibeam.models.checkpoint import check_weights
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+FOLDER = "training"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 FORMAT_VERSION = 1
 
@@ -34,7 +39,7 @@ class Position:
         epoch: The epoch in progress, from 0.
         batch: Batches of this epoch already used.
         evaluated_step: The step of the last evaluation; -1 before the first.
-        best_loss: The lowest validation loss so far: that of model.safetensors.
+        best_loss: The lowest validation loss so far.
         lowest_scheduled: The lowest of the evaluations that early stopping counts.
         stale_evaluations: Those since then.
         stopped_by: What ended training of itself: "epochs", "max_steps" or "early_stopping".
@@ -56,7 +61,7 @@ class Position:
 
 def newest(run: Path) -> Path | None:
     """The newest complete checkpoint of a run, if it has one."""
-    folders = sorted((run / "training").glob("step-*"))
+    folders = sorted((run / FOLDER).glob("step-*"))
     return folders[-1] if folders else None
 
 
@@ -69,7 +74,7 @@ class CheckpointWriter:
     """
 
     def __init__(self, run: Path, *, rank: int = 0) -> None:
-        self._folder = run / "training"
+        self._folder = run / FOLDER
         self._rank = rank
 
     def begin(self, position: Position) -> Path:
@@ -89,7 +94,7 @@ class CheckpointWriter:
 
     def write_shared(self, partial: Path, model: nn.Module, optimizer: Optimizer, position: Position) -> None:
         """Weights, optimizer and position; the first process alone calls this."""
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in unique_weights(model).items()}
         save_file(weights, partial / MODEL_FILE)
         save_file(_optimizer_tensors(model, optimizer), partial / OPTIMIZER_FILE)
         write_json(partial / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
@@ -125,7 +130,7 @@ def load(
         content = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
         version = content.pop("format_version", None)
         position = Position(**content) if version == FORMAT_VERSION else None
-        model.load_state_dict(load_file(folder / MODEL_FILE))
+        load_unique(model, load_file(folder / MODEL_FILE), folder)
         _load_optimizer(model, optimizer, load_file(folder / OPTIMIZER_FILE))
         random_state = load_file(folder / random_file(rank))
         torch.set_rng_state(random_state["cpu"])
@@ -149,6 +154,27 @@ def random_file(rank: int) -> str:
     return f"random-{rank}.safetensors"
 
 
+def unique_weights(model: nn.Module) -> dict[str, Tensor]:
+    """A model's weights and buffers, those that are tied under their first name alone."""
+    names: dict[tuple[int, torch.Size], str] = {}
+    weights = model.state_dict()
+    return {
+        name: tensor
+        for name, tensor in weights.items()
+        if names.setdefault((tensor.data_ptr(), tensor.shape), name) == name or not tensor.numel()
+    }
+
+
+def load_unique(model: nn.Module, weights: dict[str, Tensor], origin: Path) -> None:
+    """Put back what `unique_weights` gave.
+
+    Raises:
+        RunError: If these are weights of another model.
+    """
+    check_weights(weights, unique_weights(model), origin)
+    model.load_state_dict(weights, strict=False)
+
+
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     return {
         f"{name}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
@@ -158,10 +184,11 @@ def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tens
 
 
 def _load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
-    by_index: dict[int, dict[str, Tensor]] = {}
-    for index, (name, _) in enumerate(model.named_parameters()):
-        prefix = f"{name}/"
-        values = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-        if values:
-            by_index[index] = values
-    optimizer.load_state_dict({"state": by_index, "param_groups": optimizer.state_dict()["param_groups"]})
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    by_name: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        name, _, kind = key.rpartition("/")
+        by_name.setdefault(name, {})[kind] = value
+    ordered = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+    state = {index: by_name[name] for index, name in enumerate(ordered) if name in by_name}
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,18 +1,26 @@
-"""One optimizer step, run plainly or replayed from a captured CUDA graph."""
+"""One optimizer step, run plainly or replayed from captured CUDA graphs."""
 
 from __future__ import annotations
 
+import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from bidibeam.data.batching import Batch, BatchPlan, PairBatches
-from bidibeam.models.base import Losses
-from bidibeam.training.settings import TrainingSettings
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accelerate import Accelerator
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from bidibeam.data.batching import BatchPlan
+    from bidibeam.models.base import Losses
+    from bidibeam.training.task import Batches, TrainingTask
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -22,83 +30,116 @@ class PlainStep:
     accelerator: Accelerator
     model: nn.Module
     optimizer: Optimizer
-    settings: TrainingSettings
+    task: TrainingTask
+    batches: Batches
 
-    def __call__(self, batches: PairBatches, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Take one step; return the directions' summed losses and the token count."""
+    def __call__(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
+        """Take one step over some batches; return the directions' summed losses and the token count."""
         self.optimizer.zero_grad()
-        losses = self._backward(batches.batch(plan))
+        step_tokens = sum(plan.tokens for plan in plans)
+        results = []
+        for number, plan in enumerate(plans, start=1):
+            is_last = number == len(plans)
+            with nullcontext() if is_last else self.accelerator.no_sync(self.model):
+                losses = self._backward(self.batches.batch(plan), plan.tokens / step_tokens)
+            results.append((losses.sums.detach(), losses.tokens))
         self._update()
-        return losses.sums.detach(), losses.tokens
+        return _add(results)
 
-    def _backward(self, batch: Batch) -> Losses:
-        losses: Losses = self.model(*batch.tensors(), regular_weight=self.settings.regular_weight)
-        self.accelerator.backward(losses.total)
+    def _backward(self, batch: Sequence[Tensor], share: float | Tensor) -> Losses:
+        """Add a batch's gradients, each token of the step counting alike."""
+        losses: Losses = self.model(*batch, **self.task.loss_options)
+        self.accelerator.backward(losses.total * share)
         return losses
 
     def _update(self) -> None:
-        self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.gradient_norm)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), self.task.settings.gradient_norm)
         self.optimizer.step()
 
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
+    """The forward and backward pass of one batch shape; a replay reads `batch` and `share`."""
+
     graph: torch.cuda.CUDAGraph
-    batch: Batch
+    batch: list[Tensor]
+    share: Tensor
     sums: Tensor
     tokens: Tensor
 
 
 class GraphedStep(PlainStep):
-    """The same on one GPU, launched as a whole: a shape's forward and backward pass are captured once.
+    """The same on one GPU, where a shape's forward and backward pass are captured once and then replayed.
 
     A step is hundreds of small kernels, and launching them one by one takes Python longer than the GPU needs
-    to run them. Batches are filled up to `batch_size` lines so that a shape is its two lengths alone.
+    to run them. Batches are filled up to `batch_size` rows so that a shape is its two lengths alone. A model
+    that cannot be captured trains by plain steps.
     """
 
-    def __init__(
-        self, accelerator: Accelerator, model: nn.Module, optimizer: Optimizer, settings: TrainingSettings
-    ) -> None:
-        super().__init__(accelerator, model, optimizer, settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._captured: dict[tuple[int, int], _Captured] = {}
         self._pool: Any = None
+        self._is_plain = False
 
-    def __call__(self, batches: PairBatches, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Take one step; return the directions' summed losses and the token count."""
-        batch = batches.batch(plan, rows=self.settings.batch_size)
-        shape = plan.source_width, plan.response_width
-        if shape not in self._captured:
-            self._captured[shape] = self._capture(batch)
-        captured = self._captured[shape]
-        for held, new in zip(captured.batch.tensors(), batch.tensors(), strict=True):
-            held.copy_(new)
-        captured.graph.replay()
+    def __call__(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
+        """Take one step over some batches; return the directions' summed losses and the token count."""
+        if not self._is_plain:
+            try:
+                return self._replay(plans)
+            except RuntimeError as error:
+                self._is_plain = True
+                self._captured.clear()
+                _LOG.warning("The training step cannot be captured as a CUDA graph (%s): plain steps.", error)
+        return super().__call__(plans)
+
+    def _replay(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
+        batches = [self.batches.batch(plan, rows=self.task.settings.batch_size) for plan in plans]
+        shapes = [(plan.source_width, plan.response_width) for plan in plans]
+        for shape, batch in zip(shapes, batches, strict=True):
+            if shape not in self._captured:
+                self._captured[shape] = self._capture(batch)
+        torch._foreach_zero_([p.grad for p in self.model.parameters() if p.grad is not None])
+        step_tokens = sum(plan.tokens for plan in plans)
+        results = []
+        for plan, shape, batch in zip(plans, shapes, batches, strict=True):
+            captured = self._captured[shape]
+            torch._foreach_copy_(captured.batch, list(batch))
+            captured.share.fill_(plan.tokens / step_tokens)
+            captured.graph.replay()
+            results.append((captured.sums.clone(), captured.tokens.clone()))
         self._update()
-        return captured.sums.clone(), captured.tokens.clone()
+        return _add(results)
 
-    def _capture(self, batch: Batch) -> _Captured:
-        held = Batch(*(tensor.clone() for tensor in batch.tensors()))
+    def _capture(self, batch: Sequence[Tensor]) -> _Captured:
+        held, share = [tensor.clone() for tensor in batch], torch.ones((), device=batch[0].device)
         random_state = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # libraries choose and allocate on a first run, which none may record
-            self._backward(held)
+            self._backward(held, share)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.set_rng_state(random_state)
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            torch._foreach_zero_(gradients)
-            losses = self._backward(held)
+            losses = self._backward(held, share)
             sums, tokens = losses.sums.detach(), losses.tokens
         self._pool = self._pool or graph.pool()
-        return _Captured(graph, held, sums, tokens)
+        return _Captured(graph, held, share, sums, tokens)
 
 
 def make_step(
-    accelerator: Accelerator, model: nn.Module, optimizer: Optimizer, settings: TrainingSettings
+    accelerator: Accelerator, model: nn.Module, optimizer: Optimizer, task: TrainingTask, batches: Batches
 ) -> PlainStep:
-    """The fastest step that the device allows."""
+    """The fastest step that the device and the model allow."""
     alone_on_gpu = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-    kind = GraphedStep if settings.cuda_graphs and alone_on_gpu else PlainStep
-    return kind(accelerator, model, optimizer, settings)
+    kind = GraphedStep if task.settings.cuda_graphs and task.is_capturable and alone_on_gpu else PlainStep
+    return kind(accelerator, model, optimizer, task, batches)
+
+
+def _add(results: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The losses and tokens of a step's batches in one; nothing waits for the device."""
+    (sums, tokens), *others = results
+    for more_sums, more_tokens in others:
+        sums, tokens = sums + more_sums, tokens + more_tokens
+    return sums, tokens

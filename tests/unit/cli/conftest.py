@@ -12,7 +12,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import write_lines, write_vectors

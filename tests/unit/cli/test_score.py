@@ -14,7 +14,7 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction
 from bidibeam.models.gru.scorer import GRUScorer
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
 from tests.unit.cli.calls import called, lines_of, refused, write_lines

@@ -13,7 +13,7 @@ from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
 

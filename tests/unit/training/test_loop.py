@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +18,8 @@ from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.training import state
 from bidibeam.training.logs import Silence, read_metrics
-from bidibeam.training.loop import Trainer, train
+from bidibeam.training.loop import share_plans
+from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import QUICK, weights_of
@@ -77,7 +78,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
 def test_weights_that_are_not_finite_are_never_saved(toy_data: PreparedData, tmp_path: Path) -> None:
     run = tmp_path / "run"
 
-    with pytest.raises(TrainingError, match=r"not finite .*lower training\.learning_rate"):
+    with pytest.raises(TrainingError, match=r"not finite .*lower learning_rate"):
         train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, learning_rate=1e30))
 
     newest = state.newest(run)
@@ -168,20 +169,14 @@ def test_damaged_metrics_are_named(tmp_path: Path, content: bytes) -> None:
         read_metrics(tmp_path)
 
 
-def test_every_process_has_as_many_batches_even_if_they_are_few(
-    toy_data: PreparedData, tmp_path: Path
-) -> None:
-    settings = replace(QUICK, batch_size=5000)
-    trainer = Trainer(toy_data, tmp_path, TINY_MODEL, settings, Silence())
-    batches = len(trainer.plans)
+@pytest.mark.parametrize("count", [3, 8, 13])
+def test_every_process_has_as_many_batches_even_if_they_are_few(count: int) -> None:
+    plans: list[Any] = list(range(count))
 
-    counts = set()
-    for rank in range(8):
-        trainer.accelerator = SimpleNamespace(num_processes=8, process_index=rank)
-        counts.add(len(trainer._epoch_plans(0)))
+    shared = [share_plans(plans, 8, rank) for rank in range(8)]
 
-    assert batches < 8
-    assert counts == {1}
+    assert len({len(part) for part in shared}) == 1
+    assert set(chain.from_iterable(shared)) == set(plans)
 
 
 @pytest.mark.parametrize(

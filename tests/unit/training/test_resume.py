@@ -16,7 +16,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
-from bidibeam.training.loop import train
+from bidibeam.training.networks import train
 from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import QUICK, KilledError, Killer, assert_same_weights
 
