@@ -72,7 +72,9 @@ def plan_batches(
     ordered = shapes[order]
     cuts = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
     plans = [
-        BatchPlan(chunk, *map(int, shapes[chunk[0]]), tokens=int(response_lengths[chunk].sum()))
+        BatchPlan(
+            chunk, int(shapes[chunk[0], 0]), int(shapes[chunk[0], 1]), int(response_lengths[chunk].sum())
+        )
         for group in np.split(order, cuts)
         for chunk in np.split(group, range(batch_size, len(group), batch_size))
         if len(chunk)

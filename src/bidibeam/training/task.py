@@ -36,23 +36,37 @@ class Batches(Protocol):
 
 
 class TrainingTask(Protocol):
-    """A model to train, and its data.
+    """A model to train, and its data."""
 
-    Attributes:
-        network: Called with the tensors of a batch, it returns `Losses`.
-        directions: The directions it learns, in the order of its losses.
-        settings: How to train it.
-        loss_options: Further arguments of the network in training, not in evaluations.
-        shares: Each direction's share of the loss that evaluations compare.
-        is_capturable: Whether its step may be captured as a CUDA graph.
-    """
+    @property
+    def network(self) -> nn.Module:
+        """Called with the tensors of a batch, it returns `Losses`."""
+        ...
 
-    network: nn.Module
-    directions: Sequence[Direction]
-    settings: LoopSettings
-    loss_options: Mapping[str, Any]
-    shares: Sequence[float]
-    is_capturable: bool
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """The directions it learns, in the order of its losses."""
+        ...
+
+    @property
+    def settings(self) -> LoopSettings:
+        """How to train it."""
+        ...
+
+    @property
+    def loss_options(self) -> Mapping[str, Any]:
+        """Further arguments of the network in training, not in evaluations."""
+        ...
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """Each direction's share of the loss that evaluations compare."""
+        ...
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether its step may be captured as a CUDA graph."""
+        ...
 
     def batches(self, split: str, device: torch.device) -> Batches:
         """The pairs of "train" or "validation"."""
