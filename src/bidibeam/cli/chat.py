@@ -6,11 +6,11 @@ import difflib
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bidibeam.cli.models import ModelChoice, check_search, model_argument, model_options, search_settings
 from bidibeam.cli.options import (
     allow_local,
     choice_options,
@@ -58,43 +58,43 @@ CHOICES = {
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path), required=False)
+@model_argument
+@model_options
 @strategy_option([name for name in STRATEGIES.names() if name != UNUSABLE])
 @choice_options
 @search_options
-def chat(run: Path | None, device: str | None, **flags: Any) -> None:
-    """Talk to a trained run.
+def chat(model: str | None, **flags: Any) -> None:
+    """Talk to a model.
 
-    RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. Replies go
-    to stdout, all else to stderr, so a conversation can be piped through it; type /help inside.
+    MODEL is a run of `bidibeam train`, a Hugging Face model's folder or name, or a CTranslate2 folder; left
+    out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
+    conversation can be piped through it; type /help inside.
     """
-    from bidibeam.api import load_run
     from bidibeam.cli.console import console
-    from bidibeam.cli.info import run_or_bundled
-    from bidibeam.search.settings import SearchSettings
 
     _check_known(flags["strategy"])
     strategy, workers = strategy_settings(flags)
-    settings = SearchSettings(**flags)
-    folder = run_or_bundled(run)
-    with console.status("Loading ..."):
-        conversation = Conversation(Voices(load_run(folder, device=device), settings, workers, strategy))
+    choice = ModelChoice.take(model, flags)
+    check_search(flags)
+    loaded = choice.load()
+    settings = search_settings(loaded, flags)
+    conversation = Conversation(DecoderFactory(loaded, settings, workers, strategy))
     console.print(HELP, style="dim")
     conversation.run()
 
 
 @dataclass(frozen=True)
-class Voices:
-    """Decoders of one run, by strategy.
+class DecoderFactory:
+    """Makes decoders of one model, by strategy.
 
     Attributes:
-        run: The run.
+        model: The model.
         settings: How all of them search.
         workers: Threads that compare hypotheses.
         given: The strategy that the command line asked for; what it says holds for others where it fits.
     """
 
-    run: Model
+    model: Model
     settings: SearchSettings
     workers: int
     given: StrategySettings
@@ -103,13 +103,13 @@ class Voices:
         """One that is ready to answer.
 
         Raises:
-            BidibeamError: If the strategy cannot be used with this run, or not in a conversation.
+            BidibeamError: If the strategy cannot be used with this model, or not in a conversation.
         """
         from bidibeam.api import load_decoder
         from bidibeam.cli.answering import warm_up
         from bidibeam.errors import SettingsError
 
-        decoder = load_decoder(self.run, strategy, settings=self.settings, workers=self.workers)
+        decoder = load_decoder(self.model, strategy, settings=self.settings, workers=self.workers)
         if decoder.ranker.strategy.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
@@ -118,7 +118,7 @@ class Voices:
         warm_up(decoder.ranker.strategy)
         return decoder
 
-    def named(self, name: str) -> StrategySettings:
+    def settings_of(self, name: str) -> StrategySettings:
         """A system by its name, with what the command line said where the name does not say otherwise.
 
         Raises:
@@ -155,16 +155,16 @@ class Conversation:
     """Reads lines until there are no more.
 
     Args:
-        voices: Who may answer; the strategy that was asked for does at first.
+        factory: Makes decoders; the strategy that was asked for does at first.
 
     Raises:
         BidibeamError: If that cannot be.
     """
 
-    def __init__(self, voices: Voices) -> None:
-        self._voices = voices
-        self._strategy = voices.given
-        self._decoder = voices.decoder(voices.given)
+    def __init__(self, factory: DecoderFactory) -> None:
+        self._factory = factory
+        self._strategy = factory.given
+        self._decoder = factory.decoder(factory.given)
         self._shows_beams = False
         self._last: Answer | None = None
         self._lines = 0
@@ -212,8 +212,8 @@ class Conversation:
         """List the strategies, or choose by another from now on."""
         if not words:
             return self._list()
-        strategy = self._voices.named(" ".join(words).strip(QUOTES))
-        self._decoder = self._voices.decoder(strategy)
+        strategy = self._factory.settings_of(" ".join(words).strip(QUOTES))
+        self._decoder = self._factory.decoder(strategy)
         self._strategy = strategy
         facts = self._decoder.ranker.strategy.signature.facts
         told = ", ".join(f"{name} {value}" for name, value in facts if name != "strategy")

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from bidibeam.cli.models import (
+    ModelChoice,
+    check_search,
+    model_argument,
+    model_options,
+    note_tuning,
+    search_settings,
+)
 from bidibeam.cli.options import (
     batch_size_option,
     check_output,
@@ -15,62 +24,40 @@ from bidibeam.cli.options import (
     search_options,
     strategy_options,
     strategy_settings,
-    together,
 )
 
 if TYPE_CHECKING:
-    from bidibeam.decoding.decoder import Decoder
-    from bidibeam.scores import Signature
-    from bidibeam.search.settings import SearchSettings
-    from bidibeam.strategies.settings import StrategySettings
+    from collections.abc import Iterable, Iterator
 
-model_options = together(
-    [
-        click.option(
-            "--regular",
-            metavar="MODEL",
-            help="Instead of RUN: a Hugging Face model, by its folder or its name on the Hub. One with a "
-            "shared encoder is the reverse one too.",
-        ),
-        click.option("--reverse", metavar="MODEL", help="The Hugging Face model that writes from the end."),
-        click.option(
-            "--dtype",
-            type=click.Choice(["float32", "bfloat16", "float16"]),
-            help="Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
-        ),
-    ]
-)
-"""The options of Hugging Face models."""
+    from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.hypotheses import Beams
 
 
 @click.command()
-@click.argument("run", required=False)
+@model_argument
 @click.argument("input_file", metavar="[INPUT]", required=False)
 @model_options
 @strategy_options
 @search_options
 @output_options
 @batch_size_option
+@click.option("--line-buffered", is_flag=True, help="Answer each line before the next one is read.")
 def decode(
-    run: str | None,
+    model: str | None,
     input_file: str | None,
     nbest_file: Path | None,
     resume: bool,
     batch_size: int | None,
-    device: str | None,
-    *,
-    regular: str | None,
-    reverse: str | None,
-    dtype: str | None,
+    line_buffered: bool,
     **flags: Any,
 ) -> None:
     """Answer one source per line; write one reply per line.
 
-    RUN is what `bidibeam train` wrote; left out, it is the small model that comes with bidibeam. INPUT is a
-    text file, a .tsv file of sources and references, or JSON lines (.jsonl) with "source" and, where there
-    are any, "id" and "reference"; left out or -, it is stdin. Sources longer than any that training saw keep
-    only their last tokens. Hugging Face models are named by --regular and --reverse, and INPUT stands alone
-    (docs/hf.md).
+    MODEL is a run of `bidibeam train`, a Hugging Face model's folder or name, or a CTranslate2 folder; left
+    out, it is the small model that comes with bidibeam. The reverse model of a pair is named by --reverse.
+    INPUT is a text file, a .tsv file of sources and references, or JSON lines (.jsonl) with "source" and,
+    where there are any, "id" and "reference"; left out or -, it is stdin. Sources longer than any that
+    training saw keep only their last tokens.
 
     \b
     echo "how are you?" | bidibeam decode
@@ -78,51 +65,80 @@ def decode(
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --n-best beams.jsonl > replies.txt
     bidibeam decode runs/first data/test.jsonl --strategy bidis --lambda 0.5
     bidibeam decode runs/first data/test.jsonl --strategy "bidia wmd_t either" --vectors wiki.vec
-    bidibeam decode runs/first data/test.jsonl --strategy "bidia bleu_t tuned" --beam-size 50
-    bidibeam decode --regular bart --reverse bart-reverse data/test.jsonl --beam-size 50
+    bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
+    from bidibeam.api import load_decoder
     from bidibeam.cli.answering import warm_up, write_answers
     from bidibeam.interchange.sources import read_sources, with_distinct_ids
-    from bidibeam.search.settings import SearchSettings
 
     strategy, workers = strategy_settings(flags)
-    settings = SearchSettings(**flags)
-    is_hugging_face = regular is not None or reverse is not None
-    named, input_file = _input_alone(run, input_file) if is_hugging_face else _named(run, input_file)
+    model, input_file = split_arguments(model, input_file, is_named=flags["regular"] is not None)
+    choice = ModelChoice.take(model, flags)
+    check_search(flags)
     check_output(nbest_file, input_file, resume=resume)
-    source = _opened(input_file)
-    options = {
-        "batch_size": batch_size,
-        "workers": workers,
-        "replies_only": nbest_file is None,
-        "score_other": nbest_file is not None,
-    }
-    if is_hugging_face:
-        decoder = _of_models(regular, reverse, strategy, settings, device=device, dtype=dtype, **options)
-    else:
-        _refuse_without_models(dtype)
-        decoder = _of_run(named, strategy, settings, device=device, **options)
-    selection, has_ids = decoder.ranker.strategy, nbest_file is not None
-    warm_up(selection)
-    total = None
-    if isinstance(source, Path) and source.is_file():
-        total = _counted(source, needs_reference=selection.requirements.reference, has_ids=has_ids)
-    sources = read_sources(source)
+    source = _open(input_file)
+    loaded = choice.load()
+    settings = search_settings(loaded, flags)
+    decoder = load_decoder(
+        loaded,
+        strategy,
+        settings=settings,
+        batch_size=batch_size,
+        workers=workers,
+        replies_only=nbest_file is None,
+        score_other=nbest_file is not None,
+    )
+    if line_buffered:
+        decoder = replace(decoder, batch_size=1, prefetch=False)
+    note_tuning(loaded.path, decoder.signature, settings)
+    warm_up(decoder.ranker.strategy)
+    sources = _with_references(decoder, read_sources(source), input_file)
+    counter = CutOffCounter()
     write_answers(
-        with_distinct_ids(sources) if has_ids else sources,
-        decoder.answers,
+        with_distinct_ids(sources) if nbest_file is not None else sources,
+        lambda rest: counter.watch(decoder.answers(rest)),
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
-        total=total,
+    )
+    counter.note(settings.max_length)
+
+
+def split_arguments(model: str | None, input_file: str | None, *, is_named: bool) -> tuple[str | None, str]:
+    """The model, if one was named, and the input: a name that stands alone is a model if it is a folder.
+
+    Args:
+        model: The first argument.
+        input_file: The second one.
+        is_named: Whether the model is named by --regular, so that only the input may stand alone.
+
+    Raises:
+        UsageError: If both stand there.
+        InputError: If a name that stands alone is nothing at all.
+    """
+    from bidibeam.errors import InputError
+
+    if is_named:
+        if input_file is not None:
+            raise click.UsageError(
+                f"With --regular only INPUT may stand alone, not both {model!r} and {input_file!r}."
+            )
+        return None, model or "-"
+    if model is None or input_file is not None or Path(model).is_dir():
+        return model, input_file or "-"
+    if model == "-" or Path(model).exists():  # a pipe will do
+        return None, model
+    raise InputError(
+        f"{model} is not a run directory: it has no config.json. Nor is it a file of sources: there is "
+        "nothing by that name. To name a model of the Hugging Face Hub, name the input too: - for stdin."
     )
 
 
-def _opened(input_file: str) -> Path | BinaryIO:
+def _open(input_file: str) -> Path | BinaryIO:
     """The file, if it can be read, or stdin; a person at a keyboard is told that it is read."""
-    from bidibeam.interchange.lines import numbered_lines
-
     if input_file != "-":
+        from bidibeam.interchange.lines import numbered_lines
+
         path = Path(input_file)
         if path.is_file() or not path.exists():  # of a pipe, what is read is gone
             next(numbered_lines(path), None)
@@ -132,109 +148,43 @@ def _opened(input_file: str) -> Path | BinaryIO:
     return sys.stdin.buffer
 
 
-def _of_run(
-    named: Path | None,
-    strategy: StrategySettings,
-    settings: SearchSettings,
-    *,
-    device: str | None,
-    **options: Any,
-) -> Decoder:
-    """A decoder for a run, or for the model that comes with the package."""
-    from bidibeam.api import load_decoder, load_run
-    from bidibeam.cli.info import run_or_bundled
-
-    folder = run_or_bundled(named)
-    decoder = load_decoder(load_run(folder, device=device), strategy, settings=settings, **options)
-    _note_tuning(folder, decoder.signature, settings)
-    return decoder
-
-
-def _of_models(
-    regular: str | None,
-    reverse: str | None,
-    strategy: StrategySettings,
-    settings: SearchSettings,
-    **options: Any,
-) -> Decoder:
-    """A decoder for Hugging Face models."""
-    from bidibeam.cli.answering import saying_if_slow
-    from bidibeam.models.huggingface.texts import needing_transformers
-
-    with saying_if_slow("Loading the models ..."):
-        with needing_transformers("A Hugging Face model"):
-            from bidibeam.models.huggingface.decoding import load_hf_decoder, tuned_folder
-        decoder = load_hf_decoder(regular, reverse, strategy, settings, **options)
-    folder = tuned_folder(regular)
-    if folder is not None:
-        _note_tuning(folder, decoder.signature, settings)
-    return decoder
-
-
-def _refuse_without_models(dtype: str | None) -> None:
-    if dtype is not None:
-        raise click.UsageError("--dtype goes with --regular and --reverse.")
-
-
-def _input_alone(first: str | None, second: str | None) -> tuple[None, str]:
-    """The input where models are named by options: no run may stand beside it."""
-    if second is not None:
-        raise click.UsageError(
-            f"With --regular and --reverse only INPUT may stand alone, not both {first!r} and {second!r}."
-        )
-    return None, first or "-"
-
-
-def _named(run: str | None, input_file: str | None) -> tuple[Path | None, str]:
-    """The run, if one was named, and the input: a name that stands alone is a run if it is a directory.
+def _with_references(decoder: Decoder, sources: Iterable[Beams], name: str) -> Iterator[Beams]:
+    """The same sources, each with a reference if the strategy chooses by it.
 
     Raises:
-        InputError: If it is nothing at all.
+        InputError: At the first that has none.
     """
     from bidibeam.errors import InputError
 
-    if run is None or input_file is not None:
-        return (Path(run) if run is not None else None), input_file or "-"
-    if Path(run).is_dir():
-        return Path(run), "-"
-    if run == "-" or Path(run).exists():  # a pipe will do
-        return None, run
-    raise InputError(
-        f"{run} is not a run directory: it has no config.json. Nor is it a file of sources: there is nothing "
-        "by that name."
-    )
-
-
-def _note_tuning(run: Path, signature: Signature, settings: SearchSettings) -> None:
-    """Say so if what is used was tuned for another search."""
-    from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-    from bidibeam.cli.console import console
-    from bidibeam.strategies.settings import flag_of
-
-    if "tuned" not in dict(signature.facts):
-        return
-    search = TunedSettings(run / TUNED_FILE).content.get("search", {})
-    then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
-    if any(value != getattr(settings, name) for name, value in then.items()):
-        told = " and ".join(f"{flag_of(name)} {value}" for name, value in then.items())
-        console.print(f"Note: the strategy's settings were tuned with {told}.", style="dim")
-
-
-def _counted(path: Path, *, needs_reference: bool, has_ids: bool) -> int:
-    """How many sources a file holds; all of it is read before the first is answered, lest replies be in vain.
-
-    Raises:
-        InputError: If a line cannot be read, an id that matters comes twice, or a reference is missing.
-    """
-    from bidibeam.errors import InputError
-    from bidibeam.interchange.sources import read_sources, with_distinct_ids
-
-    sources, count = read_sources(path), 0
-    for beams in with_distinct_ids(sources) if has_ids else sources:
-        count += 1
-        if needs_reference and beams.reference is None:
+    is_needed = decoder.ranker.strategy.requirements.reference
+    for beams in sources:
+        if is_needed and beams.reference is None:
             raise InputError(
-                f"{path}: source {beams.id!r} has no reference, and the strategy chooses by it. Add one, or "
+                f"{name}: source {beams.id!r} has no reference, and the strategy chooses by it. Add one, or "
                 "choose another --strategy."
             )
-    return count
+        yield beams
+
+
+@dataclass
+class CutOffCounter:
+    """Counts the hypotheses that were cut off at T."""
+
+    cut_off: int = 0
+    total: int = 0
+
+    def watch(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """Pass answers on, and count."""
+        for answer in answers:
+            for hypothesis in (*answer.beams.regular, *answer.beams.reverse):
+                self.total += 1
+                self.cut_off += not hypothesis.finished
+            yield answer
+
+    def note(self, max_length: int) -> None:
+        """Tell how many there were, if any."""
+        from bidibeam.cli.console import console
+
+        if self.cut_off:
+            told = f"{self.cut_off:,} of {self.total:,} hypotheses were cut off at --max-length {max_length}."
+            console.print(f"Note: {told}", style="dim", soft_wrap=True)

@@ -36,7 +36,7 @@ def export(run: Path, out: Path, half: bool, card: bool, results: Path | None, o
     """  # noqa: D301
     from bidibeam.api import load_run
     from bidibeam.api.cards import card_facts, corpus_package, model_card, scores_of
-    from bidibeam.api.exporting import CARD_FILE, export_run
+    from bidibeam.api.export import CARD_FILE, export_run
     from bidibeam.files import write_text
     from bidibeam.models import checkpoint
 

@@ -95,9 +95,8 @@ search_options = together(
         click.option(
             "--max-length",
             type=int,
-            default=20,
-            show_default=True,
-            help="Most steps, T, the end token counted.",
+            help="Most steps, T, the end token counted.  [default: what the model's data were prepared with, "
+            "else 20]",
         ),
         click.option(
             "--min-length", type=int, default=1, show_default=True, help="Tokens before the reply may end."
@@ -131,7 +130,6 @@ search_options = together(
             help="Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
         ),
         click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
-        device_option,
     ]
 )
 """The options of a search."""

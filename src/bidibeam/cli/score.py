@@ -296,9 +296,9 @@ def _checked(lists: Lists, name: str) -> int:
 
 def _model_or_bundled(model: str | None) -> str | None:
     if model is None:
-        from bidibeam.cli.info import run_or_bundled
+        from bidibeam.cli.console import console
 
-        run_or_bundled(None)  # says so
+        console.print("No model was named: this is the small one that comes with bidibeam.", style="dim")
     return model
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.scores import Signature
 
-WRITTEN = [field for field in Hypothesis._fields if field != "multiplicity"]
+WRITTEN = [field for field in Hypothesis._fields if field not in ("multiplicity", "ids")]
 """What a line says of a hypothesis, its text first."""
 
 

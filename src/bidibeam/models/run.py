@@ -107,12 +107,10 @@ class RunModel:
 
     @property
     def limits(self) -> Limits:
-        """The longest source and response that training saw, the end token counted in the latter."""
+        """The longest source and response that the data were prepared with."""
         settings = self.data.get("settings", {})
         source, response = (settings.get(f"max_{name}_length") for name in ("source", "response"))
-        return Limits(
-            source if isinstance(source, int) else None, response + 1 if isinstance(response, int) else None
-        )
+        return Limits(*(length if isinstance(length, int) else None for length in (source, response)))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -169,8 +167,8 @@ class RunModel:
         """
         if direction not in self.directions:
             raise RunError(
-                f"{self.path} has no {direction.value} decoder, only: {', '.join(self.directions)}. Train one "
-                "with both directions, or choose a strategy that does without."
+                f"{self.path} has no {direction.value} decoder, only: {', '.join(self.directions)}. "
+                "Train one with both directions, or choose a strategy that does without."
             )
         return self.network.scorer(direction)
 

@@ -10,7 +10,7 @@ import pytest
 
 import bidibeam
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.bundled import bundled_path
+from bidibeam.models.loading import bundled_path
 from bidibeam.api.cards import card_facts, model_card
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
@@ -86,7 +86,7 @@ def test_it_has_the_shape_of_the_compact_preset() -> None:
 
 def test_the_compact_preset_fits_with_its_vocabulary() -> None:
     run = load_run(device="cpu")
-    fresh = BidirectionalModel(resolve(preset="compact").model, run.model.vocabulary_size)
+    fresh = BidirectionalModel(resolve(preset="compact").model, run.network.vocabulary_size)
     stored = halved(fresh.state_dict())
 
     assert {name: tuple(tensor.shape) for name, tensor in stored.items()} == tensor_shapes(

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.api import Run, load_decoder, load_run
+from bidibeam.models.run import RunModel as Run
+from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.beams import SearchGenerator
@@ -45,9 +46,9 @@ def run(toy_run: Path) -> Run:
 def unsure(run: Run) -> Run:
     """The same run with weights so small that many replies are likely, and both directions disagree."""
     torch.manual_seed(0)
-    model = BidirectionalModel(run.model.settings, run.model.vocabulary_size)
+    model = BidirectionalModel(run.network.settings, run.network.vocabulary_size)
     with torch.no_grad():
-        for name, weight in run.model.state_dict().items():
+        for name, weight in run.network.state_dict().items():
             model.state_dict()[name].copy_(0.6 * weight + 0.1 * torch.randn_like(weight))
     return replace(run, model=model.eval())
 
@@ -136,7 +137,7 @@ def test_a_beam_that_cannot_be_shared_is_refused(run: Run) -> None:
 
 def test_a_run_without_reverse_decoder_is_refused_where_one_is_needed(run: Run) -> None:
     settings = replace(TINY_MODEL, directions=("regular",))
-    model = BidirectionalModel(settings, run.model.vocabulary_size).eval()
+    model = BidirectionalModel(settings, run.network.vocabulary_size).eval()
     one_way = replace(run, model=model)
 
     for name in ("bidia", "bidis", "reverse-vbs"):
@@ -246,7 +247,7 @@ def test_a_runs_own_embeddings_are_its_word_vectors(run: Run) -> None:
     space = selection.similarity.space
     place = space.words.index("cat")
     token = run.tokenizer.id_of("cat")
-    assert torch.equal(torch.tensor(space.matrix[place]), run.model.embedding(0).weight[token].detach())
+    assert torch.equal(torch.tensor(space.matrix[place]), run.network.embedding(0).weight[token].detach())
     assert "<unk>" not in space.words
     assert len(space.words) == run.tokenizer.vocabulary_size - 4
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.api import Run, load_run
+from bidibeam.models.run import RunModel as Run
+from bidibeam.api import load_run
 from bidibeam.api.perplexity import perplexities
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError

@@ -27,10 +27,10 @@ def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:
     run = load_run(str(copied), device="cpu")
 
     assert run.path == copied
-    assert run.max_source_length == 8
+    assert run.limits.max_source_length == 8
     assert run.device == torch.device("cpu")
-    assert run.model.vocabulary_size == run.tokenizer.vocabulary_size
-    assert not run.model.training
+    assert run.network.vocabulary_size == run.tokenizer.vocabulary_size
+    assert not run.network.training
 
 
 def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_run_that_says_nothing_of_its_data_reads_sources_of_any_length(copied:
     assert config.count('"max_source_length": 8') >= 1
     (copied / "config.json").write_text(config.replace('"max_source_length": 8', '"max_source_length": null'))
 
-    assert load_run(copied).max_source_length is None
+    assert load_run(copied).limits.max_source_length is None
 
 
 def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> None:
@@ -67,7 +67,7 @@ def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> Non
 
     assert run.path == load_run(None, device="cpu").path == bundled
     assert run.fingerprint == load_run(bundled).fingerprint != load_run(toy_run).fingerprint
-    assert all(weight.dtype == torch.float32 for weight in run.model.parameters())
+    assert all(weight.dtype == torch.float32 for weight in run.network.parameters())
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

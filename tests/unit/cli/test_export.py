@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from bidibeam.api import load_run
 from bidibeam.api.cards import card_facts, model_card
-from bidibeam.api.exporting import FILES
+from bidibeam.api.export import FILES
 from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.config import resolve
 from bidibeam.data.prepare import PrepareSettings

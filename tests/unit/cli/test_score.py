@@ -132,7 +132,7 @@ def test_a_log_probability_is_that_of_the_model_itself(toy_run: Path, tmp_path: 
     run = load_run(toy_run)
     ids = [*run.tokenizer.encode("red cat !"), run.tokenizer.end_id]
     source = pad_sources([run.tokenizer.encode("red cat")])
-    (expected,) = GRUScorer(run.model, Direction.REGULAR).log_probs(source, [[ids]])
+    (expected,) = GRUScorer(run.network, Direction.REGULAR).log_probs(source, [[ids]])
 
     call = called("score", given, "--model", toy_run, "--direction", "regular", "--length-penalty", "1")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from bidibeam.api import Run, load_decoder, load_run
+from bidibeam.models.run import RunModel as Run
+from bidibeam.api import load_decoder, load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer

@@ -1,10 +1,11 @@
-"""A run without all that only training needs: a folder to pass on, which loads like a run."""
+"""Models as folders to pass on: a run without its training state, or what CTranslate2 converts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.api.describe import read_progress
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
 from bidibeam.files import leftovers, names_in, write_json
@@ -17,7 +18,6 @@ from bidibeam.models.checkpoint import (
     write_weights,
 )
 from bidibeam.models.run import RunModel, fingerprint_of
-from bidibeam.training.logs import progress_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def export_run(
     exported = {
         "from": run.fingerprint,
         "precision": "float16" if half else "float32",
-        "progress": progress_kept(run.path, run.config.facts),
+        "progress": read_progress(run.path, run.config.facts),
         **(facts or {}),
     }
     kept = {**run.config.facts, "exported": exported}
@@ -77,14 +77,6 @@ def export_run(
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
     write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
     return RunModel.load(out, device="cpu")
-
-
-def progress_kept(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """How far training came: by the run's own log, or as an export remembers it."""
-    if "exported" not in facts:
-        return progress_of(path)
-    kept: dict[str, Any] = facts["exported"].get("progress", {})
-    return kept
 
 
 def _tuned(run: RunModel) -> TunedSettings | None:

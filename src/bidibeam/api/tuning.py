@@ -1,0 +1,207 @@
+"""Tuning a model's strategies on the validation pairs of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.api.decoders import load_decoder
+from bidibeam.api.tuned import TUNED_FILE, joined_with_earlier, write_tuned
+from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.evaluation.names import TUNED
+from bidibeam.hypotheses import Beams
+from bidibeam.metrics import METRICS
+from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies.naming import SystemName
+from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.tuning import Tuned, tune, tune_penalty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from bidibeam.decoding.decoder import Answer
+    from bidibeam.models.base import Model
+    from bidibeam.search.settings import SearchSettings
+
+SPLIT = "validation"
+LENGTHS = ("bidis", TUNED)
+"""Strategies that are tuned on the regular beam."""
+PENALISED = ("bidia bleu_t", "bidia wmd_t")
+"""Systems whose T is tuned, on both beams, unless others are named."""
+CLOSEST = {"answer": "regular", "agreement": "closest"}
+"""All of bidia's options, since what is not said would be looked up in the tuned.json that is to be made."""
+
+
+@dataclass(frozen=True)
+class TuningTargets:
+    """What is to be tuned.
+
+    Attributes:
+        lengths: Those of `LENGTHS`.
+        penalised: By the name of the system, strategies whose T is wanted.
+    """
+
+    lengths: tuple[str, ...]
+    penalised: dict[str, StrategySettings]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all."""
+        return (*self.lengths, *self.penalised)
+
+    @classmethod
+    def parse(cls, names: Iterable[str]) -> TuningTargets:
+        """Read the names of systems.
+
+        Raises:
+            UnknownNameError: If there is no such word.
+            SettingsError: If a system has nothing to tune.
+        """
+        lengths, penalised = [], {}
+        for name in names:
+            words = SystemName.of(name)
+            settings = words.settings()
+            if words.strategy in LENGTHS:
+                lengths.append(words.strategy)
+            elif settings.compares:
+                settings.check_penalty()
+                penalised[words.untuned] = replace(settings, wants_tuned=False)
+            else:
+                raise SettingsError(
+                    f"There is nothing to tune of {name}. Choose among: {', '.join((*LENGTHS, *PENALISED))}."
+                )
+        return cls(tuple(dict.fromkeys(lengths)), penalised)
+
+    @classmethod
+    def all_of(cls, model: Model, settings: SearchSettings, vectors: Path | None) -> TuningTargets:
+        """All that the model has directions and vectors for, and the search hypotheses."""
+        if len(model.directions) < 2:
+            return cls.parse([TUNED])
+        penalised = PENALISED if vectors is not None or has_word_vectors(model) else PENALISED[:1]
+        return cls.parse([*LENGTHS, *(penalised if settings.beam_size > 1 else ())])
+
+    def check_vectors(self, vectors: Path | None) -> None:
+        """Make sure that vectors which are given are used.
+
+        Raises:
+            SettingsError: If they are not.
+        """
+        uses = [
+            "space" in getattr(SIMILARITIES.get(each.similarity), "__dataclass_fields__", ())
+            for each in self.penalised.values()
+        ]
+        if vectors is not None and not any(uses):
+            raise SettingsError("Nothing that is tuned uses word vectors: leave vectors out.")
+
+
+def has_word_vectors(model: Model) -> bool:
+    """Whether a model's own embeddings are vectors of words."""
+    try:
+        model.word_vectors()
+    except SettingsError:
+        return False
+    return True
+
+
+def open_tuning_data(model: Model, data: Path | None = None) -> PreparedData:
+    """The prepared data that a model was trained on.
+
+    Args:
+        model: The model.
+        data: Where they are; where they were at training by default.
+
+    Raises:
+        SettingsError: If that is not known, or they are others, or the model has no folder for what is found.
+    """
+    if model.path is None:
+        raise SettingsError(
+            f"{model.name} is no folder, and tuned.json goes beside the regular model: save it into a folder "
+            "first, with save_pretrained."
+        )
+    known = model.data
+    path = data or (Path(known["path"]) if "path" in known else None)
+    if path is None:
+        raise SettingsError(f"{model.path} does not say where its data are: name the prepared data.")
+    if data is None and not path.is_dir():
+        raise SettingsError(f"The data of {model.path} are not at {path} any more: name the prepared data.")
+    prepared = PreparedData.open(path)
+    trained_on = known.get("fingerprint")
+    if trained_on is not None and prepared.fingerprint != trained_on:
+        raise SettingsError(
+            f"{path} holds other data than {model.path} was trained on (fingerprint {prepared.fingerprint}, "
+            f"not {trained_on}): name those."
+        )
+    return prepared
+
+
+def tune_model(
+    model: Model,
+    data: PreparedData,
+    settings: SearchSettings,
+    targets: TuningTargets,
+    *,
+    vectors: Path | None = None,
+    sources: int | None = None,
+    batch_size: int | None = None,
+    watch: Callable[[Iterable[Answer], int, str], Iterable[Answer]] = lambda answers, _total, _what: answers,
+) -> tuple[Tuned, Tuned, list[str]]:
+    """Tune on the validation split, and write tuned.json beside the model.
+
+    Args:
+        model: The model.
+        data: The data it was trained on.
+        settings: How to search.
+        targets: What to tune.
+        vectors: Word vectors for similarities that need some; the model's own by default.
+        sources: How many validation sources to use, the first ones; all by default.
+        batch_size: Sources searched at once.
+        watch: Shows progress: answers, how many there will be, and what is being done.
+
+    Returns:
+        What was found; that together with what tuned.json had for other systems; and the names of systems
+        whose entry is lost because it was tuned for another search.
+    """
+    assert model.path is not None
+    examples = [
+        Beams(example["id"], example["source"], example["reference"])
+        for example in islice(data.examples(SPLIT), sources)
+    ]
+    if not examples:
+        raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")
+
+    def search(strategy: StrategySettings, **options: Any) -> list[Beams]:
+        decoder = load_decoder(model, strategy, settings=settings, batch_size=batch_size, **options)
+        answers = watch(decoder.answers(examples), len(examples), f"searching for {strategy.name}")
+        return [answer.beams for answer in answers]
+
+    tuned = Tuned({}, {}, (), len(examples))
+    if targets.lengths:
+        tuned = tuned.joined(_tune_lengths(targets.lengths, settings, search))
+    if targets.penalised:
+        beams = search(StrategySettings("bidia", options=CLOSEST), replies_only=True)
+        both = [line for line in beams if len(line.regular) and len(line.reverse)]
+        space = lambda: model.word_vectors(vectors)  # noqa: E731
+        tuned = tuned.joined(tune_penalty(both, targets.penalised, space=space, search=settings))
+    conditions: dict[str, Any] = {
+        "search": settings,
+        "weights": model.fingerprint,
+        "split": SPLIT,
+        "metric": METRICS.create("bleu").score([["a"]], [["a"]]).signature,
+    }
+    whole, lost = joined_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
+    write_tuned(model.path / TUNED_FILE, whole, **conditions)
+    return tuned, whole, lost
+
+
+def _tune_lengths(
+    names: Sequence[str], settings: SearchSettings, search: Callable[..., list[Beams]]
+) -> Tuned:
+    """Lambda and the length settings, as far as they are wanted."""
+    if "bidis" in names:
+        beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
+    else:
+        beams = search(StrategySettings("vbs"))
+    return tune(beams, search=settings).without([name for name in LENGTHS if name not in names])
