@@ -53,10 +53,10 @@ def _check_not_replaced(folder: Path, sources: Sequence[str]) -> None:
         SettingsError: If there is one. One that does not say belongs to the results beside it.
     """
     from bidibeam.errors import SettingsError
-    from bidibeam.reporting.report import PAGE_FILE, sources_of
+    from bidibeam.reporting.report import PAGE_FILE, read_sources
     from bidibeam.reporting.results import FILES
 
-    before = sources_of(folder)
+    before = read_sources(folder)
     is_ours = set(before) <= set(sources) if before else set(sources) <= set(FILES)
     if before is None or is_ours:
         return

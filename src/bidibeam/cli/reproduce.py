@@ -128,9 +128,9 @@ def reproduce(
     from bidibeam.cli.console import console
     from bidibeam.experiments.reproduce import Experiment
     from bidibeam.experiments.settings import resolve
-    from bidibeam.reporting.plots import check_drawing
+    from bidibeam.reporting.plots import check_matplotlib
 
-    check_drawing()
+    check_matplotlib()
     if source is not None and data is None:
         _check_source(corpus, source)
     settings = resolve(preset=preset, corpus=None if data else corpus, config=config, overrides=overrides)

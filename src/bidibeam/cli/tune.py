@@ -156,7 +156,7 @@ def _show(tuned: Tuned, folder: Path, named: str) -> None:
 def _plot(path: Path, tuned: Tuned) -> None:
     """Draw the curves, if there is something to draw with."""
     from bidibeam.cli.console import console
-    from bidibeam.reporting.plots import MISSING, curves_figure
+    from bidibeam.reporting.plots import MISSING, draw_tuning_curves
 
     panels = []
     for (name, curve), value in zip(tuned.named_curves, tuned.chosen, strict=True):
@@ -164,5 +164,5 @@ def _plot(path: Path, tuned: Tuned) -> None:
         label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
         panels.append((label, curve.values, curve.bleu, value))
     baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
-    if not curves_figure(path, panels, baseline=baseline):
+    if not draw_tuning_curves(path, panels, baseline=baseline):
         console.print(MISSING, style="dim")

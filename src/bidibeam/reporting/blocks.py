@@ -1,4 +1,4 @@
-"""What a report is made of, before it is HTML or Markdown."""
+"""The parts of a report, before it is HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bidibeam.reporting.numbers import NOTHING
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: What we have.
-        paper: What the paper has; empty where it has nothing.
-    """
+    """A cell of a table: our text, and the paper's where it prints a number."""
 
     text: str
     paper: str = ""
@@ -27,13 +20,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column.
-
-    Attributes:
-        label: Its name.
-        group: What stands above it and its neighbours.
-        is_text: Whether it holds words, which are aligned left.
-    """
+    """The head of a column; neighbours of one group share a head above theirs. Text is aligned left."""
 
     label: str
     group: str = ""
@@ -45,11 +32,11 @@ class Table:
     """A table.
 
     Attributes:
-        caption: What it shows.
-        columns: Its columns.
-        rows: A cell for each column; a string is a cell without the paper's.
-        notes: Sentences under it.
-        is_folded: Whether it is shown only when asked for.
+        caption: The title.
+        columns: The heads.
+        rows: A cell per column; a string is a cell without a number of the paper.
+        notes: Sentences below the table.
+        is_folded: Whether a reader must unfold it.
     """
 
     caption: str
@@ -62,7 +49,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """What stands above the columns and how many columns wide; nothing if no column has a group."""
+        """The heads above the columns and how many columns each spans; empty if no column has a group."""
         if not any(column.group for column in self.columns):
             return []
         spans: list[tuple[str, int]] = []
@@ -75,19 +62,13 @@ class Table:
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """All rows, with every cell a cell."""
+        """All rows as cells."""
         return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure.
-
-    Attributes:
-        name: Of its files.
-        caption: What it shows.
-        draw: Draws it.
-    """
+    """A figure: the name of its files, a caption, and the function that draws it."""
 
     name: str
     caption: str
@@ -98,16 +79,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Example:
-    """A source with what every system answered, and what they could choose from.
+    """A source with every system's reply and the beams they chose from.
 
     Attributes:
-        label: Names it in a list.
-        source: What was said.
-        reference: What a person answered.
-        replies: Of each system.
-        beams: By direction, the texts found, best first, each with whether it belongs to the winning pair.
-        heat_map: Of every regular hypothesis with every reverse one, as SVG; empty if there is none.
-        heat_map_caption: What it shows.
+        label: Its entry in the list of examples.
+        source: The source.
+        reference: The reference.
+        replies: System and reply.
+        beams: By direction, the texts, best first, each with whether it belongs to the winning pair.
+        heat_map: The similarities of all pairs as SVG; empty if there are none.
+        heat_map_caption: Its caption.
     """
 
     label: str
@@ -121,14 +102,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples to leaf through.
-
-    Attributes:
-        examples: All of them.
-        page_hint: What is to be said of the beams and pictures that only the page shows.
-        document_hint: What the document, which has no buttons, leaves out.
-        first: How many the document shows.
-    """
+    """Examples: the page shows all of them one by one, the document the `first`; each has its own hint."""
 
     examples: Sequence[Example]
     page_hint: str = ""
@@ -143,28 +117,23 @@ Block = Table | Picture | Examples
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report.
+    """A section of a report.
 
     Attributes:
-        name: For links.
-        title: Its heading.
-        sentences: What is seen.
-        blocks: Where it is seen.
-        notice: What must be known before any of it is believed.
+        name: The anchor of links.
+        title: The heading.
+        blocks: Tables, figures and examples.
+        sentences: What they do not show by themselves.
+        notice: A warning above everything else.
     """
 
     name: str
     title: str
-    sentences: Sequence[str]
     blocks: Sequence[Block]
+    sentences: Sequence[str] = ()
     notice: str = ""
 
 
 def text_column(label: str, group: str = "") -> Column:
-    """A column of words."""
+    """Makes a column of text."""
     return Column(label, group, is_text=True)
-
-
-def beside(text: str, paper: str | None) -> Cell:
-    """Ours, and the paper's if there is one."""
-    return Cell(text, "" if paper in (None, NOTHING) else paper or "")

@@ -1,7 +1,4 @@
-"""The numbers that Colombo et al. (2021), arXiv:2110.03389, print, to set beside ours; no others.
-
-The paper's figures are not among them: what it says of those in words is.
-"""
+"""The numbers that Colombo et al. (2021), arXiv:2110.03389, print in tables and in the text, beside ours."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ NAMES = {
     "bidia wmd_t": "BidiA WMD_T",
     "oracle": "Best Hypothesis",
 }
-"""What the paper calls our systems."""
+"""The paper's names of our systems."""
 
 BEAM_SIZES = (1, 6, 10, 50)
 """The beam sizes of its table of VBS and Best Hypothesis."""
@@ -28,14 +25,13 @@ RANKED = ("bidia bleu_t", "bidia wmd_t", "oracle")
 
 @dataclass(frozen=True)
 class PaperCorpus:
-    """What the paper reports on one corpus.
+    """The paper's numbers on one corpus.
 
     Attributes:
-        name: As the paper calls it.
-        bleu: By our name of a system and by beam size, BLEU-4.
-        distinct: By our name of a system, distinct-1 and distinct-2 at N_B = 50.
-        gain: The relative improvement over VBS that it claims for BidiA with BLEU_T; it does not say at
-            which N_B.
+        name: The paper's name of it.
+        bleu: BLEU-4, by our name of a system and by beam size.
+        distinct: distinct-1 and distinct-2 at N_B = 50, by our name of a system.
+        gain: The relative improvement over VBS that it claims for BidiA with BLEU_T, at an unknown N_B.
     """
 
     name: str
@@ -44,7 +40,7 @@ class PaperCorpus:
     gain: float
 
     def score(self, system: str, metric: str, beam_size: int) -> float | None:
-        """A score that it prints; None if it does not."""
+        """Returns the score that the paper prints; None if it prints none."""
         if metric == "bleu":
             return self.bleu.get(system, {}).get(beam_size)
         if metric in ("distinct-1", "distinct-2") and beam_size == DISTINCT_BEAM_SIZE:
@@ -91,7 +87,7 @@ POSITIONS = {
         "from the left, and fewer than five from the right."
     )
 }
-"""By corpus, what the paper says of words at the first position."""
+"""By corpus, the paper's sentence on words at the first position."""
 
 COMPLEXITY = {
     "VBS": "T * O(B V log(B V))",
@@ -102,10 +98,10 @@ COMPLEXITY = {
 """The paper's formulas; V is the size of the vocabulary, B of the beam, T the greatest length."""
 
 FOOTNOTE_RATIO = 1.4
-"""What the paper's footnote says VBS costs, in units of BidiA, at the values below."""
+"""The cost of VBS over that of BidiA by the paper's footnote, at the values below."""
 FOOTNOTE_AT = {"T": 30, "B": 30, "V": 35_000}
 
 
 def sorting_ratio(beam_size: int, vocabulary: int) -> float:
-    """VBS over BidiA by the paper's formulas, comparisons of replies left out."""
+    """Returns the cost of VBS over that of BidiA by the paper's formulas, without comparing replies."""
     return math.log(beam_size * vocabulary) / math.log(beam_size * vocabulary / 2)

@@ -1,18 +1,20 @@
-"""Figures, drawn with matplotlib where that is installed: it is an extra."""
+"""The style of all figures, drawn with matplotlib where that is installed: it is an extra."""
 
 from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
 from bidibeam.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 
 MISSING = "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
+BLACK, GREY, DARK_GREY = "#000000", "#7f7f7f", "#595959"
+ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
+VERMILLION, PURPLE = "#d55e00", "#cc79a7"
+"""The colours of Okabe and Ito, which the colour-blind can tell apart; without yellow, which print loses."""
 SMALL = 9
 """Points: the smallest text in a figure."""
-DOTS_AN_INCH = 144
-PANELS_A_ROW = 3
+DPI = 144
+PANELS_PER_ROW = 3
+SHIFT = 1.013
+"""The factor of N_B between the error bars of neighbouring systems."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -48,14 +54,14 @@ METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
-"""What a file would say of its making; the same numbers are to be the same bytes."""
+"""No dates and versions: the same numbers give the same bytes."""
 
 
-def check_drawing() -> None:
-    """Refuse to go on without matplotlib.
+def check_matplotlib() -> None:
+    """Checks that matplotlib is installed.
 
     Raises:
-        InputError: If it is not installed.
+        InputError: If it is not.
     """
     if find_spec("matplotlib") is None:
         raise InputError(
@@ -64,8 +70,8 @@ def check_drawing() -> None:
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Draw and save in our style; a letter that the font lacks is no reason to warn."""
+def use_style() -> Iterator[None]:
+    """Draws and saves in our style; a letter that the font lacks gives no warning."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE), warnings.catch_warnings():
@@ -74,25 +80,25 @@ def drawing() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, whose parts make room for each other."""
+    """Makes an empty figure, in inches, with constrained layout."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def saved(figure: Figure) -> dict[str, bytes]:
-    """A figure as the content of its files, by ending: svg and png."""
+def save_figure(figure: Figure) -> dict[str, bytes]:
+    """Returns the content of a figure's files, by suffix: svg and png."""
     contents = {}
-    for form, metadata in METADATA.items():
+    for suffix, metadata in METADATA.items():
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=form, dpi=DOTS_AN_INCH, metadata=metadata)
-        contents[form] = buffer.getvalue()
-        figure.set_layout_engine("none")  # everything has its place now
+        figure.savefig(buffer, format=suffix, dpi=DPI, metadata=metadata)
+        contents[suffix] = buffer.getvalue()
+        figure.set_layout_engine("none")  # the first save has laid it out
     return contents
 
 
-def size_axis(axes: Axes, sizes: Sequence[int]) -> None:
-    """An axis of N_B: logarithmic, with every size that there is named."""
+def set_size_axis(axes: Axes, sizes: Sequence[int]) -> None:
+    """Makes the x axis one of N_B: logarithmic, with a tick per size."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
@@ -101,33 +107,118 @@ def size_axis(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xlabel("N_B (hypotheses to choose from)")
 
 
-def curves_figure(
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker and line style of a system."""
+
+    colour: str
+    marker: str
+    line: str | tuple[int, tuple[int, ...]]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of matplotlib's `plot`."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "linewidth": 1.4,
+            "markersize": 5.5,
+            "markeredgewidth": 1.2,
+        }
+
+
+LOOKS = {
+    "vbs": Look(BLACK, "o", "-"),
+    "vbs-tuned": Look(BLACK, "s", "--"),
+    "bidis": Look(BLUE, "^", "-"),
+    "bidia bleu_t": Look(VERMILLION, "D", "-"),
+    "bidia wmd_t": Look(GREEN, "v", "-"),
+    "bidia bleu_t tuned": Look(VERMILLION, "d", ":"),
+    "bidia wmd_t tuned": Look(GREEN, "h", ":"),
+    "bidia bleu_t either": Look(VERMILLION, "P", "--"),
+    "bidia bleu_t expected": Look(ORANGE, "X", "-."),
+    "longest": Look(PURPLE, "<", ":"),
+    "reverse-vbs": Look(SKY, ">", "--"),
+    "random": Look(GREY, "x", (0, (5, 4))),
+    "oracle": Look(GREY, "*", "-"),
+}
+"""The same in every figure."""
+OTHER_LOOKS = [
+    Look(colour, marker, line)
+    for line, (marker, colour) in product(
+        ("-.", ":"), zip("pH8+12", (BLUE, GREEN, PURPLE, SKY, ORANGE, BLACK), strict=True)
+    )
+]
+
+
+def assign_looks(names: Iterable[str]) -> dict[str, Look]:
+    """Returns the look of every system of a report; unknown systems get theirs in alphabetical order."""
+    unknown = sorted(name for name in set(names) if name not in LOOKS)
+    return LOOKS | {name: OTHER_LOOKS[index % len(OTHER_LOOKS)] for index, name in enumerate(unknown)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A system's values over N_B.
+
+    Attributes:
+        name: The system.
+        sizes: Values of N_B, rising.
+        values: One per size.
+        spreads: Half the length of the error bar at each size; None for a single seed.
+    """
+
+    name: str
+    sizes: Sequence[int]
+    values: Sequence[float]
+    spreads: Sequence[float | None] = ()
+
+
+def draw_lines(axes: Axes, lines: Sequence[Line], looks: Mapping[str, Look], *, scale: float = 1.0) -> None:
+    """Draws lines, the highest first in the legend; error bars stand side by side."""
+    order = {name: place for place, name in enumerate(looks)}  # the first lie under the others
+    has_bars = any(spread for line in lines for spread in line.spreads)
+    for place, line in enumerate(sorted(lines, key=lambda line: -line.values[-1])):
+        shift = SHIFT ** (place - (len(lines) - 1) / 2) if has_bars else 1.0
+        sizes, values = [shift * size for size in line.sizes], [scale * value for value in line.values]
+        depth = 2 + order[line.name] / 100
+        (drawn,) = axes.plot(sizes, values, zorder=depth, **looks[line.name].options)
+        drawn.set_label(f" {line.name}")  # a name that begins with _ would not be in the legend
+        widths = [scale * (spread or 0.0) for spread in line.spreads]
+        if any(widths):
+            low = [value - width for value, width in zip(values, widths, strict=True)]
+            high = [value + width for value, width in zip(values, widths, strict=True)]
+            axes.vlines(sizes, low, high, colors=looks[line.name].colour, linewidth=1.0, zorder=depth)
+
+
+def draw_tuning_curves(
     path: Path,
     panels: Sequence[tuple[str, Sequence[float], Sequence[float], float]],
     *,
     baseline: tuple[str, float] | None,
 ) -> bool:
-    """Draw BLEU against one setting a panel, three in a row; False if there is nothing to draw with.
+    """Draws BLEU against one setting per panel; returns False if matplotlib is not installed.
 
     Args:
-        path: The file; its ending decides the format.
-        panels: For each: the setting, its values, BLEU at each, and the value chosen.
+        path: The file; its suffix decides the format.
+        panels: For each: the setting, its values, BLEU at each, and the best value.
         baseline: A name and a BLEU to draw across, if there is one.
     """
     if find_spec("matplotlib") is None:
         return False
-    with drawing():
-        columns = min(len(panels), PANELS_A_ROW)
+    with use_style():
+        columns = min(len(panels), PANELS_PER_ROW)
         rows = -(-len(panels) // columns)
         figure = new_figure(3.4 * columns, 3.0 * rows)
         axes = [figure.add_subplot(rows, columns, place) for place in range(1, len(panels) + 1)]
         name, level = baseline or ("", 0.0)
         for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
             if baseline is not None:
-                axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label=name)
+                axis.axhline(level, color=DARK_GREY, linestyle="--", linewidth=1, label=name)
             axis.plot(values, bleu, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
-            chosen = bleu[list(values).index(best)]
-            axis.plot([best], [chosen], color=ORANGE, marker="D", linestyle="none", label=f"best: {best:g}")
+            at_best, label = bleu[list(values).index(best)], f"best: {best:g}"
+            axis.plot([best], [at_best], color=VERMILLION, marker="D", linestyle="none", label=label)
             axis.set_xlabel(setting)
             axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
             axis.legend()

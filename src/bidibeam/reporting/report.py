@@ -1,36 +1,52 @@
-"""Writes a report of results: a page that needs nothing else, a Markdown document, and the figures."""
+"""Writes a report of results: one self-contained page, a Markdown document, and the figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+from bidibeam.errors import InputError
 from bidibeam.files import replacing, write_text
+from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks
 from bidibeam.reporting.blocks import Picture, Section
-from bidibeam.reporting.plots import check_drawing, drawing, saved
+from bidibeam.reporting.examples import examples
+from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
+from bidibeam.reporting.provenance import provenance
+from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import RESULTS_FILE, Results
-from bidibeam.reporting.sections import reading, sections_of
+from bidibeam.reporting.sensitivity import sensitivity
+from bidibeam.reporting.summary import summary
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
-"""What every report has; figures only as far as there are numbers for them."""
+"""The files of every report; figures depend on the numbers."""
 SOURCE = re.compile(r'<meta name="bidibeam-results" content="([^"]*)">')
+
+SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
+    summary,
+    quality,
+    headroom,
+    constant,
+    ranks,
+    diversity,
+    positions,
+    cost,
+    sensitivity,
+    provenance,
+    examples,
+)
+"""In the order of the report; each returns None if the results lack its numbers."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """Where a report is.
-
-    Attributes:
-        page: The page: one file that needs nothing else.
-        document: The same as Markdown, which links the figures.
-        figures: The figures, each as SVG and as PNG.
-    """
+    """The files of a report: the page, the Markdown document, and the figures as SVG and PNG."""
 
     page: Path
     document: Path
@@ -38,11 +54,11 @@ class Written:
 
 
 def write_report(results: Mapping[str, Any], folder: Path) -> Written:
-    """Write report.html, report.md and the figures; the same results give the same bytes.
+    """Writes report.html, report.md and the figures; the same results give the same bytes.
 
     Args:
-        results: What `bidibeam reproduce`, `evaluate` or `analyse` wrote. What is not there is left out.
-        folder: Where to; made if it is not there.
+        results: What `bidibeam reproduce`, `evaluate` or `analyse` wrote. Missing parts are left out.
+        folder: The output folder; created if missing.
 
     Raises:
         InputError: If there is nothing to report, the results are of another format or damaged, or
@@ -54,70 +70,106 @@ def write_report(results: Mapping[str, Any], folder: Path) -> Written:
 def write_joint_report(
     files: Mapping[str, Mapping[str, Any]], folder: Path, sources: Sequence[str] | None = None
 ) -> Written:
-    """Write one report of several files of results; each section says which one it is of.
+    """Writes one report of several files of results; each section names its file.
 
     Args:
         files: By name, what `bidibeam reproduce`, `evaluate` or `analyse` wrote.
-        folder: Where to; made if it is not there.
-        sources: Where the files are, seen from the folder; beside the report by default.
+        folder: The output folder; created if missing.
+        sources: The paths of the files, relative to the folder; by default they are in it.
 
     Raises:
         InputError: As `write_report` does.
     """
-    check_drawing()
-    read = {name: Results.of(content) for name, content in files.items()}
-    sections = sections_of(read)
-    pictures = _drawn(sections)
-    inlined = {name: forms["svg"] for name, forms in pictures.items()}
-    title = _title(list(read.values()))
-    page, document = _rendered(title, sections, inlined, list(files) if sources is None else sources)
+    check_matplotlib()
+    results = {name: Results.of(content) for name, content in files.items()}
+    sections = make_sections(results)
+    figures: dict[str, dict[str, bytes]] = {}
+    with use_style():
+        for block in (block for section in sections for block in section.blocks):
+            if isinstance(block, Picture):
+                with _blame_results(f"figure {block.name!r}"):
+                    figures[block.name] = save_figure(block.draw())
+    corpus = next((one.corpus for one in results.values() if one.corpus), "")
+    last_step = next((one.last_step for one in results.values() if one.last_step), "")
+    title = f"bidibeam on {corpus}" if corpus else "bidibeam results"
+    title += f", {last_step}" if last_step else ""
+    page, document = _render(title, sections, figures, list(files) if sources is None else sources)
     paths = []
-    for name, forms in pictures.items():
-        for form, content in forms.items():
-            paths.append(folder / FIGURES / f"{name}.{form}")
-            with replacing(paths[-1]) as partial:
-                partial.write_bytes(content)
+    for name, contents in figures.items():
+        for suffix, content in contents.items():
+            paths.append(folder / FIGURES / f"{name}.{suffix}")
+            with replacing(paths[-1]) as partial_file:
+                partial_file.write_bytes(content)
     write_text(folder / DOCUMENT_FILE, document)
     write_text(folder / PAGE_FILE, page)
     return Written(folder / PAGE_FILE, folder / DOCUMENT_FILE, paths)
 
 
-def _title(results: Sequence[Results]) -> str:
-    """What was measured, and what kind of network, as far as the files tell."""
-    corpus = next((one.corpus for one in results if one.corpus), "")
-    trained = next((one.last_step for one in results if one.last_step), "")
-    title = f"bidibeam on {corpus}" if corpus else "bidibeam results"
-    return f"{title}, {trained}" if trained else title
+def make_sections(files: Mapping[str, Results]) -> list[Section]:
+    """Makes the sections that the results have numbers for, file by file.
+
+    Args:
+        files: By the name of the file, its results.
+
+    Raises:
+        InputError: If there is none, or the results are damaged.
+    """
+    sections: list[Section] = []
+    for make in SECTIONS:
+        for file, results in files.items():
+            of = f" of {file}" if len(files) > 1 else ""
+            with _blame_results(f"section {make.__name__!r}{of}"):
+                section = make(results)
+            if section is not None and len(files) > 1:
+                stem = Path(file).stem
+                blocks = [
+                    replace(block, name=f"{block.name}-{stem}") if isinstance(block, Picture) else block
+                    for block in section.blocks
+                ]
+                name, title = f"{section.name}-{stem}", f"{section.title} ({file})"
+                section = replace(section, name=name, title=title, blocks=blocks)
+            sections += [section] if section is not None else []
+    if not sections:
+        raise InputError("There is nothing to report: these results have no systems and no analyses.")
+    return sections
 
 
-def _drawn(sections: list[Section]) -> dict[str, dict[str, bytes]]:
-    """Every figure by name, as the content of its files."""
-    pictures = [block for section in sections for block in section.blocks if isinstance(block, Picture)]
-    drawn = {}
-    with drawing():
-        for picture in pictures:
-            with reading(f"figure {picture.name!r}"):
-                drawn[picture.name] = saved(picture.draw())
-    return drawn
+@contextmanager
+def _blame_results(what: str) -> Iterator[None]:
+    """Turns errors of missing or misshapen values into one sentence.
+
+    Raises:
+        InputError: If there was one.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The {what} cannot be made: these results are not as bidibeam writes them "
+            f"({type(error).__name__}: {error})."
+        ) from error
 
 
-def sources_of(folder: Path) -> list[str] | None:
-    """The files, seen from a folder, that the report there was made from.
+def read_sources(folder: Path) -> list[str] | None:
+    """Returns the files, relative to a folder, that the report there was made from.
 
     Returns:
-        None if there is no report; nothing if it does not say.
+        None if there is no report; an empty list if it does not say.
     """
     page = folder / PAGE_FILE
     if not page.is_file():
         return None
-    found = SOURCE.findall(page.read_text(encoding="utf-8", errors="replace").partition("<title>")[0])
-    return [unescape(source) for source in found]
+    head = page.read_text(encoding="utf-8", errors="replace").partition("<title>")[0]
+    return [unescape(source) for source in SOURCE.findall(head)]
 
 
-def _rendered(
-    title: str, sections: list[Section], pictures: Mapping[str, bytes], sources: Sequence[str]
+def _render(
+    title: str,
+    sections: Sequence[Section],
+    figures: Mapping[str, Mapping[str, bytes]],
+    sources: Sequence[str],
 ) -> tuple[str, str]:
-    """The page and the document."""
+    """Renders the page and the document."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -128,18 +180,22 @@ def _rendered(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"md": markdown, "held": held, "html": partial(escape, quote=False)}
-    inlined = {name: inline_svg(svg.decode(), name) for name, svg in pictures.items()}
+    environment.filters |= {
+        "md": escape_markdown,
+        "unbroken": keep_together,
+        "html": partial(escape, quote=False),
+    }
+    pictures = {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()}
     page = environment.get_template("report.html.j2")
     document = environment.get_template("report.md.j2")
     return (
-        page.render(title=title, sections=sections, pictures=inlined, sources=sources),
+        page.render(title=title, sections=sections, pictures=pictures, sources=sources),
         document.render(title=title, sections=sections),
     )
 
 
-def markdown(text: object) -> str:
-    """Text as Markdown shows it unchanged, in a cell of a table too."""
+def escape_markdown(text: object) -> str:
+    """Escapes text so that Markdown shows it unchanged, in a cell of a table too."""
     line = " ".join(str(text).split())
     line = re.sub(r"([\\`*\[\]|~])", r"\\\1", line)
     line = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", line)  # between letters it means nothing
@@ -148,15 +204,15 @@ def markdown(text: object) -> str:
     return line.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def held(text: str) -> str:
-    """A sentence whose "N_B = 50" and "30 %" are not broken between lines."""
+def keep_together(text: str) -> str:
+    """Puts no-break spaces into "N_B = 50" and "30 %"."""
     space = "\N{NO-BREAK SPACE}"
     text = re.sub(r"(?<=\d) %", f"{space}%", text)
     return re.sub(r"\b([A-Z](?:_[A-Z])?) = (?=\d)", rf"\1{space}={space}", text)
 
 
 def inline_svg(svg: str, name: str) -> str:
-    """An SVG file as an element of a page: nothing before it, and ids that no other figure has."""
+    """Turns an SVG file into an element of a page whose ids no other figure has."""
     element = svg[svg.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)

@@ -1,59 +1,63 @@
-"""Reads results: of a whole experiment, of an evaluation, or of analyses alone."""
+"""Reads results of an experiment, of an evaluation, or of analyses."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.numbers import joined, mean, number, numbers
+from bidibeam.reporting.numbers import format_metric, format_p, join_words, mean, to_number, to_numbers
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 
 FORMAT_VERSION = 1
 RESULTS_FILE = "results.json"
 FILES = (RESULTS_FILE, "evaluation.json", "analyses.json")
-"""What a folder may hold, as `bidibeam reproduce`, `evaluate` and `analyse` write it."""
+"""The files that `bidibeam reproduce`, `evaluate` and `analyse` write."""
 KINDS = {"systems": "system", "analyses": "analysis"}
-"""What may be left out, and what one of each is called."""
+"""The kinds of things that may be left out, in the plural and in the singular."""
 NO_SIZE = 0
-"""Stands for N_B where the results do not have one."""
+"""Stands for N_B where the results have none."""
+
+TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "bootstrap"}
+"""The labels of significance tests, in order of preference."""
+
+Interval = tuple[float, float]
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
-    """The content of a file of results, or of every one that a folder holds, by name.
+    """Reads a file of results, or every one in a folder; returns the contents by file name.
 
     Raises:
-        InputError: If there is none, or one is not JSON.
+        InputError: If there is none, or one is not a JSON object.
     """
     files = [path / name for name in FILES] if path.is_dir() else [path]
     found = [file for file in files if file.exists()]
     if not found:
-        where = f"{path} has no {joined(FILES, 'or')}" if path.is_dir() else f"There is no file {path}"
+        where = f"{path} has no {join_words(FILES, 'or')}" if path.is_dir() else f"There is no file {path}"
         raise InputError(f"{where}. Give what `bidibeam reproduce`, `evaluate` or `analyse` wrote.")
-    return {file.name: _read(file) for file in found}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON: {error}.") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{file} holds no results: an object is needed, not {type(content).__name__}.")
-    return content
+    contents: dict[str, dict[str, Any]] = {}
+    for file in found:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{file} is not JSON: {error}.") from None
+        if not isinstance(content, dict):
+            raise InputError(f"{file} holds no results: an object is needed, not {type(content).__name__}.")
+        contents[file.name] = content
+    return contents
 
 
 @dataclass(frozen=True)
 class Results:
-    """Results of any of the three kinds, seen the same way.
+    """Results of any of the three kinds behind one interface.
 
     Attributes:
-        content: What holds for all seeds.
-        seeds: What belongs to each.
+        content: The whole file.
+        seeds: The part of each seed.
     """
 
     content: Mapping[str, Any]
@@ -61,10 +65,10 @@ class Results:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Results:
-        """Take results as they were written; an evaluation or analyses become those of a single seed.
+        """Wraps the content of a file; an evaluation or analyses become those of a single seed.
 
         Raises:
-            InputError: If they are of another format.
+            InputError: If the format is another one.
         """
         version = content.get("format_version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
@@ -74,32 +78,40 @@ class Results:
             )
         seeds = content.get("seeds")
         if seeds is None:
-            seeds = [_single(content)]
+            systems = content.get("systems")
+            by_size = {
+                name: {str(NO_SIZE): entry}
+                for name, entry in (systems.items() if isinstance(systems, Mapping) else ())
+            }
+            kept = {
+                key: content[key] for key in ("tests", "analyses", "perplexity", "tuned") if key in content
+            }
+            seeds = [{**kept, "systems": by_size}]
         if not isinstance(seeds, list) or not all(isinstance(seed, Mapping) for seed in seeds):
             raise InputError("These results are damaged: `seeds` must be a list of objects.")
         return cls(content, seeds)
 
     @cached_property
     def corpus(self) -> str:
-        """The corpus; empty if nobody says."""
+        """The corpus; empty if the results do not name it."""
         name = self.content.get("corpus") or self.content.get("data", {}).get("corpus")
         return name if isinstance(name, str) else ""
 
     @cached_property
     def paper(self) -> PaperCorpus | None:
-        """What the paper reports on the corpus."""
+        """The numbers that the paper prints for the corpus."""
         return PAPER.get(self.corpus)
 
     @cached_property
     def systems(self) -> list[str]:
-        """All systems that have scores, in the order of the settings."""
+        """All systems with scores, in the order of the settings."""
         found = dict.fromkeys(name for seed in self.seeds for name in seed.get("systems") or {})
         listed = [name for name in self.content.get("settings", {}).get("systems") or () if name in found]
         return list(dict.fromkeys([*listed, *found]))
 
     @cached_property
     def names(self) -> list[str]:
-        """All systems there are, those that only an analysis knows too."""
+        """All systems, including those that only an analysis has."""
         found = [*self.systems]
         for analysis in (*self.analyses("ranks"), *self.analyses("diversity")):
             found += analysis.get("systems", {})
@@ -114,7 +126,7 @@ class Results:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Every N_B that has scores, rising."""
+        """Every N_B with scores, rising."""
         systems = [system for seed in self.seeds for system in (seed.get("systems") or {}).values()]
         return sorted({int(size) for system in systems for size in system})
 
@@ -124,37 +136,37 @@ class Results:
         return self.sizes[-1] if self.sizes else NO_SIZE
 
     def entries(self, system: str, size: int) -> list[Mapping[str, Any]]:
-        """A system's results at an N_B, one for each seed that has them."""
+        """Returns a system's results at an N_B, one per seed that has them."""
         found = [(seed.get("systems") or {}).get(system, {}).get(str(size)) for seed in self.seeds]
         return [entry for entry in found if entry is not None]
 
     def values(self, system: str, size: int, metric: str) -> list[float]:
-        """A score, seed by seed."""
+        """Returns a score, one per seed."""
         scores = [entry.get("scores", {}).get(metric, {}) for entry in self.entries(system, size)]
-        return numbers(score.get("value") for score in scores)
+        return to_numbers(score.get("value") for score in scores)
 
     def mean(self, system: str, size: int, metric: str = "bleu") -> float | None:
-        """A score's mean over seeds."""
+        """Returns a score's mean over seeds."""
         return mean(self.values(system, size, metric))
 
     def metrics(self, size: int) -> list[str]:
-        """The names of all scores at an N_B."""
+        """Returns the names of all scores at an N_B."""
         entries = [entry for name in self.systems for entry in self.entries(name, size)]
         return list(dict.fromkeys(metric for entry in entries for metric in entry.get("scores", {})))
 
     def tests(self, size: int) -> list[Mapping[str, Any]]:
-        """The significance tests at an N_B, of all seeds; all tests where no N_B is known."""
+        """Returns the significance tests of all seeds at an N_B; all tests where N_B is unknown."""
         found = [test for seed in self.seeds for test in seed.get("tests") or ()]
         return [test for test in found if size == NO_SIZE or int(test.get("beam_size") or size) == size]
 
     def analyses(self, name: str) -> list[Mapping[str, Any]]:
-        """An analysis, one for each seed that has it."""
+        """Returns an analysis, one per seed that has it."""
         found = [(seed.get("analyses") or {}).get(name) for seed in self.seeds]
         return [analysis for analysis in found if analysis]
 
     @property
     def left_out(self) -> list[tuple[str, str, str]]:
-        """What could not be made: its kind, its name, and why. Seeds name analyses alone."""
+        """What could not be computed: kind, name and reason. Seeds name analyses only."""
         rows: dict[tuple[str, str, str], None] = {}
         for source in (*self.seeds, self.content):
             for name, reason in (source.get("left_out") or {}).items():
@@ -167,7 +179,7 @@ class Results:
 
     @cached_property
     def last_step(self) -> str:
-        """That not the best weights were kept but the last; empty where that is not so."""
+        """Says that the last weights were kept and not the best; empty otherwise."""
         settings = self.content.get("settings") or {}
         if (settings.get("training") or {}).get("keep") != "last":
             return ""
@@ -176,33 +188,81 @@ class Results:
 
     @property
     def best_steps(self) -> list[tuple[float, float]]:
-        """The step with the best validation loss and the last one, of each seed that tells."""
+        """The step with the best validation loss and the last step, of each seed that has both."""
         facts = [seed.get("training") or {} for seed in self.seeds]
-        found = [(number(one.get("best step")), number(one.get("steps"))) for one in facts]
+        found = [(to_number(one.get("best step")), to_number(one.get("steps"))) for one in facts]
         return [(best, last) for best, last in found if best is not None and last is not None]
 
     @property
     def means_note(self) -> list[str]:
-        """Says of a table that its numbers are means over seeds, if they are."""
+        """The note of a table of means over seeds; empty for one seed."""
         return [f"Means over {len(self.seeds)} seeds."] if len(self.seeds) > 1 else []
 
     @property
     def positions(self) -> Mapping[str, Any] | None:
-        """Words by position: the corpus has them, no seed."""
+        """The frequencies of words by position, which belong to the corpus."""
         found = self.content.get("positions")
         return found or next(iter(self.analyses("positions")), None)
 
     @property
     def constant(self) -> Mapping[str, Any] | None:
-        """What one reply to every source scores: the corpus has it, no seed."""
-        found: Mapping[str, Any] | None = self.content.get("constant")
-        return found or None
+        """The scores of one reply to every source, which belong to the corpus."""
+        return self.content.get("constant") or None
+
+    @property
+    def interval_label(self) -> str:
+        """The head of a column of intervals."""
+        return "reach of the 95 % intervals" if len(self.seeds) > 1 else "95 % interval"
+
+    def bleu_interval(self, system: str, size: int) -> str:
+        """Returns the 95 % interval of BLEU, spanned over seeds; empty if there is none."""
+        scores = [entry.get("scores", {}).get("bleu", {}) for entry in self.entries(system, size)]
+        interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
+        return format_interval(interval, lambda value: format_metric("bleu", value))
+
+    def headroom_interval(self, system: str, size: int | str) -> Interval | None:
+        """Returns the interval of a system's share of the headroom, spanned over seeds."""
+        by_size = [(one.get("intervals") or {}).get(str(size)) or {} for one in self.analyses("headroom")]
+        return span_intervals(one.get(system) or (None, None) for one in by_size)
 
 
-def _single(content: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation or analyses as those of one seed; an evaluation does not know N_B."""
-    systems = content.get("systems")
-    if not isinstance(systems, Mapping):
-        systems = {}
-    seed = {key: content[key] for key in ("tests", "analyses", "perplexity", "tuned") if key in content}
-    return {**seed, "systems": {name: {str(NO_SIZE): entry} for name, entry in systems.items()}}
+@dataclass(frozen=True)
+class Comparison:
+    """A difference between two systems, tested on every seed.
+
+    Attributes:
+        difference: The mean over seeds; None if nobody measured it.
+        interval: The lowest and the highest end of its intervals; None if there is none.
+        p_values: By kind of test, the largest p over seeds.
+    """
+
+    difference: float | None
+    interval: Interval | None
+    p_values: Mapping[str, float]
+
+    @classmethod
+    def of(cls, tests: Sequence[Mapping[str, Any]]) -> Comparison:
+        """Summarises the tests of one difference, one per seed."""
+        p_values = {kind: to_numbers(test.get(kind) for test in tests) for kind in TESTS}
+        return cls(
+            mean(test.get("difference") for test in tests),
+            span_intervals((test.get("low"), test.get("high")) for test in tests),
+            {kind: max(values) for kind, values in p_values.items() if values},
+        )
+
+    @property
+    def p(self) -> str:
+        """The p-value of the preferred test; empty if there was none."""
+        return next((format_p(value) for value in self.p_values.values()), "")
+
+
+def span_intervals(intervals: Iterable[tuple[Any, Any]]) -> Interval | None:
+    """Returns the lowest and the highest end of intervals; None if none has two ends."""
+    ends = [(to_number(low), to_number(high)) for low, high in intervals]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def format_interval(interval: Interval | None, format_end: Callable[[float], str]) -> str:
+    """Formats an interval; empty if there is none."""
+    return f"{format_end(interval[0])} to {format_end(interval[1])}" if interval else ""

@@ -135,7 +135,7 @@ def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         return True
 
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(plots, "curves_figure", empty)
+        monkeypatch.setattr(plots, "draw_tuning_curves", empty)
 
 
 @pytest.fixture

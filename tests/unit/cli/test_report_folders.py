@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bidibeam.reporting.report import sources_of, write_report
+from bidibeam.reporting.report import read_sources, write_report
 from tests.unit.cli.calls import called, refused
 from tests.unit.reporting.made_results import made_evaluation
 
@@ -69,19 +69,19 @@ def test_a_report_of_the_same_file_is_written_anew(tmp_path: Path, monkeypatch: 
     assert called("report", "a & b.json").status == 0
 
     folder = tmp_path / "a & b-report"
-    assert sources_of(folder) == ["../a & b.json"]
+    assert read_sources(folder) == ["../a & b.json"]
     assert "system changed" in (folder / "report.html").read_text()
 
 
 def test_a_folder_is_reported_again_when_it_holds_more(tmp_path: Path) -> None:
     scores(tmp_path / "evaluation.json")
     assert called("report", tmp_path).status == 0
-    assert sources_of(tmp_path) == ["evaluation.json"]
+    assert read_sources(tmp_path) == ["evaluation.json"]
     scores(tmp_path / "results.json", "b")
 
     assert called("report", tmp_path).status == 0
 
-    assert sources_of(tmp_path) == ["results.json", "evaluation.json"]
+    assert read_sources(tmp_path) == ["results.json", "evaluation.json"]
     elsewhere = scores(tmp_path / "other" / "c.json")
     told = f"made from {tmp_path / 'results.json'} and {tmp_path / 'evaluation.json'}, {WAY_OUT}"
     assert refused("report", elsewhere, "--out", tmp_path) == f"{tmp_path / 'report.html'} was {told}"
@@ -96,15 +96,15 @@ def test_a_report_that_does_not_say_belongs_to_the_results_beside_it(tmp_path: P
     said = refused("report", other, "--out", tmp_path)
     assert said.endswith(WAY_OUT)
     assert called("report", tmp_path).status == 0
-    assert sources_of(tmp_path) == ["results.json"]
+    assert read_sources(tmp_path) == ["results.json"]
 
 
 def test_a_report_names_its_files_by_their_place_and_not_by_whose_they_are(tmp_path: Path) -> None:
     write_report({"format_version": 1, **made_evaluation()}, tmp_path / "run")
-    assert sources_of(tmp_path / "run") == ["results.json"]
-    assert sources_of(tmp_path) is None
+    assert read_sources(tmp_path / "run") == ["results.json"]
+    assert read_sources(tmp_path) is None
 
     assert called("report", scores(tmp_path / "x" / "a.json"), "--out", tmp_path / "y" / "z").status == 0
 
-    assert sources_of(tmp_path / "y" / "z") == ["../../x/a.json"]
+    assert read_sources(tmp_path / "y" / "z") == ["../../x/a.json"]
     assert str(tmp_path) not in (tmp_path / "y" / "z" / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""What tests of the report share."""
+"""Fixtures of the tests of reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.unit.reporting.reports import Report
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made and not saved, which takes most of a report's time."""
-    monkeypatch.setattr(report, "saved", lambda _: {"svg": b"<svg></svg>", "png": b""})
+    """Figures are made but not saved, which takes most of the time."""
+    monkeypatch.setattr(report, "save_figure", lambda _: {"svg": b"<svg></svg>", "png": b""})
 
 
 @pytest.fixture(scope="session")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The report of a whole experiment of one seed."""
+    """The report of an experiment of one seed."""
     return Report(made_results(), tmp_path_factory.mktemp("single"))

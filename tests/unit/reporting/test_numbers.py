@@ -1,4 +1,4 @@
-"""Numbers as reports show them."""
+"""Numbers as reports show them, and the paper's."""
 
 from __future__ import annotations
 
@@ -10,111 +10,116 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.reporting.numbers import (
-    averaged,
-    averaged_rows,
-    fixed,
-    joined,
+    average,
+    average_rows,
+    format_fixed,
+    format_p,
+    format_percent,
+    format_seeds,
+    format_signed,
+    format_value,
+    join_words,
     mean,
-    over_seeds,
-    p_text,
-    percent,
-    plain,
-    signed,
-    spread,
+    stdev,
 )
+from bidibeam.reporting.paper import FOOTNOTE_AT, PAPER, sorting_ratio
 
-NO_NUMBERS = (None, math.nan, math.inf, True, "1.5", [1])
 
-
-@pytest.mark.parametrize("value", NO_NUMBERS)
-def test_what_is_no_number_is_a_dash(value: object) -> None:
-    assert fixed(value, 2) == percent(value) == p_text(value) == "-"
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, True, "1.5", [1]])
+def test_anything_but_a_number_is_a_dash(value: object) -> None:
+    assert format_fixed(value, 2) == format_percent(value) == format_p(value) == format_signed(value) == "-"
     assert mean([value]) is None
 
 
-def test_a_number_has_the_digits_asked_for_and_no_sign_if_it_shows_as_zero() -> None:
-    assert [fixed(value, 2) for value in (1, 1234.567, -0.001, -0.005001, 0.0)] == [
-        "1.00",
-        "1,234.57",
-        "0.00",
-        "-0.01",
-        "0.00",
-    ]
-    assert [signed(value) for value in (0.5, -0.5, 0.001, -0.001, None)] == [
+def test_numbers_have_their_digits_and_no_sign_if_they_show_as_zero() -> None:
+    fixed = [format_fixed(value, 2) for value in (1, 1234.567, -0.001, -0.005001, 0.0)]
+    assert fixed == ["1.00", "1,234.57", "0.00", "-0.01", "0.00"]
+    assert [format_signed(value) for value in (0.5, -0.5, 0.001, -0.001)] == [
         "+0.50",
         "-0.50",
         "0.00",
         "0.00",
-        "-",
     ]
+    p_values = [format_p(p) for p in (0.0, 0.000999, 0.001, 0.0316, 1)]
+    assert p_values == ["< 0.001", "< 0.001", "0.001", "0.032", "1.000"]
+    values = (163101, 0.00123456, 14.0, True, None, [1, 2], "cuda")
+    assert [*map(format_value, values)] == ["163,101", "0.001235", "14", "yes", "none", "1, 2", "cuda"]
+    assert [join_words(words) for words in ([], ["a"], ["a", "b", "c"])] == ["", "a", "a, b and c"]
 
 
-def test_small_p_values_are_only_small() -> None:
-    assert [p_text(p) for p in (0.0, 0.000999, 0.001, 0.0316, 1)] == [
-        "< 0.001",
-        "< 0.001",
-        "0.001",
-        "0.032",
-        "1.000",
-    ]
-
-
-def test_seeds_become_a_mean_and_a_standard_deviation() -> None:
-    assert over_seeds("bleu", [1.0], 1) == "1.00"
-    assert over_seeds("bleu", [1.0, 2.0, 4.5], 3) == "2.50 ± 1.80"
-    assert over_seeds("distinct-2", [0.01, 0.02], 3) == "0.0150 ± 0.0071 (n = 2)"
-    assert over_seeds("bleu", [], 3) == "-"
-    assert over_seeds("my_metric", [0.123456], 1) == "0.1235"
-
-
-def test_of_two_seeds_both_values_are_shown() -> None:
-    assert over_seeds("bleu", [0.58, 0.61], 2) == "0.58 / 0.61"
-    assert over_seeds("bleu", [0.58], 2) == "0.58 (n = 1)"
-    assert over_seeds("bleu", [0.58, math.nan], 2) == "0.58 (n = 1)"
+@pytest.mark.parametrize(
+    ("metric", "values", "seeds", "text"),
+    [
+        ("bleu", [1.0], 1, "1.00"),
+        ("bleu", [1.0, 2.0, 4.5], 3, "2.50 ± 1.80"),
+        ("distinct-2", [0.01, 0.02], 3, "0.0150 ± 0.0071 (n = 2)"),
+        ("bleu", [], 3, "-"),
+        ("my_metric", [0.123456], 1, "0.1235"),
+        ("bleu", [0.58, 0.61], 2, "0.58 / 0.61"),
+        ("bleu", [0.58, math.nan], 2, "0.58 (n = 1)"),
+    ],
+)
+def test_seeds_become_one_value_both_of_two_or_mean_and_deviation(
+    metric: str, values: list[float], seeds: int, text: str
+) -> None:
+    assert format_seeds(metric, values, seeds) == text
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))
-def test_mean_and_spread_are_the_samples(values: list[float]) -> None:
+def test_mean_and_deviation_are_those_of_the_sample(values: list[float]) -> None:
     assert mean([None, *values]) == pytest.approx(statistics.fmean(values), abs=1e-6)
-    assert spread([*values, math.nan]) == pytest.approx(statistics.stdev(values), abs=1e-6)
-    assert spread(values[:1]) is None
+    assert stdev([*values, math.nan]) == pytest.approx(statistics.stdev(values), abs=1e-6)
+    assert stdev(values[:1]) is None
 
 
-def test_facts_are_shown_whatever_they_are() -> None:
-    facts = (163101, 0.00123456, 14.0, True, None, [1, 2], "cuda")
-
-    assert list(map(plain, facts)) == ["163,101", "0.001235", "14", "yes", "none", "1, 2", "cuda"]
-
-
-def test_words_are_listed_as_a_sentence_does() -> None:
-    assert [joined(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]
-
-
-def test_several_seeds_are_averaged_wherever_there_is_a_number() -> None:
+def test_seeds_are_averaged_wherever_there_is_a_number() -> None:
     one = {"value": 1, "inner": {"list": [1, 2], "none": None, "only": 3}, "name": "x", "lists": [1]}
     other = {"value": 2, "inner": {"list": [3, 6], "none": None}, "name": "y", "lists": [1, 2]}
 
-    assert averaged([one, None, other]) == {
+    assert average([one, None, other]) == {
         "value": 1.5,
         "inner": {"list": [2.0, 4.0], "none": None, "only": 3},
         "name": "x",
         "lists": [1],
     }
-    assert averaged([None]) is None
-    assert averaged([True, False]) is True
+    assert average([None]) is None
+    assert average([True, False]) is True
 
 
-def test_rows_of_seeds_meet_by_their_names_and_not_by_their_places() -> None:
+def test_rows_of_seeds_are_matched_by_name() -> None:
     first = [{"strategy": "a", "ms": 1.0}, {"strategy": "b", "ms": 10.0}]
     second = [{"strategy": "b", "ms": 20.0}, {"strategy": "a", "ms": 3.0}, {"strategy": "c", "ms": 5.0}]
 
-    assert averaged_rows([first, second], ["strategy"]) == [
-        {"strategy": "a", "ms": 2.0},
-        {"strategy": "b", "ms": 15.0},
-        {"strategy": "c", "ms": 5.0},
-    ]
+    averaged = average_rows([first, second], ["strategy"])
+    assert [(row["strategy"], row["ms"]) for row in averaged] == [("a", 2.0), ("b", 15.0), ("c", 5.0)]
+
+
+def test_the_papers_tables_agree_with_its_text() -> None:
+    bleu, distinct = PAPER["swda"].bleu, PAPER["cornell"].distinct
+    assert int(100 * (bleu["oracle"][50] / bleu["vbs"][50] - 1)) == 128
+    assert distinct["bidia wmd_t"][1] / distinct["vbs"][1] - 1 == pytest.approx(0.08)
+    assert distinct["bidia wmd_t"][1] == max(pair[1] for pair in distinct.values())
+    for corpus in PAPER.values():  # a beam of one has nothing to choose
+        assert corpus.bleu["vbs"][1] == corpus.bleu["oracle"][1]
+        assert corpus.bleu["vbs"].keys() == corpus.bleu["oracle"].keys() == {1, 6, 10, 50}
+    assert {name: corpus.gain for name, corpus in PAPER.items()} == {"cornell": 0.09, "swda": 0.05}
+    assert sorting_ratio(FOOTNOTE_AT["B"], FOOTNOTE_AT["V"]) == pytest.approx(1.0526, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("system", "metric", "size", "score"),
+    [
+        ("vbs", "bleu", 10, 1.30),
+        ("bidia bleu_t", "distinct-1", 50, 0.056),
+        ("bidia bleu_t", "distinct-2", 50, 0.261),
+        ("vbs", "bleu", 20, None),
+        ("bidis", "bleu", 50, None),
+        ("vbs", "distinct-1", 10, None),
+        ("oracle", "distinct-1", 50, None),
+        ("vbs", "chrf", 50, None),
+    ],
+)
+def test_a_score_is_known_only_where_the_paper_prints_it(
+    system: str, metric: str, size: int, score: float | None
+) -> None:
+    assert PAPER["cornell"].score(system, metric, size) == score

@@ -1,78 +1,67 @@
-"""The report as files: what stands in it, and that it needs nothing else."""
+"""The report as files: what is in it, that it needs nothing else, and what it refuses."""
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.reporting import plots
-from bidibeam.reporting.report import held, inline_svg, markdown, write_report
-from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
-from tests.unit.reporting.pages import markdown_tables
-from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, without
+from bidibeam.reporting.report import (
+    escape_markdown,
+    inline_svg,
+    keep_together,
+    write_joint_report,
+    write_report,
+)
+from tests.unit.reporting.made_results import HOSTILE, made_analyses, made_evaluation, made_results
+from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 
 FIGURES = ("bleu", "headroom", "ranks", "positions", "penalty", "options")
+FEW = ("vbs", "vbs-tuned", "bidia bleu_t", "oracle")
 
 
-def test_a_whole_experiment_has_every_section_and_every_figure(single: Report) -> None:
+def test_an_experiment_has_every_section_and_every_figure(single: Report) -> None:
     assert tuple(single.sections) == TITLES
-    assert [path.name for path in single.written.figures] == [
-        f"{name}.{form}" for name in FIGURES for form in ("svg", "png")
-    ]
-    assert sorted(path.name for path in single.folder.iterdir()) == ["figures", "report.html", "report.md"]
     assert re.findall(r"^## \d+\. (.*)$", single.markdown, flags=re.MULTILINE) == list(TITLES)
-
-
-def test_every_figure_is_a_valid_file_that_the_document_links(single: Report) -> None:
+    assert sorted(path.name for path in single.folder.iterdir()) == ["figures", "report.html", "report.md"]
+    names = [path.name for path in single.written.figures]
+    assert names == [f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")]
     linked = re.findall(r"!\[[^\]]*\]\((.*?)\)", single.markdown)
-
     assert linked == [f"figures/{name}.svg" for name in FIGURES]
     for path in single.written.figures:
         content = path.read_bytes()
         if path.suffix == ".svg":
             assert ElementTree.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
+            sizes = [float(size) for size in re.findall(rb"font(?:-size)?: ([\d.]+)px", content)]
+            assert min(sizes) >= 9
         else:
             assert content.startswith(b"\x89PNG\r\n")
             assert int.from_bytes(content[16:20], "big") <= 1200
-    assert len(single.written.figures) == 2 * len(FIGURES)
 
 
-def test_no_letter_in_a_figure_is_smaller_than_nine_points(single: Report) -> None:
-    for path in single.written.figures:
-        if path.suffix == ".svg":
-            sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", path.read_text())]
-            assert sizes
-            assert min(sizes) >= 9
-
-
-def test_the_page_needs_nothing_else(single: Report) -> None:
-    assert [link for link in single.page.links if not link.startswith("#")] == []
+def test_the_page_needs_nothing_else_and_its_links_lead_somewhere(single: Report) -> None:
     assert not {"link", "img", "iframe", "object", "embed", "base"} & set(single.page.tags)
     assert re.findall(r"url\((?!#)[^)]*\)|@import", single.html) == []
-    assert set(re.findall(r"https?://[^\s\"'<>]+", single.html)) <= {
-        "http://www.w3.org/2000/svg",
-        "http://www.w3.org/1999/xlink",
-    }
+    addresses = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\s\"'<>]+", single.html)) <= addresses
     assert len(single.html.encode()) < 3_000_000
-
-
-def test_ids_are_unique_and_every_link_leads_to_one(single: Report) -> None:
     assert len(single.page.ids) == len(set(single.page.ids))
-    assert {link.removeprefix("#") for link in single.page.links} <= set(single.page.ids)
     references = set(re.findall(r"url\(#([^)]*)\)", single.html))
     assert references
-    assert references <= set(single.page.ids)
+    assert references | {link.removeprefix("#") for link in single.page.links} <= set(single.page.ids)
 
 
-def test_text_of_the_corpus_is_shown_and_never_run(single: Report) -> None:
+def test_text_of_the_corpus_is_escaped(single: Report) -> None:
     assert len(single.page.scripts) == 1
     assert "alert" not in single.page.scripts[0]
     assert "<h3>&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; | *not bold* $x^2$</h3>" in single.html
@@ -87,36 +76,84 @@ def test_a_hostile_system_is_text_in_tables_and_figures(tmp_path: Path) -> None:
 
     assert len(report.page.scripts) == 1
     assert "<script>$x$" not in report.html
-    (picture,) = (path for path in report.written.figures if path.name == "bleu.svg")
-    texts = ElementTree.fromstring(picture.read_bytes()).iter("{http://www.w3.org/2000/svg}text")
+    figure = (tmp_path / "figures" / "bleu.svg").read_bytes()
+    texts = ElementTree.fromstring(figure).iter("{http://www.w3.org/2000/svg}text")
     assert name in [(text.text or "").strip() for text in texts]
 
 
-def test_the_document_has_the_same_tables_as_the_page(single: Report) -> None:
+def test_the_document_has_the_tables_of_the_page_and_folds_the_same(single: Report) -> None:
     document = markdown_tables(single.markdown)
 
     for caption, rows in single.tables.items():
-        plain = [[re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in document[markdown(caption)]]
+        plain = [
+            [re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in document[escape_markdown(caption)]
+        ]
         shown = [[cell.replace("(paper ", "paper ").rstrip(")") for cell in row] for row in plain]
         page = [[cell.replace("&", "&amp;").replace("<", "&lt;").rstrip(")") for cell in row] for row in rows]
         assert shown == page, caption
+    folded = [html.unescape(one) for one in re.findall(r"<summary>(.*?)</summary>", single.html)]
+    assert {"Paired tests", "All settings", "Signatures"} <= set(folded)
+    whole = r"^<details><summary>([^\n]*)</summary>\n\n\|.*?\n\n</details>$"  # empty lines make it a table
+    assert re.findall(whole, single.markdown, flags=re.MULTILINE | re.DOTALL) == folded
 
 
-def test_examples_can_be_leafed_through_and_show_their_winning_pair(single: Report) -> None:
+def test_examples_show_both_beams_and_their_winning_pair(single: Report) -> None:
     examples = single.results["seeds"][0]["analyses"]["examples"]["examples"]
     articles = re.findall(r"<article>.*?</article>", single.html, flags=re.DOTALL)
 
     assert len(articles) == single.page.tags.count("option") == 20
     assert single.page.tags.count("button") == 2
     for article, example in zip(articles, examples, strict=True):
-        assert article.count('<li class="winner">') == 2
-        assert article.count("<li") == 50
+        assert (article.count('<li class="winner">'), article.count("<li")) == (2, 50)
         row, column = example["pair"]
         (x, y), *_ = re.findall(r'<rect x="(\d+)" y="(\d+)"', article)
         assert ((int(y) - 33) / 12, (int(x) - 33) / 12) == (row, column)
         assert article.count("h1v1h-1z") == 625
     assert single.markdown.count("| reference |") == 5
-    assert "seed" not in single.html.partition("These are the 20 sources")[2].partition("</p>")[0]
+    assert "report.html has all 20 and both beams of each." in single.markdown
+    assert "bold in the lists" in single.html
+    assert "bold in the lists" not in single.markdown
+    assert "report.html has" not in single.html
+
+
+def test_a_document_with_all_examples_names_no_other_place(tmp_path: Path) -> None:
+    example = {"source": "hi", "reference": "ho", "replies": {"vbs": "ho"}}
+    report = Report({"analyses": {"examples": {"examples": [example] * 3}}}, tmp_path)
+
+    assert report.markdown.count("| reference |") == 3
+    assert "report.html" not in report.markdown
+    assert "bold in the lists" not in report.html
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_sections_of_several_files_name_their_file(tmp_path: Path) -> None:
+    results = without(made_results(systems=FEW), *DRAWN)
+    analyses = {"ranks": made_analyses()["analyses"]["ranks"]}
+    results["seeds"][0]["analyses"] = analyses
+    evaluation = {**made_evaluation(results), "sources": 7}
+    left_out = {"analyses": {"cost": "No model."}}
+    files = {
+        "results.json": results,
+        "evaluation.json": evaluation,
+        "analyses.json": {"analyses": analyses, "left_out": left_out},
+    }
+
+    written = write_joint_report(files, tmp_path)
+
+    document = written.document.read_text(encoding="utf-8")
+    both = ["results.json", "evaluation.json", "analyses.json"]
+    assert re.findall(r"^## \d+\. (.*)$", document, flags=re.MULTILINE) == [
+        *(f"Summary ({file})" for file in both[:2]),
+        *(f"{title} (results.json)" for title in TITLES[1:4]),
+        *(f"{TITLES[4]} ({file})" for file in both[::2]),
+        *(f"{TITLES[9]} ({file})" for file in both),
+    ]
+    assert document.startswith("# bidibeam on cornell\n")
+    assert "4 systems answered 7 sources." in document
+    names = [path.name for path in written.figures if path.suffix == ".svg"]
+    assert names == ["bleu-results.svg", "ranks-results.svg", "ranks-analyses.svg"]
+    ids = re.findall(r'\bid="([^"]*)"', written.page.read_text(encoding="utf-8"))
+    assert len(ids) == len(set(ids))
 
 
 def test_the_same_results_give_the_same_bytes_in_another_process(single: Report, tmp_path: Path) -> None:
@@ -131,11 +168,40 @@ def test_the_same_results_give_the_same_bytes_in_another_process(single: Report,
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"})
 
     def files(folder: Path) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-        }
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
 
     assert files(tmp_path / "again") == files(single.folder)
+
+
+def damaged(path: str, value: object) -> dict[str, Any]:
+    """Results with another value at a place."""
+    results = made_results()
+    place: Any = results
+    *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    for step in way:
+        place = place[step]
+    place[last] = value
+    return results
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        ({}, "There is nothing to report"),
+        ({"format_version": 2, **made_evaluation()}, "format_version 2, and this bidibeam reads 1"),
+        ({"seeds": "all"}, "`seeds` must be a list of objects"),
+        (damaged("seeds.0.analyses.ranks.systems.oracle", {}), "section 'ranks' cannot be made: .*'counts'"),
+        (damaged("seeds.0.systems.vbs", ["x"]), "section 'summary' cannot be made"),
+        (damaged("positions.from.left.0.counts", ["many"]), "figure 'positions' cannot be made"),
+    ],
+)
+def test_damaged_results_are_refused_in_a_sentence(
+    results: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=reason):
+        write_report(results, tmp_path / "report")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_matplotlib_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,13 +227,13 @@ def test_without_matplotlib_nothing_is_written(tmp_path: Path, monkeypatch: pyte
         ("# a", r"\# a"),
     ],
 )
-def test_markdown_shows_text_as_it_is(text: str, shown: str) -> None:
-    assert markdown(text) == shown
+def test_markdown_shows_text_unchanged(text: str, shown: str) -> None:
+    assert escape_markdown(text) == shown
 
 
-def test_neither_an_equation_nor_a_share_is_broken_between_lines() -> None:
-    assert held("at N_B = 50, T = 20 and x = 3") == f"at N_B{NBSP}={NBSP}50, T{NBSP}={NBSP}20 and x = 3"
-    assert held("30 % of it") == f"30{NBSP}% of it"
+def test_equations_and_shares_are_not_broken_between_lines() -> None:
+    text = f"at N_B{NBSP}={NBSP}50, T{NBSP}={NBSP}20, x = 3 and 30{NBSP}% of it"
+    assert keep_together(text.replace(NBSP, " ")) == text
 
 
 def test_an_inlined_figure_keeps_its_references_and_shares_no_id() -> None:
@@ -176,6 +242,5 @@ def test_an_inlined_figure_keeps_its_references_and_shares_no_id() -> None:
         '<g id="a"/><use xlink:href="#a"/><p clip-path="url(#a)"/></svg>'
     )
 
-    assert inline_svg(svg, "f") == (
-        '<svg><g id="f-a"/><use xlink:href="#f-a"/><p clip-path="url(#f-a)"/></svg>'
-    )
+    inlined = '<svg><g id="f-a"/><use xlink:href="#f-a"/><p clip-path="url(#f-a)"/></svg>'
+    assert inline_svg(svg, "f") == inlined

@@ -41,12 +41,8 @@ def test_facts_stand_beside_their_names() -> None:
         ["name", "x"],
     ]
     assert lines[0].strip() == "Corpus"
-
-
-def test_a_long_fact_folds_and_nothing_is_lost() -> None:
-    lines = printed(facts_table("Corpus", {"path": "/very" * 40}))
-
-    assert "".join("".join(lines[1:]).split()) == "path" + "/very" * 40
+    folded = printed(facts_table("Corpus", {"path": "/very" * 40}))
+    assert "".join("".join(folded[1:]).split()) == "path" + "/very" * 40
 
 
 def test_values_stand_right_under_their_headers() -> None:
@@ -92,12 +88,14 @@ def test_a_beam_is_shown_best_first_and_what_was_cut_off_ends_in_dots() -> None:
     beam = [
         Hypothesis("at home.", ("at", "home", "."), -2.5, 4, -1.89, True),
         Hypothesis("at [b]", ("at", "[b]"), -9.0, 2, -7.5, False),
+        Hypothesis("so.", ("so", "."), None, 4, None),  # of a list without scores
     ]
 
     lines = printed(hypotheses_table("regular beam", beam))
 
     assert lines[3].split() == ["1", "-1.89", "-2.50", "at", "home."]
     assert lines[4].split() == ["2", "-7.50", "-9.00", "at", "[b]", "..."]
+    assert lines[5].split() == ["3", "so."]
 
 
 def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
@@ -110,6 +108,8 @@ def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
         ["0.1", "4", "█" * BAR_WIDTH],
         ["0.2", "1", "█" * (BAR_WIDTH // 4)],
     ]
+    flat = printed(curves_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
+    assert [line.split() for line in flat[3:]] == [["0", "0"], ["1", "0"]]
 
 
 def test_a_long_curve_is_thinned_out_but_for_its_best() -> None:
@@ -122,12 +122,6 @@ def test_a_long_curve_is_thinned_out_but_for_its_best() -> None:
     assert lines[0] == "BLEU by lambda"
     assert shown == ["0", "0.9", "1.8", "2.7", "3.6", "3.7", "4.5", "5.4", "6.3", "7.2", "8.1", "9", "9.9"]
     assert lines[3 + shown.index("3.7")].endswith("50   " + "█" * BAR_WIDTH)
-
-
-def test_a_curve_of_nothing_has_no_bars() -> None:
-    lines = printed(curves_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
-
-    assert [line.split() for line in lines[3:]] == [["0", "0"], ["1", "0"]]
 
 
 def beam(*texts: str) -> NBest:
@@ -175,19 +169,6 @@ def test_a_winner_far_down_is_shown_beside_the_first() -> None:
 
     assert left == ["1 text 1", "2 text 2", "25 text 25 ◀ bleu_t"]
     assert right == ["1 text 1", "2 text 2", "30 text 30 ◀ bleu_t"]
-
-
-def test_a_winner_may_have_no_partner() -> None:
-    beams = Beams("1", "hi", regular=beam("one"))
-
-    lines = printed(beams_table("One beam", beams, {"vbs": winner(beams, Direction.REGULAR, 0, None)}))
-
+    alone = Beams("1", "hi", regular=beam("one"))
+    lines = printed(beams_table("One beam", alone, {"vbs": winner(alone, Direction.REGULAR, 0, None)}))
     assert columns(lines) == (["1 one ◀ vbs"], [])
-
-
-def test_a_beam_from_elsewhere_may_know_no_scores() -> None:
-    lines = printed(
-        hypotheses_table("regular beam", [Hypothesis("at home.", ("at", "home", "."), None, 4, None)])
-    )
-
-    assert lines[3].split() == ["1", "at", "home."]

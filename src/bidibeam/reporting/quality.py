@@ -1,0 +1,284 @@
+"""BLEU against N_B, and the headroom up to the best hypothesis in the beam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.evaluation.names import AGREEMENT, BASE, ORACLE, TUNED
+from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, text_column
+from bidibeam.reporting.numbers import (
+    TWO,
+    average,
+    format_fixed,
+    format_percent,
+    format_seeds,
+    stdev,
+    to_number,
+)
+from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
+from bidibeam.reporting.plots import Line, Look, assign_looks, draw_lines, new_figure, set_size_axis
+from bidibeam.reporting.results import NO_SIZE, Results, format_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_LINES = 8
+"""With more lines than this, BidiA's variants have a panel of their own."""
+HEIGHTS = (3.4, 2.9, 2.3)
+"""Inches of the panels: all systems, BidiA's variants, the oracle."""
+PAPER_STYLE: dict[str, Any] = {
+    "linestyle": "none",
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.6,
+    "zorder": 10,
+}
+MARKER_SIZES = {"*": 13.0}
+"""The size of the paper's markers, where 9 points are too small."""
+LEFT, RIGHT = 0.93, 1.12
+"""The paper's numbers are drawn left of their N_B and its claim right of it, clear of ours."""
+LOWEST, TOP = -60.0, 20.0
+"""Per cent of headroom: lower values are not drawn, since they would flatten all others; the scale reaches
+the second at least, and the oracle only if a system comes near it."""
+
+Claim = tuple[str, str, int, float]
+"""What the paper says in words: a label, the system, N_B and BLEU."""
+
+
+def quality(results: Results) -> Section | None:
+    """BLEU of every system at every N_B."""
+    lines = _bleu_lines(results)
+    if not lines or results.sizes == [NO_SIZE]:
+        return None
+    paper = results.paper
+    draw = partial(
+        draw_quality,
+        lines,
+        assign_looks(results.names),
+        paper=paper.bleu if paper else {},
+        claim=_claim_point(paper) if paper else None,
+    )
+    columns = [text_column("system"), *(Column(str(size), "N_B") for size in results.sizes)]
+    rows = [[name, *(_bleu_text(results, name, size) for size in results.sizes)] for name in results.systems]
+    intervals = [
+        [name, *(results.bleu_interval(name, size) for size in results.sizes)] for name in results.systems
+    ]
+    blocks: list[Block] = [
+        Picture("bleu", _caption(results, lines), draw),
+        Table("Corpus BLEU-4 by N_B", columns, rows, is_folded=True),
+        *_interval_table(results, "corpus BLEU-4", columns, intervals),
+    ]
+    where = "The paper does not say at which N_B its gain holds: it is drawn right of the largest."
+    return Section("bleu", "BLEU-4 against N_B", blocks, [where] if paper else [])
+
+
+def _bleu_lines(results: Results) -> list[Line]:
+    lines = []
+    for name in results.systems:
+        scores = {size: results.values(name, size, "bleu") for size in results.sizes}
+        found = {size: values for size, values in scores.items() if values}
+        spreads = [  # of two values the bar reaches both
+            abs(values[0] - values[1]) / 2 if len(values) == TWO else stdev(values)
+            for values in found.values()
+        ]
+        if found:
+            lines.append(Line(name, [*found], [fmean(values) for values in found.values()], spreads))
+    return lines
+
+
+def _bleu_text(results: Results, system: str, size: int) -> str:
+    return format_seeds("bleu", results.values(system, size, "bleu"), len(results.seeds))
+
+
+def _claim_point(paper: PaperCorpus) -> Claim:
+    """The paper's claim for BidiA as a point at its largest B."""
+    size = max(paper.bleu[BASE])
+    label = f"paper: bidia bleu_t, +{100 * paper.gain:.0f} %"
+    return label, "bidia bleu_t", size, paper.bleu[BASE][size] * (1 + paper.gain)
+
+
+def _caption(results: Results, lines: Sequence[Line]) -> str:
+    count = len(results.seeds)
+    bars = "to both values" if count == TWO else "of one standard deviation"
+    parts = [
+        "Corpus BLEU-4 against N_B",
+        *([f"mean of {count} seeds with bars {bars}, side by side"] if count > 1 else []),
+    ]
+    panels = split_panels(lines)
+    if any(not panel.from_zero for panel in panels):
+        parts.append("BidiA's variants on a scale that does not begin at 0")
+    if panels[-1].is_oracle and len(panels) > 1:
+        parts.append("the oracle on a scale of its own")
+    if results.paper:
+        parts.append(f"white marks: the paper, {results.paper.name}")
+    return "; ".join(parts) + "."
+
+
+def _interval_table(
+    results: Results, what: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
+) -> list[Table]:
+    """The table of intervals by N_B, if there are any."""
+    if not any(any(cells) for _, *cells in rows):
+        return []
+    several = len(results.seeds) > 1
+    caption = f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B"
+    notes = ["From the lowest end of the seeds' intervals to the highest."] if several else []
+    return [Table(caption, columns, rows, notes, is_folded=True)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines that share a scale, which begins at 0 or not; the height is in inches."""
+
+    lines: Sequence[Line]
+    height: float
+    is_oracle: bool = False
+    from_zero: bool = True
+
+
+def split_panels(lines: Sequence[Line]) -> list[Panel]:
+    """Splits lines into all systems, BidiA's variants where lines are many, and the oracle with VBS."""
+    others = [line for line in lines if line.name != ORACLE]
+    panels = []
+    variants = [
+        line for line in others if line.name.split()[0] == AGREEMENT and len(line.name.split()) > 2
+    ]  # such as `bidia bleu_t either`
+    if len(others) > MAX_LINES and variants:
+        agreement = [line for line in others if line.name.split()[0] == AGREEMENT or line.name == TUNED]
+        others = [line for line in others if line not in variants]
+        panels.append(Panel(agreement, HEIGHTS[1], from_zero=False))
+    if others:
+        panels.insert(0, Panel(others, HEIGHTS[0]))
+    if any(line.name == ORACLE for line in lines):
+        best = [line for line in lines if line.name in (ORACLE, TUNED, BASE)]
+        panels.append(Panel(best, HEIGHTS[2], is_oracle=True))
+    return panels
+
+
+def draw_quality(
+    lines: Sequence[Line],
+    looks: Mapping[str, Look],
+    *,
+    paper: Mapping[str, Mapping[int, float]],
+    claim: Claim | None = None,
+) -> Figure:
+    """Draws BLEU against N_B, panels below each other.
+
+    Args:
+        lines: Ours.
+        looks: The look of each system.
+        paper: The paper's BLEU by system and N_B, drawn as white markers.
+        claim: A point that the paper gives in words.
+    """
+    panels = split_panels(lines)
+    heights = [panel.height for panel in panels]
+    figure = new_figure(8.0, sum(heights) + 0.3)
+    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    sizes = {size for line in lines for size in line.sizes}
+    for axes, panel in zip(grid, panels, strict=True):
+        draw_lines(axes, panel.lines, looks)
+        if not panel.from_zero:
+            continue
+        printed = {name: points for name, points in paper.items() if (name == ORACLE) == panel.is_oracle}
+        points: list[tuple[str, str, list[float], list[float]]] = [
+            (f"paper: {name}", name, [LEFT * size for size in by_size], [*by_size.values()])
+            for name, by_size in printed.items()
+        ]
+        if claim is not None and not panel.is_oracle:
+            label, system, size, bleu = claim
+            points.append((label, system, [RIGHT * size], [bleu]))
+        for label, system, xs, ys in points:
+            markersize = MARKER_SIZES.get(looks[system].marker, 9.0)
+            style = looks[system].options | PAPER_STYLE | {"markersize": markersize}
+            axes.plot(xs, ys, label=f" {label}", **style)
+        sizes |= {size for by_size in printed.values() for size in by_size}
+        axes.set_ylim(bottom=0)
+    set_size_axis(grid[-1], sorted(sizes))
+    for axes in grid:
+        axes.tick_params(labelbottom=True)
+        axes.set_ylabel("corpus BLEU-4 (0 to 100)")
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2, labelspacing=0.6)
+    return figure
+
+
+def headroom(results: Results) -> Section | None:
+    """VBS beside the best hypothesis in its beam, and each system's share of the difference."""
+    blocks: list[Block] = [*_oracle_table(results)]
+    analyses = results.analyses("headroom")
+    shares: Mapping[str, Mapping[str, Any]] = average([one.get("by_beam_size") for one in analyses]) or {}
+    baseline = str(analyses[0].get("baseline", TUNED)) if analyses else TUNED
+    sizes = sorted(shares, key=int)
+    known = dict.fromkeys(name for at_size in shares.values() for name in at_size)
+    names = list(dict.fromkeys([*(name for name in results.systems if name in known), *known]))
+    lines = []
+    for name in names:
+        values = {int(size): to_number(shares[size].get(name)) for size in sizes}
+        points = {size: value for size, value in values.items() if value is not None}
+        if points:
+            lines.append(Line(name, [*points], [*points.values()]))
+    if lines:
+        caption = f"Headroom captured: 0 is {baseline}, 100 % the oracle at the same N_B."
+        if any(100 * value < LOWEST for line in lines for value in line.values):
+            caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
+        draw = partial(draw_headroom, lines, assign_looks(results.names), baseline=baseline)
+        columns = [text_column("system"), *(Column(size, "N_B") for size in sizes)]
+        rows = [[name, *(format_percent(shares[size].get(name)) for size in sizes)] for name in names]
+        intervals = [
+            [
+                name,
+                *(format_interval(results.headroom_interval(name, size), format_percent) for size in sizes),
+            ]
+            for name in names
+        ]
+        blocks += [
+            Picture("headroom", caption, draw),
+            Table("Headroom captured by N_B", columns, rows, results.means_note, is_folded=True),
+            *_interval_table(results, "headroom captured", columns, intervals),
+        ]
+    title = "VBS, Best Hypothesis and the headroom between"
+    return Section("headroom", title, blocks) if blocks else None
+
+
+def _oracle_table(results: Results) -> list[Table]:
+    """VBS and the oracle at the paper's beam sizes, or at ours if fewer than two of those are there."""
+    if not {BASE, ORACLE} <= set(results.systems) or results.sizes == [NO_SIZE]:
+        return []
+    sizes = [size for size in BEAM_SIZES if size in results.sizes]
+    sizes = sizes if len(sizes) > 1 else results.sizes
+    columns = [text_column("BLEU-4"), *(Column(f"B = {size}") for size in sizes)]
+    rows = []
+    for name in (BASE, TUNED, ORACLE):
+        if name not in results.systems:
+            continue
+        cells: list[Cell | str] = [f"{name} ({NAMES[name]})" if name in NAMES else name]
+        for size in sizes:
+            paper = results.paper.score(name, "bleu", size) if results.paper else None
+            cells.append(
+                Cell(_bleu_text(results, name, size), "" if paper is None else format_fixed(paper, 2))
+            )
+        rows.append(cells)
+    return [Table("VBS and the best hypothesis in its beam", columns, rows)]
+
+
+def draw_headroom(lines: Sequence[Line], looks: Mapping[str, Look], *, baseline: str) -> Figure:
+    """Draws shares, of 1, of the way from a baseline to the oracle."""
+    figure = new_figure(8.0, 4.0)
+    axes = figure.subplots()
+    visible = []
+    for line in lines:
+        points = [point for point in zip(line.sizes, line.values, strict=True) if 100 * point[1] >= LOWEST]
+        if points:
+            visible.append(Line(line.name, [size for size, _ in points], [share for _, share in points]))
+    draw_lines(axes, visible, looks, scale=100)
+    set_size_axis(axes, sorted({size for line in lines for size in line.sizes}))
+    values = [100 * value for line in lines for value in line.values]
+    axes.set_ylim(max(LOWEST, min(1.1 * min(values), -10)), min(max(1.3 * max(values), TOP), 108))
+    for level in (0, 100):
+        axes.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2)), zorder=1)
+    axes.set_ylabel(f"headroom captured (%)\n0 = {baseline}, 100 = oracle")
+    if visible:
+        figure.legend(loc="outside right center", handlelength=3.2, labelspacing=0.7)
+    return figure

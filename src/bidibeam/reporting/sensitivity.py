@@ -1,0 +1,177 @@
+"""BLEU by every option that the paper leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.reporting.blocks import Block, Column, Picture, Section, Table, text_column
+from bidibeam.reporting.numbers import LABELS, average_rows, format_metric, to_number
+from bidibeam.reporting.plots import Look, assign_looks, new_figure
+from bidibeam.reporting.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = ("bleu", "length_ratio", "distinct-2")
+LEVELS = ("longest", "random")
+"""Systems without options."""
+MANY_VALUES = 10
+"""With so many values, words keep a step's distance from numbers; with twice as many, two."""
+ROW, GAP = 0.23, 0.5
+"""The height of a row of the figure of options in inches, and the gap between options in rows."""
+RING: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 13,
+    "markerfacecolor": "none",
+    "linestyle": "none",
+    "color": "black",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The scores of one value of an option; the length ratio may be unknown."""
+
+    value: str
+    bleu: float
+    length_ratio: float | None
+    is_default: bool
+
+
+Trials = Mapping[str, Sequence[Trial]]
+"""By system."""
+
+
+def sensitivity(results: Results) -> Section | None:
+    """BLEU by T and by every other option."""
+    analyses = results.analyses("sensitivity")
+    rows = average_rows([one.get("rows") or [] for one in analyses], ["system", "option", "value"])
+    if not rows:
+        return None
+    groups: dict[str, dict[str, list[Trial]]] = {}
+    for row in rows:
+        if (bleu := to_number(row.get("bleu"))) is not None:
+            option = "" if row["system"] in LEVELS else str(row.get("option") or "")
+            ratio, is_default = to_number(row.get("length_ratio")), bool(row.get("is_default"))
+            trials = groups.setdefault(option, {}).setdefault(row["system"], [])
+            trials.append(Trial(str(row.get("value")), bleu, ratio, is_default))
+    levels = {name: trials[0] for name, trials in groups.pop("", {}).items()}
+    lengths = groups.pop("T", {})
+    size = analyses[0].get("beam_size")
+    at = f" at N_B = {size}" if size else ""
+    looks = assign_looks(results.names)
+    blocks: list[Block] = []
+    if lengths:
+        caption = (
+            f"BLEU and length ratio{at} by T, the length that BP_T asks for; “none” has no penalty, a ring "
+            "marks the default."
+        )
+        blocks.append(Picture("penalty", caption, partial(draw_penalty, lengths, levels, looks)))
+    if groups:
+        caption = f"BLEU by the other options{at}, on a scale that does not begin at 0."
+        blocks.append(Picture("options", caption, partial(draw_options, groups, looks)))
+    blocks.append(_options_table(rows, at, results.means_note))
+    return Section("sensitivity", "Sensitivity to what the paper leaves open", blocks)
+
+
+def _options_table(rows: Sequence[Mapping[str, Any]], at: str, notes: Sequence[str]) -> Table:
+    metrics = [name for name in COLUMNS if any(name in row for row in rows)]
+    columns = [
+        *map(text_column, ("system", "option", "value")),
+        *(Column(LABELS.get(name, name)) for name in metrics),
+    ]
+    cells = [
+        [
+            row["system"],
+            str(row.get("option") or ""),
+            f"{row.get('value')}{' (default)' if row.get('is_default') else ''}",
+            *(format_metric(name, row.get(name)) for name in metrics),
+        ]
+        for row in rows
+    ]
+    return Table(f"All options{at}", columns, cells, notes, is_folded=True)
+
+
+def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look]) -> Figure:
+    """Draws BLEU and length ratio against T; values that are no number ("none") stand apart.
+
+    Args:
+        trials: By system, every value of T.
+        levels: By system, what does not depend on T, drawn across.
+        looks: The look of each system.
+    """
+    ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
+    gap = len(ticks) // MANY_VALUES
+    places = {value: place + gap * _is_word(value) for place, value in enumerate(ticks)}
+    figure = new_figure(8.0, 3.5)
+    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
+    for axes, measure in ((left, "bleu"), (right, "length_ratio")):
+        for name, line in trials.items():
+            known = [trial for trial in line if getattr(trial, measure) is not None]
+            known.sort(key=lambda trial: places[trial.value])
+            for label, style, shown in (
+                (f" {name}", looks[name].options, [one for one in known if not _is_word(one.value)]),
+                (None, looks[name].options | {"linestyle": "none"}, [o for o in known if _is_word(o.value)]),
+                (None, RING, [one for one in known if one.is_default]),
+            ):
+                xs, ys = [places[one.value] for one in shown], [getattr(one, measure) for one in shown]
+                axes.plot(xs, ys, label=label, **style)
+        for name, trial in levels.items():
+            if (level := getattr(trial, measure)) is not None:
+                style = {"color": looks[name].colour, "linestyle": looks[name].line}
+                axes.axhline(level, linewidth=1.2, label=f" {name}", zorder=1, **style)
+        axes.plot([], [], label=" default", **RING)
+        axes.set_xticks([*places.values()], [*places])
+        axes.set_xlabel("T (tokens)")
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
+    left.set_ylabel("corpus BLEU-4 (0 to 100)")
+    right.set_ylabel("length ratio (replies / references)")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    return figure
+
+
+def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look]) -> Figure:
+    """Draws BLEU as markers, by option and system: a row per value; the default is filled."""
+    places: dict[tuple[str, str], float] = {}  # option and value: how far down
+    height = 0.0
+    for option, systems in groups.items():
+        values = list(dict.fromkeys(trial.value for line in systems.values() for trial in line))
+        if not any(map(_is_word, values)):
+            values.sort(key=_value_order)
+        places |= {(option, value): height + row for row, value in enumerate(values)}
+        height += len(values) + GAP
+    bottom = max(places.values())
+    figure = new_figure(8.0, ROW * (bottom + 1) + 1.1)
+    axes = figure.subplots()
+    labelled: set[str] = set()
+    for option, systems in groups.items():
+        for system, line in systems.items():
+            for trial in line:
+                style: dict[str, Any] = looks[system].options | {"linestyle": "none", "markersize": 7}
+                if not trial.is_default:
+                    style["markerfacecolor"] = "white"
+                elif system not in labelled:
+                    style["label"] = f" {system}"
+                    labelled.add(system)
+                axes.plot([trial.bleu], [places[option, trial.value]], **style)
+    axes.set_yticks([*places.values()], [f"{option} = {value}" for option, value in places])
+    axes.set_ylim(bottom + 0.7, -0.7)
+    axes.set_xlabel("corpus BLEU-4 (0 to 100); filled: the default")
+    if labelled:
+        figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+def _value_order(value: str) -> tuple[bool, float, str]:
+    """The sort key of a value: numbers by size, then words."""
+    try:
+        return (False, float(value), value)
+    except ValueError:
+        return (True, 0.0, value)
+
+
+def _is_word(value: str) -> bool:
+    return _value_order(value)[0]
