@@ -66,14 +66,15 @@ def constant(results: Results) -> Section | None:
         for label, one in rows
     ]
     tried, references = found["candidates"], found["references"]
-    notes = [
+    how = (
         f"Tried: the {tried['commonest']} commonest training replies, and the commonest {tried['parts']} of "
         f"them followed by each other, {format_value(tried['tried'])} in all. The best by BLEU on "
-        f"{format_value(found['validation_sources'])} validation sources is chosen; test sources only judge.",
-        f"{format_percent(references['share_short'])} of {format_value(references['sources'])} references have at "
-        f"most {references['short']} words.",
-        f"BLEU: {found['signature']}.",
-    ]
+        f"{format_value(found['validation_sources'])} validation sources is chosen; test sources only judge."
+    )
+    short = format_percent(references["share_short"])
+    count = format_value(references["sources"])
+    words = f"{short} of {count} references have at most {references['short']} words."
+    notes = [how, words, f"BLEU: {found['signature']}."]
     table = Table("The best constant replies", columns, cells, notes)
     return Section("constant", "One reply to every source", [table])
 
