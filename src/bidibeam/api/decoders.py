@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
@@ -45,7 +45,8 @@ def load_decoder(
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
             "bidia wmd_t tuned".
         reverse: The model that writes from the end, where it is one of its own.
-        settings: How to search; a strategy that needs both directions shares the beam out among them.
+        settings: How to search, `default_search` by default; a strategy that needs both directions shares the
+            beam out among them.
         batch_size: Sources searched at once; the model's own choice by default.
         workers: Threads that compare hypotheses.
         replies_only: Whether the replies are enough: rankings then hold nothing else, and work that cannot
@@ -58,7 +59,7 @@ def load_decoder(
         SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
     model = load(run, reverse) if run is None or isinstance(run, str | Path) else run
-    search = settings or SearchSettings()
+    search = settings or default_search(model)
     named = SystemName.of(strategy).settings() if isinstance(strategy, str) else strategy
     chosen, tuned = _with_tuned(named, model)
     built = chosen.build(max_length=search.max_length, space=lambda: model.word_vectors(chosen.vectors))
@@ -87,6 +88,18 @@ def load_decoder(
         batch_size or model.batch_size,
         prefetch=model.device.type != "cpu",
     )
+
+
+def default_search(model: Model, **settings: Any) -> SearchSettings:
+    """How to search a model where little is said: T is what its data were prepared with.
+
+    Args:
+        model: The model.
+        **settings: Fields of `SearchSettings`; None stands for the default.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    longest = model.limits.max_length or SearchSettings().max_length
+    return SearchSettings(**{"max_length": longest, "stopping": model.default_stopping, **given})
 
 
 def load_generator(

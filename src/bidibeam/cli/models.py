@@ -121,21 +121,19 @@ def check_search(flags: dict[str, Any]) -> None:
     """
     from bidibeam.search.settings import SearchSettings
 
-    longest = flags["max_length"]
-    SearchSettings(**{**flags, "max_length": ANY_LENGTH if longest is None else longest})
+    given = {name: value for name, value in flags.items() if value is not None}
+    SearchSettings(**{"max_length": ANY_LENGTH, **given})
 
 
 def search_settings(model: Model, flags: dict[str, Any]) -> SearchSettings:
-    """The search that flags ask for; T is what the model's data were prepared with, unless they say so.
+    """The search that flags ask for, with the model's own defaults.
 
     Raises:
         SettingsError: If a value is out of range.
     """
-    from bidibeam.search.settings import SearchSettings
+    from bidibeam.api.decoders import default_search
 
-    if flags["max_length"] is None:
-        flags["max_length"] = model.limits.max_length or SearchSettings().max_length
-    return SearchSettings(**flags)
+    return default_search(model, **flags)
 
 
 def note_tuning(folder: Path | None, signature: Any, settings: SearchSettings) -> None:

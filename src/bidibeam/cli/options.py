@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 STOPPING_HELP = (
     "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], heuristic, "
-    "optimal, exhaust."
+    "optimal, exhaust.  [default: shrinking, or what the model's engine has]"
 )
 STRATEGY_WORDS = (
     "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
@@ -101,7 +101,7 @@ search_options = together(
         click.option(
             "--min-length", type=int, default=1, show_default=True, help="Tokens before the reply may end."
         ),
-        click.option("--stopping", default="shrinking", show_default=True, help=STOPPING_HELP),
+        click.option("--stopping", help=STOPPING_HELP),
         click.option(
             "--length-penalty",
             type=float,

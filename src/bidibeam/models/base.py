@@ -78,6 +78,11 @@ class Model(Protocol):
         ...
 
     @property
+    def default_stopping(self) -> str:
+        """The stopping rule where none is asked for: the paper's, or the one that the engine has."""
+        ...
+
+    @property
     def vocabulary_size(self) -> int:
         """The number of tokens it chooses among."""
         ...

@@ -123,6 +123,11 @@ class RunModel:
         return Signature((("model", self.fingerprint),))
 
     @property
+    def default_stopping(self) -> str:
+        """The paper's rule."""
+        return "shrinking"
+
+    @property
     def vocabulary_size(self) -> int:
         """The number of tokens it chooses among."""
         return self.config.vocabulary_size
