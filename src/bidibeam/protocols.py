@@ -170,10 +170,8 @@ class Similarity(Protocol):
 
     A similarity is not symmetric in general: the first list holds the hypotheses that are judged, the second
     those they are compared with. One that is safe to call from several threads at once, and gains by it,
-    says so with an attribute `is_parallel = True`, and if a thread should have several sources at least, how
-    many (`least_share = 16`). One that can find the highest pair without the whole
-    matrix is a `ClosestPairFinder` too, and a `ClosestPairsFinder` if it does so best for many sources at
-    once.
+    says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
+    matrix is a `ClosestPairFinder` too.
     """
 
     def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
@@ -230,8 +228,8 @@ class Requirements:
 class Strategy(Protocol):
     """Which of the hypotheses is the answer. Pure; it needs no model.
 
-    One that can find the reply without ranking all is a `Chooser` too, and a `BatchChooser` if it does so
-    best for many sources at once. Settings that make a difference stand in `signature`.
+    One that can find the reply without ranking all is a `Chooser` too. Settings that make a difference stand
+    in `signature`.
     """
 
     @property
@@ -255,14 +253,6 @@ class Chooser(Protocol):
 
     def choose(self, beams: Beams) -> Ranked | None:
         """The first entry of `rank`; None if that is empty."""
-        ...
-
-
-class BatchChooser(Chooser, Protocol):
-    """One that chooses for many sources together, and gains by it."""
-
-    def choose_many(self, batch: Sequence[Beams]) -> list[Ranked | None]:
-        """What `choose` finds for each source, in order."""
         ...
 
 

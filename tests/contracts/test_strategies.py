@@ -20,8 +20,7 @@ from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements, Strategy
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies import STRATEGIES
-from bidibeam.strategies.choosing import choose, choose_many
-from bidibeam.strategies.ranking import check_requirements
+from bidibeam.strategies.ranking import check_requirements, choose
 from bidibeam.strategies.settings import StrategySettings
 
 WORDS = ["a", "b", "c", "d"]
@@ -95,7 +94,7 @@ def case(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def selection(case: str) -> Strategy:
+def strategy(case: str) -> Strategy:
     return build(case)
 
 
@@ -104,26 +103,26 @@ def outline(ranking: Ranking) -> list[tuple[Direction, int, float, int | None]]:
     return [(entry.direction, entry.place, entry.score, entry.partner) for entry in ranking]
 
 
-def test_a_ranking_holds_all_that_may_answer_once(selection: Strategy) -> None:
+def test_a_ranking_holds_all_that_may_answer_once(strategy: Strategy) -> None:
     for found in RANDOM:
-        ranking = selection.rank(found)
+        ranking = strategy.rank(found)
 
         places = [(entry.direction, entry.place) for entry in ranking]
         assert len(places) == len(set(places))
         for entry in ranking:
-            assert entry.direction in selection.requirements.directions
+            assert entry.direction in strategy.requirements.directions
             assert entry.hypothesis is found.of(entry.direction).hypotheses[entry.place]
         answering = {direction for direction, _ in places}
         assert len(places) == sum(
             len(found.of(direction)) for direction in answering
         )  # all of a beam or none
-        if len(found.of(selection.requirements.directions[0])):
-            assert selection.requirements.directions[0] in answering
+        if len(found.of(strategy.requirements.directions[0])):
+            assert strategy.requirements.directions[0] in answering
 
 
-def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection: Strategy) -> None:
+def test_scores_fall_among_those_that_finished_and_among_those_cut_off(strategy: Strategy) -> None:
     for found in RANDOM:
-        ranking = selection.rank(found)
+        ranking = strategy.rank(found)
 
         for is_finished in (True, False):
             scores = [entry.score for entry in ranking if entry.hypothesis.finished is is_finished]
@@ -131,29 +130,29 @@ def test_scores_fall_among_those_that_finished_and_among_those_cut_off(selection
             assert np.isfinite(scores).all()
 
 
-def test_ranking_is_pure(selection: Strategy) -> None:
+def test_ranking_is_pure(strategy: Strategy) -> None:
     for found in RANDOM:
         before = deepcopy(found)
 
-        once, again = selection.rank(found), selection.rank(deepcopy(found))
+        once, again = strategy.rank(found), strategy.rank(deepcopy(found))
 
         assert once == again
         assert found == before
 
 
-def test_the_reply_alone_is_the_rankings_first(selection: Strategy) -> None:
+def test_the_reply_alone_is_the_rankings_first(strategy: Strategy) -> None:
     for found in RANDOM:
-        assert choose(selection, found).entries == selection.rank(found).entries[:1]
+        assert choose(strategy, found).entries == strategy.rank(found).entries[:1]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_many_replies_at_once_are_each_the_one_alone_in_however_many_threads(
-    selection: Strategy, workers: int
+    strategy: Strategy, workers: int
 ) -> None:
-    answers = Ranker(selection, workers, replies_only=True).answers(RANDOM)
+    answers = Ranker(strategy, workers, replies_only=True).answers(RANDOM)
 
     assert [answer.beams for answer in answers] == RANDOM
-    assert [answer.ranking for answer in answers] == [choose(selection, found) for found in RANDOM]
+    assert [answer.ranking for answer in answers] == [choose(strategy, found) for found in RANDOM]
 
 
 nbests = st.lists(
@@ -174,18 +173,17 @@ def test_no_shortcut_is_led_astray(regular: NBest, reverse: NBest) -> None:
     found = Beams("1", "hi", "a b c", regular, reverse)
     turned = Beams("2", "hi", "a b c", reverse, regular)
     for case in CASES:
-        selection = build(case)
-        first = [Ranking(selection.rank(each).entries[:1]) for each in (found, turned)]
-        assert [choose(selection, each) for each in (found, turned)] == first, case
-        assert choose_many(selection, [found, turned]) == first, case
+        strategy = build(case)
+        first = [Ranking(strategy.rank(each).entries[:1]) for each in (found, turned)]
+        assert [choose(strategy, each) for each in (found, turned)] == first, case
 
 
-def test_live_or_from_a_file_the_ranking_is_the_same(selection: Strategy) -> None:
+def test_live_or_from_a_file_the_ranking_is_the_same(strategy: Strategy) -> None:
     for found in RANDOM:
         read = nbest.from_json(nbest.to_json(found))
 
-        assert outline(selection.rank(read)) == outline(selection.rank(found))
-        assert outline(choose(selection, read)) == outline(choose(selection, found))
+        assert outline(strategy.rank(read)) == outline(strategy.rank(found))
+        assert outline(choose(strategy, read)) == outline(choose(strategy, found))
 
 
 def stripped(found: Beams, requirements: Requirements) -> Beams:
@@ -213,18 +211,18 @@ def stripped(found: Beams, requirements: Requirements) -> Beams:
     )
 
 
-def test_what_it_does_not_need_makes_no_difference(selection: Strategy) -> None:
+def test_what_it_does_not_need_makes_no_difference(strategy: Strategy) -> None:
     for found in (each for each in RANDOM if len(each.regular) and len(each.reverse)):
-        bare = stripped(found, selection.requirements)
+        bare = stripped(found, strategy.requirements)
 
-        check_requirements(bare, selection.requirements, "this")
-        assert outline(selection.rank(bare)) == outline(selection.rank(found))
+        check_requirements(bare, strategy.requirements, "this")
+        assert outline(strategy.rank(bare)) == outline(strategy.rank(found))
 
 
-def test_nothing_found_is_an_empty_ranking(selection: Strategy) -> None:
+def test_nothing_found_is_an_empty_ranking(strategy: Strategy) -> None:
     nothing = Beams("1", "hi", reference="a")
 
-    assert selection.rank(nothing) == choose(selection, nothing) == Ranking()
+    assert strategy.rank(nothing) == choose(strategy, nothing) == Ranking()
 
 
 def lacking(requirements: Requirements) -> dict[str, Beams]:
@@ -247,29 +245,29 @@ def lacking(requirements: Requirements) -> dict[str, Beams]:
     return found
 
 
-def test_what_it_needs_and_does_not_get_is_named(case: str, selection: Strategy) -> None:
-    check_requirements(FULL, selection.requirements, case)
+def test_what_it_needs_and_does_not_get_is_named(case: str, strategy: Strategy) -> None:
+    check_requirements(FULL, strategy.requirements, case)
 
-    for named, found in lacking(selection.requirements).items():
+    for named, found in lacking(strategy.requirements).items():
         with pytest.raises(InputError) as caught:
-            check_requirements(found, selection.requirements, case)
+            check_requirements(found, strategy.requirements, case)
         assert named in str(caught.value)
         assert case in str(caught.value)
         assert "'s1'" in str(caught.value)
 
 
-def test_needs_are_known_before_it_is_built(case: str, selection: Strategy) -> None:
-    assert CASES[case].requirements == selection.requirements
-    assert len(set(selection.requirements.directions)) == len(selection.requirements.directions) > 0
+def test_needs_are_known_before_it_is_built(case: str, strategy: Strategy) -> None:
+    assert CASES[case].requirements == strategy.requirements
+    assert len(set(strategy.requirements.directions)) == len(strategy.requirements.directions) > 0
 
 
-def test_the_signature_begins_with_the_registered_name(case: str, selection: Strategy) -> None:
-    assert str(selection.signature).split("|")[0] == f"strategy:{CASES[case].name}"
+def test_the_signature_begins_with_the_registered_name(case: str, strategy: Strategy) -> None:
+    assert str(strategy.signature).split("|")[0] == f"strategy:{CASES[case].name}"
 
 
-def test_equal_settings_make_equal_strategies(case: str, selection: Strategy) -> None:
+def test_equal_settings_make_equal_strategies(case: str, strategy: Strategy) -> None:
     again = build(case)
 
-    assert again == selection
-    assert again.signature == selection.signature
-    assert selection.signature not in [build(other).signature for other in CASES if other != case]
+    assert again == strategy
+    assert again.signature == strategy.signature
+    assert strategy.signature not in [build(other).signature for other in CASES if other != case]

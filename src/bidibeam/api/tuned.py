@@ -16,7 +16,7 @@ from bidibeam.files import write_json
 if TYPE_CHECKING:
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.strategies.tuning import Tuned
+    from bidibeam.strategies.tuning import TuningResult
 
 TUNED_FILE = "tuned.json"
 FORMAT_VERSION = 1
@@ -79,7 +79,7 @@ class TunedSettings:
 
 
 def write_tuned(
-    path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
+    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str, split: str, metric: Signature
 ) -> None:
     """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
     write_json(
@@ -96,7 +96,7 @@ def write_tuned(
             "bleu": tuned.bleu,
             "at_end": [
                 {"name": name, "setting": curve.setting, "value": curve.best[0]}
-                for name, curve in tuned.at_ends
+                for name, curve in tuned.curves_at_end
             ],
             "curves": [asdict(curve) for curve in tuned.curves],
         },
@@ -104,8 +104,8 @@ def write_tuned(
 
 
 def joined_with_earlier(
-    path: Path, tuned: Tuned, *, search: SearchSettings, weights: str, split: str, metric: Signature
-) -> tuple[Tuned, list[str]]:
+    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str, split: str, metric: Signature
+) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
     Returns:
@@ -126,17 +126,17 @@ def joined_with_earlier(
     if any(earlier.content.get(key) != value for key, value in conditions.items()):
         return tuned, others
     try:
-        return _found(earlier.content).without(list(tuned.options)).joined(tuned), []
+        return _found(earlier.content).without(list(tuned.options)).merge(tuned), []
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
         return tuned, others
 
 
-def _found(content: Mapping[str, Any]) -> Tuned:
+def _found(content: Mapping[str, Any]) -> TuningResult:
     """What a tuned.json holds, as it was found."""
-    from bidibeam.strategies.tuning import Curve, Tuned
+    from bidibeam.strategies.tuning import Curve, TuningResult
 
     curves = [
         Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
         for each in content["curves"]
     ]
-    return Tuned(content["options"], content["bleu"], tuple(curves), content["sources"])
+    return TuningResult(content["options"], content["bleu"], tuple(curves), content["sources"])

@@ -17,7 +17,7 @@ from bidibeam.metrics import METRICS
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
-from bidibeam.strategies.tuning import Tuned, tune, tune_penalty
+from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -147,7 +147,7 @@ def tune_model(
     sources: int | None = None,
     batch_size: int | None = None,
     watch: Callable[[Iterable[Answer], int, str], Iterable[Answer]] = lambda answers, _total, _what: answers,
-) -> tuple[Tuned, Tuned, list[str]]:
+) -> tuple[TuningResult, TuningResult, list[str]]:
     """Tune on the validation split, and write tuned.json beside the model.
 
     Args:
@@ -177,14 +177,14 @@ def tune_model(
         answers = watch(decoder.answers(examples), len(examples), f"searching for {strategy.name}")
         return [answer.beams for answer in answers]
 
-    tuned = Tuned({}, {}, (), len(examples))
+    tuned = TuningResult({}, {}, (), len(examples))
     if targets.lengths:
-        tuned = tuned.joined(_tune_lengths(targets.lengths, settings, search))
+        tuned = tuned.merge(_tune_lengths(targets.lengths, settings, search))
     if targets.penalised:
         beams = search(StrategySettings("bidia", options=CLOSEST), replies_only=True)
         both = [line for line in beams if len(line.regular) and len(line.reverse)]
         space = lambda: model.word_vectors(vectors)  # noqa: E731
-        tuned = tuned.joined(tune_penalty(both, targets.penalised, space=space, search=settings))
+        tuned = tuned.merge(tune_penalty(both, targets.penalised, space=space, search=settings))
     conditions: dict[str, Any] = {
         "search": settings,
         "weights": model.fingerprint,
@@ -198,7 +198,7 @@ def tune_model(
 
 def _tune_lengths(
     names: Sequence[str], settings: SearchSettings, search: Callable[..., list[Beams]]
-) -> Tuned:
+) -> TuningResult:
     """Lambda and the length settings, as far as they are wanted."""
     if "bidis" in names:
         beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)

@@ -154,6 +154,6 @@ def warm_up(selection: Strategy) -> None:
 
     They say so themselves.
     """
-    from bidibeam.strategies.choosing import warm_up as rank_something
+    from bidibeam.strategies.ranking import warm_up as rank_something
 
     rank_something(selection)

@@ -286,7 +286,7 @@ def allow_local(similarity: str | None) -> None:
 
 def _note_contradictions(name: SystemName, strategy: StrategySettings) -> None:
     """Say so if flags go over words of the strategy's name."""
-    words = name.contradicted(strategy)
+    words = name.contradictions(strategy)
     if words:
         from bidibeam.cli.console import console
 

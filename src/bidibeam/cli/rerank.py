@@ -65,7 +65,7 @@ def rerank(
     from bidibeam._version import __version__
     from bidibeam.cli.answering import warm_up, write_answers
     from bidibeam.decoding.decoder import Ranker
-    from bidibeam.strategies.choosing import is_parallel
+    from bidibeam.strategies.ranking import is_parallel
 
     reading = Reading.taken(input_file, flags)
     strategy, workers = strategy_settings(flags)

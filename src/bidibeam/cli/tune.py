@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bidibeam.api.tuning import TuningTargets
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.strategies.tuning import Tuned
+    from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
 FEW_SOURCES = 100
@@ -119,7 +119,7 @@ def _note_missing(targets: TuningTargets, model: Model, settings: SearchSettings
     console.print(f"Note: left out {', '.join(missing)}: {need} {needed}.", style="dim", soft_wrap=True)
 
 
-def _show(tuned: Tuned, folder: Path, named: str) -> None:
+def _show(tuned: TuningResult, folder: Path, named: str) -> None:
     """Print what was found, and where it is."""
     from bidibeam.api.tuning import SPLIT
     from bidibeam.cli.console import console, counted
@@ -153,13 +153,13 @@ def _show(tuned: Tuned, folder: Path, named: str) -> None:
         console.print(f"The curves are drawn in {folder / PLOT_FILE}.", soft_wrap=True)
 
 
-def _plot(path: Path, tuned: Tuned) -> None:
+def _plot(path: Path, tuned: TuningResult) -> None:
     """Draw the curves, if there is something to draw with."""
     from bidibeam.cli.console import console
     from bidibeam.reporting.plots import MISSING, draw_tuning_curves
 
     panels = []
-    for (name, curve), value in zip(tuned.named_curves, tuned.chosen, strict=True):
+    for (name, curve), value in zip(tuned.named_curves, tuned.values, strict=True):
         held = "".join(f" ({other} {fixed:g})" for other, fixed in curve.held.items())
         label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
         panels.append((label, curve.values, curve.bleu, value))

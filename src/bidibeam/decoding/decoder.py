@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, NBest, Ranking
 from bidibeam.protocols import BeamGenerator, Strategy
 from bidibeam.scores import Signature
-from bidibeam.strategies.choosing import choose, is_parallel
+from bidibeam.strategies.ranking import rank_all
 
 Result = TypeVar("Result")
 
@@ -47,11 +46,8 @@ class Ranker:
 
     def answers(self, batch: Sequence[Beams]) -> list[Answer]:
         """Rank each of a batch, in order."""
-        rank = partial(choose, self.strategy) if self.replies_only else self.strategy.rank
-        if self.workers > 1 and len(batch) > 1 and is_parallel(self.strategy):
-            with ThreadPoolExecutor(self.workers) as pool:
-                return list(map(Answer, batch, pool.map(rank, batch)))
-        return list(map(Answer, batch, map(rank, batch)))
+        rankings = rank_all(self.strategy, batch, workers=self.workers, replies_only=self.replies_only)
+        return list(map(Answer, batch, rankings))
 
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""

@@ -25,7 +25,7 @@ import numpy as np
 import sacrebleu
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.pairing import recipe
+from bidibeam.metrics.ngrams import sign as recipe
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.models.run import RunModel
 from bidibeam.scores import Signature
 from bidibeam.similarities.spaces import WordVectors
-from bidibeam.strategies.naming import needs_of, strategy_named
+from bidibeam.strategies.naming import requirements_of, strategy_named
 
 WORTH_A_PROCESS = 20_000
 """Replies to score; fewer are done before another process is up."""
@@ -85,7 +85,7 @@ class Measurement:
         files = BeamFiles({size: self.place.beams(TEST, size) for size in self.sizes})
         found = {}
         for name in self.settings.systems:
-            beams = files.for_system(needs_of(name), beam_size)
+            beams = files.for_system(requirements_of(name), beam_size)
             if beams is None:
                 continue
             strategy = strategy_named(name, self._tuned(beam_size))

@@ -18,7 +18,7 @@ from bidibeam.experiments.stages import digest
 from bidibeam.experiments.watching import Audience
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.run import RunModel
-from bidibeam.strategies.naming import SystemName, needs_of
+from bidibeam.strategies.naming import SystemName, requirements_of
 
 TUNED_STRATEGIES = ("bidis", TUNED)
 
@@ -51,7 +51,7 @@ class Plan:
     @cached_property
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
-        requirements = [(name, needs_of(str(name))) for name in self.names]
+        requirements = [(name, requirements_of(str(name))) for name in self.names]
         tuning = [need for name, need in requirements if name.is_tuned or name.strategy in TUNED_STRATEGIES]
         return {
             VALIDATION: searched_beams(tuning, self.settings.beam_sizes),

@@ -14,7 +14,7 @@ from bidibeam.metrics import METRICS
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.strategies.naming import strategy_named
-from bidibeam.strategies.tuning import Tuned, tune, tune_penalty
+from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 
 
 def tune_sizes(plan: Plan, place: SeedLayout) -> None:
@@ -45,9 +45,9 @@ def tune_sizes(plan: Plan, place: SeedLayout) -> None:
         plan.audience.note(" ".join(notes))
 
 
-def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> Tuned:
+def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVectors]) -> TuningResult:
     """Lambda and the length settings on the regular beam, and T on both."""
-    tuned, search = Tuned({}, {}, (), 0), plan.settings.searching(size)
+    tuned, search = TuningResult({}, {}, (), 0), plan.settings.searching(size)
     if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
         lines = files.for_system(Requirements((Direction.REGULAR,)), size) or []
         tuned = tune((line for line in lines if len(line.regular)), search=search)
@@ -56,4 +56,4 @@ def _tuned(plan: Plan, size: int, files: BeamFiles, space: Callable[[], WordVect
     if both is None:
         return tuned
     whole = [line for line in both if len(line.regular) and len(line.reverse)]
-    return tuned.joined(tune_penalty(whole, strategies, space=space, search=search))
+    return tuned.merge(tune_penalty(whole, strategies, space=space, search=search))

@@ -13,12 +13,12 @@ METRICS: Registry[Metric] = Registry(
     "metric",
     group="bidibeam.metrics",
     locations={
-        "bleu": "bidibeam.metrics.bleu:Bleu",
-        "sentence_bleu": "bidibeam.metrics.sentence_bleu:SentenceBleu",
-        "chrf": "bidibeam.metrics.chrf:Chrf",
-        "distinct-1": "bidibeam.metrics.distinct:distinct_1",
-        "distinct-2": "bidibeam.metrics.distinct:distinct_2",
-        "length_ratio": "bidibeam.metrics.length_ratio:LengthRatio",
+        "bleu": "bidibeam.metrics.bleu:CorpusBleu",
+        "sentence_bleu": "bidibeam.metrics.bleu:SentenceBleu",
+        "chrf": "bidibeam.metrics.surface:Chrf",
+        "distinct-1": "bidibeam.metrics.surface:distinct_1",
+        "distinct-2": "bidibeam.metrics.surface:distinct_2",
+        "length_ratio": "bidibeam.metrics.surface:LengthRatio",
     },
 )
 """Every metric, by the name that reports and the command line use."""

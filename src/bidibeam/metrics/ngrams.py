@@ -1,4 +1,4 @@
-"""N-grams that replies share with their references, counted for all of them at once."""
+"""N-grams that replies share with their references, counted for all replies at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bidibeam.metrics.pairing import check_paired
+from bidibeam._version import __version__
+from bidibeam.errors import InputError
+from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,26 @@ if TYPE_CHECKING:
 
 LARGEST = 2**62
 """No key may be larger, or it would not fit its 64 bits."""
+
+
+def check_paired(replies: Sequence[object], references: Sequence[object]) -> None:
+    """Makes sure that there is something to score, and one reference for each reply.
+
+    Raises:
+        InputError: If there are no replies, or not as many references.
+    """
+    if len(replies) != len(references):
+        raise InputError(
+            f"A score needs one reference for each reply, but there are {len(replies)} replies and "
+            f"{len(references)} references."
+        )
+    if not replies:
+        raise InputError("There are no replies to score: give at least one reply and its reference.")
+
+
+def sign(**settings: object) -> Signature:
+    """Returns a signature of these settings, and behind them the version that computed the score."""
+    return Signature(()).extended(**settings, bidibeam=__version__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +67,20 @@ class NgramCounts:
         """All n-grams of each reference, (pairs, order)."""
         return self._ngrams(self.reference_lengths)
 
+    @property
+    def statistics(self) -> Counts:
+        """BLEU's sufficient statistics, (pairs, 2 + 2 * order): see `bidibeam.metrics.bleu.corpus_bleu`."""
+        return np.column_stack([self.reply_lengths, self.reference_lengths, self.matches, self.reply_ngrams])
+
     def _ngrams(self, lengths: Numbers) -> Counts:
-        counted: Counts = np.maximum(0, lengths[:, np.newaxis] - np.arange(self.matches.shape[1]))
-        return counted
+        ngrams: Counts = np.maximum(0, lengths[:, np.newaxis] - np.arange(self.matches.shape[1]))
+        return ngrams
 
 
 def count_ngrams(
     replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]], order: int
 ) -> NgramCounts:
-    """Count the n-grams of 1 to `order` tokens that each reply shares with its reference.
+    """Counts the n-grams of 1 to `order` tokens that each reply shares with its reference.
 
     An n-gram is a number: that of its first n - 1 tokens, times the vocabulary, plus its last token's.
 
@@ -72,25 +99,25 @@ def count_ngrams(
     for n in range(order):
         is_whole = left[places] > n
         places, grams = places[is_whole], grams[is_whole]
-        grams, size = _compacted(grams, size, len(numbers))
+        grams, size = _renumber(grams, size, len(numbers))
         grams, size = grams * len(numbers) + ids[places + n], size * len(numbers)
-        grams, size = _compacted(grams, size, len(sequences))
+        grams, size = _renumber(grams, size, len(sequences))
         sides, owner_pairs = np.divmod(owners[places], pairs)
-        keys, clipped = _intersection(owner_pairs * size + grams, sides)
+        keys, clipped = _intersect(owner_pairs * size + grams, sides)
         matches[:, n] = np.bincount(keys // max(1, size), clipped, pairs)
     return NgramCounts(matches, lengths[:pairs], lengths[pairs:])
 
 
-def _compacted(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
-    """The same n-grams under smaller numbers, if multiplying them would be too much."""
+def _renumber(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
+    """Gives the n-grams smaller numbers if multiplying them would be too much."""
     if size * factor <= LARGEST:
         return grams, size
     different, smaller = np.unique(grams, return_inverse=True)
     return smaller.astype(np.int64), len(different)
 
 
-def _intersection(keys: Numbers, sides: Numbers) -> tuple[Numbers, Numbers]:
-    """The keys there are, rising, and how often both sides, 0 and 1, have each."""
+def _intersect(keys: Numbers, sides: Numbers) -> tuple[Numbers, Numbers]:
+    """Returns the keys there are, rising, and how often both sides, 0 and 1, have each."""
     if not len(keys):
         return keys, keys
     marked = np.sort(2 * keys + sides)

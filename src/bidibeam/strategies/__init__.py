@@ -1,4 +1,4 @@
-"""Choosing among hypotheses: pure functions of what was found, whoever found it."""
+"""Strategies choose among hypotheses: pure functions of beams, whichever decoder or file they come from."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ STRATEGIES: Registry[Strategy] = Registry(
     locations={
         "bidia": "bidibeam.strategies.bidia:BidiA",
         "bidis": "bidibeam.strategies.bidis:BidiS",
-        "vbs": "bidibeam.strategies.likelihood:Vbs",
-        "vbs-tuned": "bidibeam.strategies.likelihood:VbsTuned",
-        "reverse-vbs": "bidibeam.strategies.likelihood:ReverseVbs",
-        "longest": "bidibeam.strategies.longest:Longest",
-        "random": "bidibeam.strategies.chance:Chance",
-        "oracle": "bidibeam.strategies.oracle:Oracle",
+        "vbs": "bidibeam.strategies.baselines:Vbs",
+        "vbs-tuned": "bidibeam.strategies.baselines:VbsTuned",
+        "reverse-vbs": "bidibeam.strategies.baselines:ReverseVbs",
+        "longest": "bidibeam.strategies.baselines:Longest",
+        "random": "bidibeam.strategies.baselines:Random",
+        "oracle": "bidibeam.strategies.baselines:Oracle",
     },
 )
 """Every strategy, by the name that reports and the command line use."""

@@ -1,33 +1,30 @@
-"""BidiA: answer with what both directions say."""
+"""BidiA: answer with what both directions say.
+
+A similarity's results are checked: anybody may have written it.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
-from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import BidibeamError, SettingsError, SimilarityError
 from bidibeam.hypotheses import Direction, Ranked, Ranking
-from bidibeam.protocols import ClosestPairFinder, Requirements, Similarity
+from bidibeam.protocols import ClosestPair, ClosestPairFinder, Requirements, Similarity
 from bidibeam.scores import Signature
-from bidibeam.strategies.agreement import closest_pairs, similarities
-from bidibeam.strategies.choosing import least_share
 from bidibeam.strategies.ranking import number
-from bidibeam.workers import shared_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Comparison, Matrix
+    from bidibeam.protocols import Matrix
 
 Answer = Literal["regular", "either"]
 Agreement = Literal["closest", "expected", "mean"]
-
-_IS_FINISHED = attrgetter("finished")
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class BidiA:
 
     Args:
         similarity: Compares a hypothesis with those of the other beam.
-        answer: Who may answer: "regular" hypotheses, or "either" direction's, each judged against the other.
+        answer: Who may answer: "regular" hypotheses, or "either" direction's, each compared with the other's.
         agreement: What of a hypothesis' similarities counts: the "closest", their "mean", or that which is
             "expected" under the other beam's posterior (its log-probabilities, normalised within the beam).
 
@@ -70,91 +67,137 @@ class BidiA:
         return Signature.of_settings(self, strategy="bidia")
 
     def rank(self, beams: Beams) -> Ranking:
-        """Those that may answer, most agreed upon first; ties go to the regular beam, then to the better.
+        """Ranks those that may answer, most agreed upon first; ties go to the regular beam, then the better.
 
         Where the other beam is empty nothing is agreed upon, and the search's own order stays.
         """
         entries: list[Ranked] = []
-        for direction in self._answering:
-            judged, others = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
-            matrix = similarities(self.similarity, judged, others)  # (judged, others)
-            partners = matrix.argmax(1).tolist() if others else [None] * len(judged)
-            agreed = self._agreed(matrix, others)
+        for direction in self._directions:
+            hypotheses, references = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
+            matrix = compare(self.similarity, hypotheses, references)  # (hypotheses, references)
+            partners = matrix.argmax(1).tolist() if references else [None] * len(hypotheses)
+            agreement = self._agreement(matrix, references)
             entries.extend(
                 Ranked(hypothesis, direction, place, value, partner)
                 for place, (hypothesis, value, partner) in enumerate(
-                    zip(judged, agreed, partners, strict=True)
+                    zip(hypotheses, agreement, partners, strict=True)
                 )
             )
         return Ranking.of(entries)
 
     def choose(self, beams: Beams) -> Ranked | None:
-        """The first of `rank`; by the closest pair alone where that decides and the similarity finds it."""
-        return self.choose_many([beams])[0]
+        """Returns the first of `rank`; by the similarity's shortcut where the closest pair decides."""
+        has_shortcut = self.agreement == "closest" and hasattr(self.similarity, "closest")
+        if not has_shortcut or not beams.regular.hypotheses or not beams.reverse.hypotheses:
+            return next(iter(self.rank(beams)), None)
+        best: Ranked | None = None
+        for direction, places in self._candidates(beams):
+            own, references = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
+            hypotheses = own if len(places) == len(own) else [own[place] for place in places]
+            row, column, value = find_closest(self.similarity, hypotheses, references)  # type: ignore[arg-type]
+            if best is None or value > best.score:
+                best = Ranked(hypotheses[row], direction, places[row], value, column)
+        return best
 
-    def choose_many(self, batch: Sequence[Beams]) -> list[Ranked | None]:
-        """What `choose` finds for each source; the closest pairs of all are looked for together."""
-        finder = self._finder
-        if finder is None or self.agreement != "closest":
-            return shared_out(
-                lambda beams: next(iter(self.rank(beams)), None), batch, least=least_share(self)
-            )
-        chosen: list[Ranked | None] = [None] * len(batch)
-        asked: list[tuple[int, Direction, Sequence[int]]] = []
-        comparisons: list[Comparison] = []
-        for source, beams in enumerate(batch):
-            if not beams.regular.hypotheses or not beams.reverse.hypotheses:
-                chosen[source] = next(iter(self.rank(beams)), None)
-                continue
-            for direction, places in self._allowed(beams):
-                own, others = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
-                judged = own if len(places) == len(own) else [own[place] for place in places]
-                asked.append((source, direction, places))
-                comparisons.append((judged, others))
-        for (source, direction, places), pair in zip(asked, closest_pairs(finder, comparisons), strict=True):
-            best = chosen[source]
-            if best is None or pair.value > best.score:
-                place = places[pair.judged]
-                hypothesis = batch[source].of(direction)[place]
-                chosen[source] = Ranked(hypothesis, direction, place, pair.value, pair.other)
-        return chosen
-
-    @cached_property
-    def _finder(self) -> ClosestPairFinder | None:
-        """The similarity, if it has the shortcut; asked once, because asking takes as long as comparing."""
-        return self.similarity if isinstance(self.similarity, ClosestPairFinder) else None
-
-    @cached_property
-    def _answering(self) -> tuple[Direction, ...]:
+    @property
+    def _directions(self) -> tuple[Direction, ...]:
         return (Direction.REGULAR,) if self.answer == "regular" else (Direction.REGULAR, Direction.REVERSE)
 
-    def _allowed(self, beams: Beams) -> list[tuple[Direction, Sequence[int]]]:
-        """Whose hypotheses may come first, and their places: those that finished, or all if none did."""
+    def _candidates(self, beams: Beams) -> list[tuple[Direction, Sequence[int]]]:
+        """Returns the directions and places that may come first: those that finished, or all if none did."""
         finished = [
-            (direction, places)
-            for direction in self._answering
-            if (places := _finished(beams.of(direction).hypotheses))
+            (direction, [place for place, each in enumerate(beams.of(direction)) if each.finished])
+            for direction in self._directions
         ]
-        return finished or [(direction, range(len(beams.of(direction)))) for direction in self._answering]
+        return [(direction, places) for direction, places in finished if places] or [
+            (direction, range(len(beams.of(direction)))) for direction in self._directions
+        ]
 
-    def _agreed(self, matrix: Matrix, others: Sequence[Hypothesis]) -> list[float]:
-        """One number for each row of (judged, others)."""
-        if not others:
+    def _agreement(self, matrix: Matrix, references: Sequence[Hypothesis]) -> list[float]:
+        """Returns one number for each row of (hypotheses, references)."""
+        if not references:
             return [0.0] * len(matrix)
         if self.agreement == "closest":
-            agreed = matrix.max(1)
+            agreement = matrix.max(1)
         elif self.agreement == "mean":
-            agreed = matrix.mean(1)
+            agreement = matrix.mean(1)
         else:
-            log_probs = np.array([number(hypothesis, "log_prob") for hypothesis in others])  # (others,)
-            posterior = np.exp(log_probs - log_probs.max())  # (others,)
-            agreed = (matrix * (posterior / posterior.sum())).sum(1)  # equal rows stay equal, unlike with @
-        values: list[float] = agreed.tolist()
+            log_probs = np.array([number(each, "log_prob") for each in references])  # (references,)
+            posterior = np.exp(log_probs - log_probs.max())  # (references,)
+            # A product and a sum keep equal rows equal, which matrix multiplication does not.
+            agreement = (matrix * (posterior / posterior.sum())).sum(1)
+        values: list[float] = agreement.tolist()
         return values
 
 
-def _finished(hypotheses: Sequence[Hypothesis]) -> Sequence[int]:
-    """The places of those that finished."""
-    if all(map(_IS_FINISHED, hypotheses)):
-        return range(len(hypotheses))
-    return [place for place, hypothesis in enumerate(hypotheses) if hypothesis.finished]
+def compare(
+    similarity: Similarity, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]
+) -> Matrix:
+    """Returns the whole matrix, (hypotheses, references); the similarity is not called if a list is empty.
+
+    Raises:
+        SimilarityError: If the similarity fails, or returns something else, or NaN or an infinity.
+    """
+    if not hypotheses or not references:
+        return np.zeros((len(hypotheses), len(references)))
+    result = _call(similarity, similarity.pairwise, hypotheses, references)
+    try:
+        matrix = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise SimilarityError(
+            f"{_name(similarity)} answered with {type(result).__name__}, which is no matrix of numbers "
+            f"({error}). It must return one number for each pair."
+        ) from error
+    if matrix.shape != (len(hypotheses), len(references)):
+        raise SimilarityError(
+            f"{_name(similarity)} answered with shape {matrix.shape} for {len(hypotheses)} hypotheses "
+            f"against {len(references)}. It must return one row for each of the first, one column for each "
+            "of the second."
+        )
+    if not np.isfinite(matrix).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(matrix))[0])
+        raise SimilarityError(
+            f"{_name(similarity)} answered with {matrix[row, column]} for {hypotheses[row].text!r} and "
+            f"{references[column].text!r}. It must return a finite number for every pair."
+        )
+    return matrix
+
+
+def find_closest(
+    similarity: ClosestPairFinder, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]
+) -> ClosestPair:
+    """Returns the highest entry of the matrix, the first of equal ones, by the similarity's shortcut.
+
+    Raises:
+        SimilarityError: If the similarity fails, or the result is no such entry.
+    """
+    result = _call(similarity, similarity.closest, hypotheses, references)
+    try:
+        row, column, value = int(result[0]), int(result[1]), float(result[2])
+    except (TypeError, ValueError, IndexError):
+        row, column, value = -1, -1, math.nan
+    if not (0 <= row < len(hypotheses) and 0 <= column < len(references) and math.isfinite(value)):
+        raise SimilarityError(
+            f"{_name(similarity)} answered with {result!r} as the closest pair of {len(hypotheses)} "
+            f"hypotheses and {len(references)}. It must return two places, counted from 0, and a finite "
+            "number."
+        )
+    return ClosestPair(row, column, value)
+
+
+def _call(similarity: object, method: Callable[..., Any], *lists: Sequence[Hypothesis]) -> Any:
+    try:
+        return method(*lists)
+    except BidibeamError:
+        raise
+    except Exception as error:
+        raise SimilarityError(
+            f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with two lists "
+            "of hypotheses, each with .text and .tokens; the traceback shows where it failed."
+        ) from error
+
+
+def _name(similarity: object) -> str:
+    signature = getattr(similarity, "signature", None)
+    name = signature.facts[0][1] if isinstance(signature, Signature) else type(similarity).__name__
+    return f"The similarity {name!r}"

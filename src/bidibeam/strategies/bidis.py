@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
-from bidibeam.strategies.likelihood import check_finite
+from bidibeam.strategies.baselines import check_finite
 from bidibeam.strategies.ranking import normalisation, number
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class BidiS:
     """Rank the regular beam by score(regular) + lambda * score(reverse), both length-normalised.
 
-    Cost per source: one beam search, and one forced pass of the reverse decoder over its hypotheses.
+    Cost per source: one beam search, and teacher forcing of its hypotheses by the reverse decoder.
     Reference: Colombo et al. (2021), arXiv:2110.03389, section 3.1.
 
     Args:
-        lambda_: What the reverse decoder's opinion weighs; `bidibeam tune` finds it.
+        lambda_: The weight of the reverse decoder's score; `bidibeam tune` finds it.
 
     Raises:
         SettingsError: If it is not a finite number.
@@ -45,24 +45,22 @@ class BidiS:
         return Signature.of_settings(self, strategy="bidis")
 
     def rank(self, beams: Beams) -> Ranking:
-        """The regular hypotheses, best first.
+        """Ranks the regular hypotheses that the reverse decoder scored, best first.
 
-        Those that the reverse decoder was not asked about are left out, unless that is all of them: a search
-        for the reply alone does not ask about those that cannot win.
+        A search for the reply alone does not score those that cannot win. If none is scored, one is missing.
         """
         scored = [
-            Ranked(hypothesis, Direction.REGULAR, place, self._score(hypothesis))
-            for place, hypothesis in enumerate(beams.regular)
-            if hypothesis.other_log_prob is not None
+            Ranked(
+                each, Direction.REGULAR, place, number(each, "score") + self.lambda_ * normalised_other(each)
+            )
+            for place, each in enumerate(beams.regular)
+            if each.other_log_prob is not None
         ]
         if not scored and len(beams.regular):
             number(beams.regular.best, "other_log_prob")
         return Ranking.of(scored)
 
-    def _score(self, hypothesis: Hypothesis) -> float:
-        return number(hypothesis, "score") + self.lambda_ * normalised_other(hypothesis)
-
 
 def normalised_other(hypothesis: Hypothesis) -> float:
-    """The other direction's log-probability, normalised for length as its own score is."""
+    """Returns the other direction's log-probability, normalised as the hypothesis' own score is."""
     return number(hypothesis, "other_log_prob") * normalisation(hypothesis)

@@ -1,4 +1,4 @@
-"""What systems are called, on every command line and in every report, and what the names stand for."""
+"""Names of systems, as command lines and reports have them, and the settings they stand for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SystemName:
 
     @classmethod
     def of(cls, name: str) -> SystemName:
-        """Read a name, every word of it.
+        """Reads a name, every word of it.
 
         Raises:
             UnknownNameError: If nothing is called like the strategy, or like another word.
@@ -85,7 +85,7 @@ class SystemName:
         similarity_options: Mapping[str, Any] | None = None,
         vectors: Path | None = None,
     ) -> StrategySettings:
-        """What the name stands for; whatever is given besides goes over what its words say.
+        """Returns what the name stands for; whatever is given besides goes over what its words say.
 
         A T among the similarity's options goes over `tuned`.
         """
@@ -99,8 +99,8 @@ class SystemName:
             wants_tuned=self.is_tuned and "max_length" not in given,
         )
 
-    def contradicted(self, settings: StrategySettings) -> list[str]:
-        """Those of its words that settings which were made of it do not follow."""
+    def contradictions(self, settings: StrategySettings) -> list[str]:
+        """Returns those of its words that settings made of it do not follow."""
         now = {**settings.options, "similarity": settings.similarity}
         if settings.wants_tuned:
             now[TUNED] = TUNED
@@ -111,7 +111,7 @@ class SystemName:
 
 
 def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
-    """The strategy that a system's name stands for.
+    """Returns the strategy that a system's name stands for.
 
     Args:
         name: Such as "vbs", "bidia wmd_t", "bidia bleu_t either expected" or "bidia bleu_t tuned".
@@ -126,8 +126,8 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
     return settings
 
 
-def needs_of(name: str) -> Requirements:
-    """What a system needs; that does not depend on what is tuned for it.
+def requirements_of(name: str) -> Requirements:
+    """Returns what a system needs; that does not depend on what is tuned for it.
 
     Raises:
         UnknownNameError: If nothing is called like the strategy, or like another word.
@@ -138,7 +138,7 @@ def needs_of(name: str) -> Requirements:
 
 
 def check_systems(names: Sequence[str]) -> None:
-    """Make sure that all of these are systems, no two of them the same.
+    """Makes sure that all of these are systems, no two of them the same.
 
     Raises:
         UnknownNameError: If nothing is called like a strategy, or like another word.
@@ -146,7 +146,7 @@ def check_systems(names: Sequence[str]) -> None:
     """
     found: dict[str, str] = {}
     for name in names:
-        needs_of(name)
+        requirements_of(name)
         key = str(SystemName.of(name))
         if key in found:
             raise SettingsError(
@@ -156,14 +156,14 @@ def check_systems(names: Sequence[str]) -> None:
 
 
 def _kind(word: str, name: str, kinds: Collection[str]) -> str:
-    """What a word of a system's name says, if it is one of these kinds."""
+    """Returns what a word of a system's name says, if it is one of these kinds."""
     similarities = SIMILARITIES.names()
     is_similarity = word in similarities or ":" in word
     kind = "similarity" if is_similarity else OPTION_WORDS.get(word, TUNED if word == TUNED else "")
     if kind in kinds:
         return kind
-    flags = [flag for flag, its_kind in OPTION_WORDS.items() if its_kind in kinds]
-    choices = [*similarities, "package.module:name", *flags, TUNED] if "similarity" in kinds else flags
+    options = [each for each, its_kind in OPTION_WORDS.items() if its_kind in kinds]
+    choices = [*similarities, "package.module:name", *options, TUNED] if "similarity" in kinds else options
     strategy = name.split()[0]
     takes = f"takes: {', '.join(choices)}" if choices else "takes no further words"
     if kind:

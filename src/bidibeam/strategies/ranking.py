@@ -1,32 +1,37 @@
-"""What strategies share: reading what they need, and ranking a beam by one number a hypothesis."""
+"""What all strategies share: reading a hypothesis' numbers, ranking a beam, choosing the reply alone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Direction, Ranked, Ranking
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
-    from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Requirements
+    from bidibeam.protocols import Requirements, Strategy
 
 Field = Literal["log_prob", "score", "other_log_prob"]
+Result = TypeVar("Result")
 
 REMEDIES: dict[Field, str] = {
-    "log_prob": "`bidibeam score FILE --model MODEL` adds it",
-    "score": "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as longest",
+    "log_prob": "`bidibeam score` adds it, given the model",
+    "score": "`bidibeam score` adds it, given the model, or choose a strategy without, such as longest",
     "other_log_prob": (
-        "`bidibeam decode --n-best` writes it for a model of both directions, and `bidibeam score FILE "
-        "--model REVERSE_MODEL` adds it"
+        "`bidibeam decode` writes it into n-best lists for a model of both directions, and `bidibeam score` "
+        "adds it, given the reverse model"
     ),
 }
+EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0, other_log_prob=-1.0)
+CHUNK = 16
+"""Sources that a thread takes at once: far fewer would cost more in waiting than they save."""
 
 
 def number(hypothesis: Hypothesis, field: Field) -> float:
-    """One of its numbers.
+    """Returns one of a hypothesis' numbers.
 
     Raises:
         InputError: If the list it comes from did not say.
@@ -38,7 +43,7 @@ def number(hypothesis: Hypothesis, field: Field) -> float:
 
 
 def normalisation(hypothesis: Hypothesis) -> float:
-    """What its score is over its log-probability: the inverse of the length penalty, whichever that was.
+    """Returns score / log-probability: the inverse of the length penalty, whichever that was.
 
     Raises:
         InputError: If the score is not a log-probability over some length penalty.
@@ -54,30 +59,11 @@ def normalisation(hypothesis: Hypothesis) -> float:
     return score / log_prob
 
 
-def ranking_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranking:
-    """One direction's hypotheses by a number, highest first, those cut off last; ties keep their order."""
-    return Ranking.of(
-        Ranked(hypothesis, direction, place, value(hypothesis))
-        for place, hypothesis in enumerate(beams.of(direction))
-    )
-
-
-def best_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranked | None:
-    """The first entry of `ranking_by`, without the others."""
-    hypotheses = beams.of(direction).hypotheses
-    places = [place for place, hypothesis in enumerate(hypotheses) if hypothesis.finished]
-    scores = [(value(hypotheses[place]), -place) for place in places or range(len(hypotheses))]
-    if not scores:
-        return None
-    score, place = max(scores)
-    return Ranked(hypotheses[-place], direction, -place, score)
-
-
 def check_requirements(beams: Beams, requirements: Requirements, strategy: str) -> None:
-    """Make sure that a list from elsewhere holds what a strategy needs.
+    """Makes sure that a list from elsewhere holds what a strategy needs.
 
     Raises:
-        InputError: Which of it is missing, and where.
+        InputError: If something is missing; the message says what, and where.
     """
     for direction in requirements.directions:
         if not len(beams.of(direction)):
@@ -85,7 +71,12 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
                 f'list "{direction.value}", or choose another strategy.'
             )
-    for field in _fields(requirements):
+    needed: dict[Field, bool] = {
+        "log_prob": requirements.log_prob,
+        "score": requirements.score,
+        "other_log_prob": requirements.other_weight is not None,
+    }
+    for field in (field for field, is_needed in needed.items() if is_needed):
         for direction in requirements.directions:
             for place, hypothesis in enumerate(beams.of(direction)):
                 if getattr(hypothesis, field) is None:
@@ -104,10 +95,72 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
         )
 
 
-def _fields(requirements: Requirements) -> Iterator[Field]:
-    if requirements.log_prob:
-        yield "log_prob"
-    if requirements.score:
-        yield "score"
-    if requirements.other_weight is not None:
-        yield "other_log_prob"
+def rank_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranking:
+    """Ranks one direction's hypotheses, highest number first, those cut off last; ties keep beam order."""
+    return Ranking.of(
+        Ranked(hypothesis, direction, place, value(hypothesis))
+        for place, hypothesis in enumerate(beams.of(direction))
+    )
+
+
+def best_by(beams: Beams, direction: Direction, value: Callable[[Hypothesis], float]) -> Ranked | None:
+    """Returns the first entry of `rank_by`, without the others."""
+    hypotheses = beams.of(direction).hypotheses
+    places = [place for place, hypothesis in enumerate(hypotheses) if hypothesis.finished]
+    scores = [(value(hypotheses[place]), -place) for place in places or range(len(hypotheses))]
+    if not scores:
+        return None
+    score, place = max(scores)
+    return Ranked(hypotheses[-place], direction, -place, score)
+
+
+def choose(strategy: Strategy, beams: Beams) -> Ranking:
+    """Returns the first entry of the strategy's ranking alone, by its shortcut where it has one."""
+    shortcut = getattr(strategy, "choose", None)  # isinstance would take as long as choosing
+    if shortcut is None:
+        return Ranking(strategy.rank(beams).entries[:1])
+    best: Ranked | None = shortcut(beams)
+    return Ranking((best,) if best is not None else ())
+
+
+def rank_all(
+    strategy: Strategy, batch: Sequence[Beams], *, workers: int = 1, replies_only: bool = False
+) -> list[Ranking]:
+    """Ranks many sources, in order.
+
+    Args:
+        strategy: The strategy.
+        batch: The sources with their hypotheses.
+        workers: Threads, where the similarity allows them; no ranking depends on it.
+        replies_only: Whether the first of each ranking is enough.
+    """
+    rank = partial(choose, strategy) if replies_only else strategy.rank
+    return map_in_threads(rank, batch, workers if is_parallel(strategy) else 1)
+
+
+def map_in_threads(function: Callable[[Beams], Result], batch: Sequence[Beams], workers: int) -> list[Result]:
+    """Calls a function for each source, in up to so many threads, and returns the results in order."""
+    if workers < 2 or len(batch) < 2:
+        return list(map(function, batch))
+    size = min(CHUNK, -(-len(batch) // workers))
+    chunks = [batch[start : start + size] for start in range(0, len(batch), size)]
+    with ThreadPoolExecutor(workers) as pool:
+        done = pool.map(lambda chunk: list(map(function, chunk)), chunks)
+        return [result for results in done for result in results]
+
+
+def is_parallel(strategy: Strategy) -> bool:
+    """Tells whether ranking in several threads is safe and worth it: where the similarity says so."""
+    return bool(getattr(getattr(strategy, "similarity", None), "is_parallel", False))
+
+
+def warm_up(strategy: Strategy) -> None:
+    """Ranks two short beams, so that kernels which compile at their first use compile now.
+
+    A similarity of somebody else's is left alone: it may not expect such a call.
+    """
+    if hasattr(strategy, "similarity") and not is_parallel(strategy):
+        return
+    beams = Beams("", "", "a b", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
+    strategy.rank(beams)
+    choose(strategy, beams)

@@ -21,14 +21,13 @@ OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"
 TUNED = "tuned"
 TUNING_HINT = (
     "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, and "
-    "rerank by --tuned"
+    "rerank takes them as tuned"
 )
-"""What to do about settings of a strategy that are missing."""
 
 
 @dataclass(frozen=True)
 class StrategySettings:
-    """Which strategy, and what it is told.
+    """Which strategy, and its options.
 
     Attributes:
         name: The strategy's name.
@@ -50,7 +49,7 @@ class StrategySettings:
     def build(
         self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
     ) -> Strategy:
-        """The strategy.
+        """Returns the strategy.
 
         Args:
             max_length: T for similarities that have one, unless their own options say otherwise.
@@ -61,23 +60,42 @@ class StrategySettings:
             SettingsError: If an option is unknown, missing or out of range.
         """
         if not self.compares:
-            return self._with({})
+            return self._create({})
         self.check_similarity()
         self.check_tuned()
         similarity = build_similarity(
             self.similarity, self.similarity_options, max_length=max_length, space=space
         )
-        return self._with({"similarity": similarity})
+        return self._create({"similarity": similarity})
+
+    @property
+    def requirements(self) -> Requirements:
+        """What the strategy will need, before it is built.
+
+        Raises:
+            UnknownNameError: If nothing has the strategy's name.
+            SettingsError: If one of its own options is unknown, missing or out of range.
+        """
+        return self._create({"similarity": None} if self.compares else {}).requirements
+
+    @property
+    def compares(self) -> bool:
+        """Whether the strategy asks how similar hypotheses are."""
+        return "similarity" in _field_names(STRATEGIES.get(self.name))
+
+    @property
+    def unset(self) -> set[str]:
+        """The strategy's own settings that no option decides."""
+        return _field_names(STRATEGIES.get(self.name)) - {"similarity", *self.options}
 
     @property
     def system(self) -> str:
         """The name that a system with these settings has in tables, `tuned` left out."""
-        said = [value for value in map(self.options.get, ("answer", "agreement")) if value in OPTION_WORDS]
-        compared = [str(self.similarity)] if self.compares else []
-        return " ".join([self.name, *compared, *map(str, said)])
+        words = [value for value in map(self.options.get, ("answer", "agreement")) if value in OPTION_WORDS]
+        return " ".join(map(str, [self.name, *([self.similarity] if self.compares else []), *words]))
 
     def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:
-        """The same with what was tuned, wherever its own settings do not say otherwise.
+        """Returns the same with what was tuned, wherever its own settings do not say otherwise.
 
         Args:
             known: By strategy, options that were tuned for it; and T by `system`.
@@ -90,59 +108,39 @@ class StrategySettings:
         own = {**self.similarity_options, "max_length": length}
         return replace(self, options=options, similarity_options=own, wants_tuned=False)
 
-    @property
-    def requirements(self) -> Requirements:
-        """What the strategy will need, before it is built.
-
-        Raises:
-            UnknownNameError: If nothing has the strategy's name.
-            SettingsError: If one of its own options is unknown, missing or out of range.
-        """
-        return self._with({"similarity": None} if self.compares else {}).requirements
-
-    @property
-    def compares(self) -> bool:
-        """Whether the strategy asks how similar hypotheses are."""
-        return "similarity" in _options_of(STRATEGIES.get(self.name))
-
     def check_similarity(self) -> None:
-        """Make sure that there is such a similarity, and that vectors are given only to one that uses them.
+        """Makes sure that there is such a similarity, and that vectors are given only to one that uses them.
 
         Raises:
             UnknownNameError: If nothing has its name.
             SettingsError: If it has no use for the vectors, they are given as an option, or it has no T.
         """
         self.check_penalty()
-        if not isinstance(self.similarity, str) or ":" in self.similarity:
+        if not self._has_registered_similarity:
             return
-        uses_vectors = "space" in _options_of(SIMILARITIES.get(self.similarity))
-        if self.vectors is not None and not uses_vectors:
-            raise SettingsError(
-                f"The similarity {self.similarity} uses no word vectors: leave `--vectors` (in Python: "
-                "vectors) out."
-            )
-        if "space" in self.similarity_options and isinstance(self.similarity_options["space"], str | int):
-            raise SettingsError(
-                "Word vectors are given by `--vectors` (in Python: vectors), not as an option."
-            )
+        if self.vectors is not None and "space" not in _field_names(SIMILARITIES.get(self.similarity)):
+            raise SettingsError(f"The similarity {self.similarity} uses no word vectors: leave vectors out.")
+        if isinstance(self.similarity_options.get("space"), str | int):
+            raise SettingsError("Word vectors are given by vectors, a file, not as an option.")
 
     def check_penalty(self) -> None:
-        """Make sure that there is a T if one is to come from what was tuned.
+        """Makes sure that the similarity has a T if one is to come from what was tuned.
 
         Raises:
             SettingsError: If not.
         """
         if not self.wants_tuned:
             return
-        is_named = isinstance(self.similarity, str) and ":" not in self.similarity
-        if not is_named or "max_length" not in _options_of(SIMILARITIES.get(self.similarity)):
+        if not self._has_registered_similarity or "max_length" not in _field_names(
+            SIMILARITIES.get(self.similarity)
+        ):
             raise SettingsError(
                 f"The similarity {self.similarity} has no T to be tuned. Leave {TUNED!r} out, or compare by "
                 "bleu_t or wmd_t."
             )
 
     def check_tuned(self) -> None:
-        """Make sure that no T is still to come.
+        """Makes sure that no T is still to come.
 
         Raises:
             SettingsError: If one is.
@@ -151,19 +149,21 @@ class StrategySettings:
             raise SettingsError(
                 f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
                 f"{self.system!r}. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
-                "evaluate and analyse take it by --tuned."
+                "evaluate and analyse take its result as tuned."
             )
 
     @property
-    def unset(self) -> set[str]:
-        """The strategy's own settings that no option decides."""
-        return _options_of(STRATEGIES.get(self.name)) - {"similarity", *self.options}
+    def _has_registered_similarity(self) -> bool:
+        return isinstance(self.similarity, str) and ":" not in self.similarity
 
-    def _with(self, supplied: Mapping[str, Any]) -> Strategy:
-        factory = STRATEGIES.get(self.name)
-        options = {**self.options, **supplied}
-        created: Strategy = _created(factory, options, f"The strategy {self.name}", hint=TUNING_HINT)
-        return created
+    def _create(self, supplied: Mapping[str, Any]) -> Strategy:
+        strategy: Strategy = _create(
+            STRATEGIES.get(self.name),
+            {**self.options, **supplied},
+            f"The strategy {self.name}",
+            hint=TUNING_HINT,
+        )
+        return strategy
 
 
 def build_similarity(
@@ -173,60 +173,50 @@ def build_similarity(
     max_length: int | None = None,
     space: Callable[[], WordVectors] | None = None,
 ) -> Similarity:
-    """A similarity from its name, "package.module:name", or the thing itself; see `StrategySettings`.
+    """Returns a similarity from its name, "package.module:name", or the thing itself; see `StrategySettings`.
 
     Raises:
         UnknownNameError: If nothing has that name.
         SettingsError: If an option is unknown, or word vectors are needed and there are none.
     """
-    if not isinstance(given, str):
-        ready = as_similarity(given)
-        return _without(options, getattr(ready, "name", type(given).__name__), ready)
-    if ":" in given:
-        return _without(options, given, as_similarity(imported(given), given))
-    factory: Any = SIMILARITIES.get(given)
-    if not isinstance(factory, type):  # another package's function, which is the similarity itself
-        return _without(options, given, as_similarity(factory, given))
-    known = _options_of(factory)
+    name = given if isinstance(given, str) else None
+    factory = given if name is None else imported(name) if ":" in name else SIMILARITIES.get(name)
+    if name is None or ":" in name or not isinstance(factory, type):  # it is the similarity itself
+        similarity = as_similarity(factory, name)
+        if options:
+            name = name or getattr(similarity, "name", type(given).__name__)
+            raise SettingsError(f"The similarity {name} takes no options, received {', '.join(options)}.")
+        return similarity
+    known = _field_names(factory)
     supplied: dict[str, Any] = {}
     if "max_length" in known and max_length is not None:
         supplied["max_length"] = max_length
     if "space" in known and "space" not in options:
         if space is None:
-            raise SettingsError(
-                f"The similarity {given} needs word vectors: give `--vectors FILE.vec` (in Python: vectors)."
-            )
+            raise SettingsError(f"The similarity {name} needs word vectors: give vectors, a file of them.")
         supplied["space"] = space()
-    return as_similarity(_created(factory, supplied | dict(options), f"The similarity {given}"), given)
+    return as_similarity(_create(factory, supplied | dict(options), f"The similarity {name}"), name)
 
 
 def flag_of(name: str) -> str:
-    """An option's flag on the command line."""
+    """Returns an option's flag on the command line."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
-def _without(options: Mapping[str, Any], name: str, similarity: Similarity) -> Similarity:
-    """A similarity that is ready as it is."""
-    if options:
-        raise SettingsError(f"The similarity {name} takes no options, received {', '.join(options)}.")
-    return similarity
-
-
-def _options_of(factory: Any) -> set[str]:
+def _field_names(factory: Any) -> set[str]:
     return {each.name for each in fields(factory)} if is_dataclass(factory) else set()
 
 
-def _created(factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, hint: str = "") -> Any:
-    """Call the factory, having checked the options' names; one that is no dataclass checks its own."""
+def _create(factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, hint: str = "") -> Any:
+    """Calls the factory, having checked the options' names; one that is no dataclass checks its own."""
     if not is_dataclass(factory):
         return factory(**options)
     known = [each.name for each in fields(factory)]
     for name in options:
         if name not in known:
-            shown = f"{name} ({flag_of(name)})" if hint else name
-            raise SettingsError(f"{what} has no option {shown}. It has: {', '.join(known) or 'none'}.")
+            raise SettingsError(f"{what} has no option {name}. It has: {', '.join(known) or 'none'}.")
     required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
-    missing = [f"{name} ({flag_of(name)})" if hint else name for name in required if name not in options]
+    missing = [name for name in required if name not in options]
     if missing:
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
     return factory(**options)

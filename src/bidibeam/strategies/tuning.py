@@ -1,45 +1,37 @@
-"""Finding lambda, the length settings and T of BP_T: those with the highest corpus BLEU on held-out sources.
+"""Tuning finds lambda, length settings and T of BP_T: those with the highest corpus BLEU on held-out sources.
 
 Every setting reranks the same hypotheses, so each hypothesis' n-gram matches with its reference are counted
-once; after that lambda and the length settings cost one weighted sum and one choice a source, and a T what
-`bidia` costs that looks for the reply alone.
+once. After that lambda and the length settings cost one weighted sum and one choice per source, and a T costs
+what `bidia` costs that looks for the reply alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, NBest
+from bidibeam.metrics.bleu import ORDER, corpus_bleu
+from bidibeam.metrics.ngrams import count_ngrams
 from bidibeam.search.settings import SearchSettings
-from bidibeam.similarities.ngrams import count_matches
-from bidibeam.similarities.tokens import number_tokens
 from bidibeam.strategies.bidis import BidiS, normalised_other
-from bidibeam.strategies.choosing import choose_many
-from bidibeam.strategies.curves import Curve, Tuned, nearest
-from bidibeam.strategies.ranking import number
+from bidibeam.strategies.ranking import choose, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Strategy
     from bidibeam.similarities.spaces import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
     Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-    Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-__all__ = ["EXPONENTS", "LAMBDAS", "PENALTIES", "REWARDS", "Curve", "Tuned", "tune", "tune_penalty"]
-
-ORDER = 4
 LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
 """0 to 2 by tenths, and on to 10 by halves."""
 EXPONENTS = tuple(round(0.1 * step, 1) for step in range(41))
@@ -48,10 +40,138 @@ REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths, in natural logarithms a token."""
 PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
+OUTER = 0.1
+"""A value this near the upper end of its grid, as a share of the grid, lies at it."""
 
 
-class Candidates:
-    """The hypotheses of all sources, with all that a choice among them is judged by.
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Corpus BLEU along one setting, the others as they are named.
+
+    Attributes:
+        setting: The setting's name.
+        held: What the other settings were.
+        values: The values tried.
+        bleu: Corpus BLEU at each.
+    """
+
+    setting: str
+    held: dict[str, float]
+    values: tuple[float, ...]
+    bleu: tuple[float, ...]
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The value with the highest BLEU, the first of equal ones, and that BLEU."""
+        index = int(np.argmax(self.bleu))
+        return self.values[index], self.bleu[index]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all values are as good as each other."""
+        return len(set(self.bleu)) == 1
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether a better value may lie beyond those tried.
+
+        So it is if the best is the first, unless that is 0, which stands for nothing at all; or if it lies in
+        the last tenth of the grid. Where all values are as good, nothing was decided.
+        """
+        first, last = self.values[0], self.values[-1]
+        if self.is_flat:
+            return False
+        value, _ = self.best
+        return (value == first and first != 0) or value >= last - OUTER * (last - first)
+
+    def choose(self, default: float) -> tuple[float, float]:
+        """Returns the best value and its BLEU; where all are as good, the one nearest the default."""
+        return (_nearest(self.values, default), self.bleu[0]) if self.is_flat else self.best
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """The values that tuning chose, and BLEU along every setting.
+
+    Attributes:
+        options: By strategy, the settings to use; T by strategy and similarity, "bidia bleu_t".
+        bleu: By the same names, corpus BLEU with them; and that of VBS as it was searched.
+        curves: BLEU against lambda, against the exponent and the word reward, each with the other as it was
+            chosen, and against every T; one for each option, in the order of `options`.
+        sources: How many sources decided.
+    """
+
+    options: dict[str, dict[str, float]]
+    bleu: dict[str, float]
+    curves: tuple[Curve, ...]
+    sources: int
+
+    @property
+    def named_curves(self) -> list[tuple[str, Curve]]:
+        """Each curve with the name in `options` that it belongs to."""
+        names = [name for name, options in self.options.items() for _ in options]
+        return list(zip(names, self.curves, strict=True))
+
+    @property
+    def values(self) -> list[float]:
+        """The value that was chosen on each curve."""
+        return [value for options in self.options.values() for value in options.values()]
+
+    @property
+    def curves_at_end(self) -> list[tuple[str, Curve]]:
+        """The curves, by name, whose best value lies at the end of what was tried."""
+        return [(name, curve) for name, curve in self.named_curves if curve.is_at_end]
+
+    @property
+    def end_note(self) -> str:
+        """Which values lie at the end of their grids, in a sentence; empty if none does."""
+        parts = [
+            f"{curve.setting.replace('_', ' ')} of {name} ({curve.best[0]:g} of {curve.values[0]:g} to "
+            f"{curve.values[-1]:g})"
+            for name, curve in self.curves_at_end
+        ]
+        return f"At the end of what was tried, so better may lie beyond: {', '.join(parts)}." if parts else ""
+
+    @property
+    def flat_note(self) -> str:
+        """Which settings made no difference, in a sentence; empty if all made one."""
+        parts = [
+            f"{curve.setting.replace('_', ' ')} of {name} ({value:g})"
+            for (name, curve), value in zip(self.named_curves, self.values, strict=True)
+            if curve.is_flat and len(curve.values) > 1
+        ]
+        if not parts:
+            return ""
+        return (
+            "BLEU is the same on these sources whatever the value, so the default, or what was tried nearest "
+            f"to it, is kept: {', '.join(parts)}."
+        )
+
+    def without(self, names: Collection[str]) -> TuningResult:
+        """Returns the result without some of the names in `options`."""
+        return TuningResult(
+            {name: options for name, options in self.options.items() if name not in names},
+            {name: bleu for name, bleu in self.bleu.items() if name not in names},
+            tuple(curve for name, curve in self.named_curves if name not in names),
+            self.sources,
+        )
+
+    def merge(self, other: TuningResult) -> TuningResult:
+        """Returns both results together; as many sources decided as here."""
+        return TuningResult(
+            {**self.options, **other.options},
+            {**self.bleu, **other.bleu},
+            (*self.curves, *other.curves),
+            self.sources,
+        )
+
+    def add(self, strategy: str, options: dict[str, float], bleu: float, *curves: Curve) -> TuningResult:
+        """Returns the result and one more strategy."""
+        return self.merge(TuningResult({strategy: options}, {strategy: bleu}, curves, self.sources))
+
+
+class HypothesisTable:
+    """The hypotheses of all sources, with BLEU's statistics of each against its reference.
 
     Args:
         beams: Regular beams, each with a reference.
@@ -61,10 +181,9 @@ class Candidates:
     """
 
     def __init__(self, beams: Iterable[Beams]) -> None:
-        numbers: list[list[int]] = []
-        starts = [0]
-        hypotheses: list[Hypothesis] = []
-        reference_words = 0
+        sizes: list[int] = []
+        self._hypotheses: list[Hypothesis] = []
+        references: list[list[str]] = []
         for line in beams:
             if line.reference is None:
                 raise InputError(
@@ -72,54 +191,43 @@ class Candidates:
                 )
             if not len(line.regular):
                 raise InputError(f"Nothing was found for source {line.id!r}; widen the beam.")
-            words = split(line.reference)
-            reference_words += len(words)
-            numbers.extend(_statistics([split(hypothesis.text) for hypothesis in line.regular], words))
-            hypotheses.extend(line.regular)
-            starts.append(len(hypotheses))
-        if not hypotheses:
+            self._hypotheses.extend(line.regular)
+            references.extend([split(line.reference)] * len(line.regular))
+            sizes.append(len(line.regular))
+        if not sizes:
             raise InputError("There are no sources to tune on.")
-        self.sources = len(starts) - 1
-        self._reference_words = reference_words
-        self._statistics = np.array(numbers, dtype=np.int64)  # (hypotheses, 2 * order + 1)
-        self._starts = np.array(starts[:-1])
-        self._owners = np.repeat(np.arange(self.sources), np.diff(starts))  # (hypotheses,)
-        self._hypotheses = hypotheses
-        finished = np.array([hypothesis.finished for hypothesis in hypotheses])
+        words = [split(hypothesis.text) for hypothesis in self._hypotheses]
+        self._statistics = count_ngrams(words, references, ORDER).statistics  # (hypotheses, 2 + 2 * order)
+        self.sources = len(sizes)
+        self._starts = np.cumsum([0, *sizes[:-1]])  # (sources,)
+        self._owners = np.repeat(np.arange(self.sources), sizes)  # (hypotheses,)
+        finished = np.array([hypothesis.finished for hypothesis in self._hypotheses])
         has_finished = np.logical_or.reduceat(finished, self._starts)  # (sources,)
         self._is_last = ~finished & has_finished[self._owners]  # (hypotheses,), cut off beside finished ones
 
     @property
-    def have_opinions(self) -> bool:
-        """Whether the other direction scored them; if it did some only, asking for the others will say so."""
+    def has_other_log_probs(self) -> bool:
+        """Whether the other direction scored any of them; if not all, reading the numbers will say so."""
         return any(hypothesis.other_log_prob is not None for hypothesis in self._hypotheses)
 
     def values(self, value: Callable[[Hypothesis], float]) -> Array:
-        """A number for every hypothesis."""
+        """Returns a number for every hypothesis."""
         return np.array([value(hypothesis) for hypothesis in self._hypotheses], dtype=np.float64)
 
     def bleu(self, scores: Array) -> float:
-        """Corpus BLEU of each source's highest score, the first of equal ones, finished before cut off."""
+        """Returns corpus BLEU of the best hypotheses: finished ones first, then the first of equals."""
         ranked = np.where(self._is_last, -np.inf, scores)
         highest = np.maximum.reduceat(ranked, self._starts)  # (sources,)
-        places = np.flatnonzero(ranked == highest[self._owners])
-        _, first = np.unique(self._owners[places], return_index=True)
-        return self._corpus_bleu(places[first])
+        rows = np.flatnonzero(ranked == highest[self._owners])
+        _, first = np.unique(self._owners[rows], return_index=True)
+        return self._corpus_bleu(rows[first])
 
     def bleu_at(self, places: Sequence[int]) -> float:
-        """Corpus BLEU of one hypothesis a source, named by its place."""
+        """Returns corpus BLEU of one hypothesis per source, named by its place."""
         return self._corpus_bleu(self._starts + np.array(places))
 
-    def _corpus_bleu(self, chosen: Places) -> float:
-        totals = self._statistics[chosen].sum(0)  # (2 * order + 1,)
-        score = BLEU.compute_bleu(
-            correct=totals[:ORDER].tolist(),
-            total=totals[ORDER : 2 * ORDER].tolist(),
-            sys_len=int(totals[-1]),
-            ref_len=self._reference_words,
-            smooth_method="exp",
-        )
-        return float(score.score)
+    def _corpus_bleu(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+        return float(corpus_bleu(self._statistics[rows].sum(axis=0, keepdims=True))[0])
 
 
 def tune(
@@ -129,8 +237,8 @@ def tune(
     exponents: Sequence[float] = EXPONENTS,
     rewards: Sequence[float] = REWARDS,
     search: SearchSettings | None = None,
-) -> Tuned:
-    """Choose the settings of `bidis`, if there are the opinions for it, and of `vbs-tuned`.
+) -> TuningResult:
+    """Chooses the settings of `vbs-tuned`, and of `bidis` if the other direction scored the hypotheses.
 
     Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins;
     where all are equal, the one nearest the default: lambda 1, the exponent of the search, no word reward.
@@ -145,14 +253,40 @@ def tune(
     Raises:
         InputError: If a reference, a score or all hypotheses of a source are missing.
     """
-    candidates = Candidates(beams)
-    scores = candidates.values(lambda hypothesis: number(hypothesis, "score"))
-    vbs = candidates.bleu(scores)
-    tuned = Tuned({}, {"vbs": vbs}, (), candidates.sources)
-    if candidates.have_opinions:
-        tuned = _with_lambda(tuned, candidates, scores, lambdas)
+    table = HypothesisTable(beams)
+    scores = table.values(lambda hypothesis: number(hypothesis, "score"))
+    result = TuningResult({}, {"vbs": table.bleu(scores)}, (), table.sources)
+    if table.has_other_log_probs:
+        others = table.values(normalised_other)
+        bleu = tuple(table.bleu(scores + value * others) for value in lambdas)
+        curve = Curve("lambda", {}, tuple(lambdas), bleu)
+        value, best = curve.choose(BidiS.lambda_)
+        result = result.add("bidis", {"lambda_": value}, best, curve)
+
+    log_probs = table.values(lambda hypothesis: number(hypothesis, "log_prob"))
+    lengths = table.values(lambda hypothesis: float(hypothesis.length))
+    grid = np.array(  # (exponents, rewards)
+        [
+            [table.bleu(normalised + reward * lengths) for reward in rewards]
+            for normalised in (log_probs * ((5.0 + lengths) / 6.0) ** -exponent for exponent in exponents)
+        ]
+    )
     default = (search or SearchSettings()).length_penalty
-    return _with_lengths(tuned, candidates, exponents, rewards, default=default)
+    defaults = exponents.index(_nearest(exponents, default)), rewards.index(_nearest(rewards, 0.0))
+    row, column = choose_cell(grid, defaults)
+    chosen = {"length_exponent": exponents[row], "word_reward": rewards[column]}
+    return result.add(
+        "vbs-tuned",
+        chosen,
+        float(grid[row, column]),
+        Curve(
+            "length_exponent",
+            {"word_reward": rewards[column]},
+            tuple(exponents),
+            tuple(grid[:, column].tolist()),
+        ),
+        Curve("word_reward", {"length_exponent": exponents[row]}, tuple(rewards), tuple(grid[row].tolist())),
+    )
 
 
 def tune_penalty(
@@ -162,8 +296,8 @@ def tune_penalty(
     values: Sequence[int] = PENALTIES,
     space: Callable[[], WordVectors] | None = None,
     search: SearchSettings | None = None,
-) -> Tuned:
-    """Choose T of BP_T for strategies that compare both directions.
+) -> TuningResult:
+    """Chooses T of BP_T for strategies that compare both directions.
 
     Of equal values the first wins; where all are equal, the one nearest the strategy's own T, or else that of
     the search.
@@ -179,101 +313,53 @@ def tune_penalty(
         InputError: If there is no source, or one without reference or without hypotheses of a direction.
         SettingsError: If a similarity has no T, or word vectors are needed and there are none.
     """
-    lines = [_of_both(line) for line in beams]
-    candidates = Candidates(replace(line, regular=NBest((*line.regular, *line.reverse))) for line in lines)
-    tuned = Tuned({}, {}, (), candidates.sources)
+    lines = list(beams)
+    for line in lines:
+        for direction in Direction:
+            if not len(line.of(direction)):
+                raise InputError(
+                    f"Source {line.id!r} has no {direction.value} hypotheses, and T is tuned on those of "
+                    "both directions; widen the beam."
+                )
+    table = HypothesisTable(replace(line, regular=NBest((*line.regular, *line.reverse))) for line in lines)
+    result = TuningResult({}, {}, (), table.sources)
     vectors = None if space is None else cache(space)
     longest = (search or SearchSettings()).max_length
-    for name, strategy in strategies.items():
+    for name, settings in strategies.items():
         bleu = []
         for value in values:
-            options = {**strategy.similarity_options, "max_length": value}
-            selection = replace(strategy, similarity_options=options).build(space=vectors)
-            bleu.append(candidates.bleu_at(_chosen_places(selection, lines)))
-        curve = Curve("T", {}, tuple(values), tuple(bleu))
-        best, highest = curve.chosen(strategy.similarity_options.get("max_length", longest))
-        tuned = tuned.extended(name, {"T": best}, highest, curve)
-    return tuned
-
-
-def _chosen_places(selection: Strategy, lines: Sequence[Beams]) -> list[int]:
-    """Where in each source's two beams, the regular one first, the reply stands."""
-    return [
-        ranking.entries[0].place
-        + (len(line.regular) if ranking.entries[0].direction is Direction.REVERSE else 0)
-        for ranking, line in zip(choose_many(selection, lines), lines, strict=True)
-    ]
-
-
-def _of_both(line: Beams) -> Beams:
-    for direction in Direction:
-        if not len(line.of(direction)):
-            raise InputError(
-                f"Source {line.id!r} has no {direction.value} hypotheses, and T is tuned on those of both "
-                "directions; widen the beam."
+            options = {**settings.similarity_options, "max_length": value}
+            strategy = replace(settings, similarity_options=options).build(space=vectors)
+            replies = [choose(strategy, line).entries[0] for line in lines]
+            bleu.append(
+                table.bleu_at(
+                    [  # reverse hypotheses stand behind the regular ones
+                        reply.place + len(line.regular) * (reply.direction is Direction.REVERSE)
+                        for reply, line in zip(replies, lines, strict=True)
+                    ]
+                )
             )
-    return line
+        curve = Curve("T", {}, tuple(values), tuple(bleu))
+        best, highest = curve.choose(settings.similarity_options.get("max_length", longest))
+        result = result.add(name, {"T": best}, highest, curve)
+    return result
 
 
-def _with_lambda(tuned: Tuned, candidates: Candidates, scores: Array, lambdas: Sequence[float]) -> Tuned:
-    others = candidates.values(normalised_other)
-    bleu = tuple(candidates.bleu(scores + value * others) for value in lambdas)
-    curve = Curve("lambda", {}, tuple(lambdas), bleu)
-    value, best = curve.chosen(BidiS.lambda_)
-    return tuned.extended("bidis", {"lambda_": value}, best, curve)
+def choose_cell(grid: Array, default: tuple[int, int]) -> tuple[int, int]:
+    """Returns row and column of the highest value, the first of equal ones.
 
-
-def _with_lengths(
-    tuned: Tuned,
-    candidates: Candidates,
-    exponents: Sequence[float],
-    rewards: Sequence[float],
-    *,
-    default: float,
-) -> Tuned:
-    log_probs = candidates.values(lambda hypothesis: number(hypothesis, "log_prob"))
-    lengths = candidates.values(lambda hypothesis: float(hypothesis.length))
-    grid = np.array(  # (exponents, rewards)
-        [
-            [candidates.bleu(normal + reward * lengths) for reward in rewards]
-            for normal in (log_probs * ((5.0 + lengths) / 6.0) ** -exponent for exponent in exponents)
-        ]
-    )
-    usual = exponents.index(nearest(exponents, default)), rewards.index(nearest(rewards, 0.0))
-    row, column = _best_cell(grid, usual)
-    return tuned.extended(
-        "vbs-tuned",
-        {"length_exponent": exponents[row], "word_reward": rewards[column]},
-        float(grid[row, column]),
-        _curve("length_exponent", exponents, grid[:, column], word_reward=rewards[column]),
-        _curve("word_reward", rewards, grid[row], length_exponent=exponents[row]),
-    )
-
-
-def _best_cell(grid: Array, usual: tuple[int, int]) -> tuple[int, int]:
-    """Row and column of the highest value, the first of equal ones; what changes nothing stays as usual."""
+    A setting that makes no difference beside the other one keeps its default.
+    """
     row, column = divmod(int(grid.argmax()), grid.shape[1])
     highest = grid[row, column]
-    for _ in range(2):  # on the usual row, the column may turn out to change nothing either
+    for _ in range(2):  # on the default row, the column may turn out to make no difference either
         if (grid[row] == highest).all():
-            column = usual[1]
+            column = default[1]
         if (grid[:, column] == highest).all():
-            row = usual[0]
+            row = default[0]
     return row, column
 
 
-def _curve(setting: str, values: Sequence[float], bleu: Array, **held: float) -> Curve:
-    return Curve(setting, held, tuple(values), tuple(bleu.tolist()))
-
-
-def _statistics(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> list[list[int]]:
-    """For each hypothesis: clipped matches by order, n-grams by order, words."""
-    matches = count_matches(number_tokens(hypotheses, [reference]), ORDER)
-    return [
-        [
-            *matches.numerators[:, index, 0].tolist(),
-            *(max(0, len(words) - order) for order in range(ORDER)),
-            len(words),
-        ]
-        for index, words in enumerate(hypotheses)
-    ]
+def _nearest(values: Sequence[float], default: float) -> float:
+    """Returns the value nearest the default, the first of equally near ones."""
+    return min(values, key=lambda value: abs(value - default))

@@ -17,12 +17,12 @@ from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies.baselines import VbsTuned
 from bidibeam.strategies.bidis import BidiS
-from bidibeam.strategies.likelihood import VbsTuned
 from bidibeam.strategies.settings import StrategySettings
-from bidibeam.strategies.tuning import Curve, Tuned
+from bidibeam.strategies.tuning import Curve, TuningResult
 
-FOUND = Tuned(
+FOUND = TuningResult(
     options={
         "bidis": {"lambda_": 0.3},
         "vbs-tuned": {"length_exponent": 1.5, "word_reward": 0.4},
@@ -156,7 +156,7 @@ def test_an_untuned_run_has_defaults_or_says_what_is_missing(run: Run) -> None:
     assert strategy_of(run, "bidis") == BidiS(1.0)
     with pytest.raises(
         SettingsError,
-        match=r"^The strategy vbs-tuned needs length_exponent \(--length-exponent\) and word_re",
+        match=r"^The strategy vbs-tuned needs length_exponent and word_re",
     ):
         load_decoder(run, "vbs-tuned")
 

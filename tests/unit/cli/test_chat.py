@@ -179,9 +179,10 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
         (
             "vbs-tuned",
             (
-                "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-                "word_reward (--word-reward); `bidibeam tune` finds good "
-                "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
+                "The strategy vbs-tuned needs length_exponent and "
+                "word_reward; `bidibeam tune` finds good "
+                "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them "
+                "as tuned."
             ),
         ),
         ("bidia bleu_t 3", "Unknown word '3' in the system 'bidia bleu_t 3'."),
@@ -233,7 +234,7 @@ def test_it_ends_with_its_input(toy_run: Path) -> None:
 
 def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(toy_run: Path) -> None:
     assert refused("chat", toy_run, "--strategy", "bidis", "--agreement", "mean", typed="white\n") == (
-        "The strategy bidis has no option agreement (--agreement). It has: lambda_."
+        "The strategy bidis has no option agreement. It has: lambda_."
     )
     assert refused("chat", toy_run, "--strategy", "oracle", typed="white\n") == (
         f"The strategy oracle chooses by a reference, and a conversation has none. Choose one of: {USABLE}."

@@ -202,19 +202,20 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
         ),
         (
             "--strategy bidis --answer either",
-            "The strategy bidis has no option answer (--answer). It has: lambda_.",
+            "The strategy bidis has no option answer. It has: lambda_.",
         ),
         (
             "--lambda 1",
-            "The strategy bidia has no option lambda_ (--lambda). It has: similarity, answer, agreement.",
+            "The strategy bidia has no option lambda_. It has: similarity, answer, agreement.",
         ),
-        ("--strategy vbs --seed 0", "The strategy vbs has no option seed (--seed). It has: none."),
+        ("--strategy vbs --seed 0", "The strategy vbs has no option seed. It has: none."),
         (
             "--strategy vbs-tuned",
             (
-                "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-                "word_reward (--word-reward); `bidibeam tune` finds good "
-                "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
+                "The strategy vbs-tuned needs length_exponent and "
+                "word_reward; `bidibeam tune` finds good "
+                "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them "
+                "as tuned."
             ),
         ),
         ("--similarity-option order", "--similarity-option must be NAME=VALUE, not 'order'."),
@@ -307,8 +308,8 @@ def test_a_run_without_a_reverse_decoder_does_what_it_can(regular_run: Path, tmp
     said = refused("rerank", out, "--strategy", "bidis")
     assert said == (
         f"{out}, line 1: source '1', regular[0] has no \"other_log_prob\", and bidis needs it; `bidibeam "
-        "decode --n-best` writes it for a model of both directions, and `bidibeam score FILE --model "
-        "REVERSE_MODEL` adds it."
+        "decode` writes it into n-best lists for a model of both directions, and `bidibeam score` adds it, "
+        "given the reverse model."
     )
 
 

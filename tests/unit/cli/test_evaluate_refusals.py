@@ -122,12 +122,12 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
             (
                 "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for 'bidia wmd_t'. "
                 "`bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse "
-                "take it by --tuned."
+                "take its result as tuned."
             ),
         ),
         (
             ("--strategy", "bidia wmd_t"),
-            "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in Python: vectors).",
+            "The similarity wmd_t needs word vectors: give vectors, a file of them.",
         ),
         (
             ("--strategy", "vbs", "--vectors", "some.vec"),

@@ -92,8 +92,8 @@ def test_scores_that_a_format_has_not_are_missed_by_name_and_line(tmp_path: Path
     text = FILES / "mbrs-decode.txt"
 
     assert refused("rerank", text, *COUNT, "--strategy", "vbs") == (
-        f"{text}, line 1: source '1', regular[0] has no \"score\", and vbs needs it; `bidibeam score FILE "
-        "--model MODEL` adds it, or choose a strategy without, such as longest."
+        f"{text}, line 1: source '1', regular[0] has no \"score\", and vbs needs it; `bidibeam score` adds "
+        "it, given the model, or choose a strategy without, such as longest."
     )
     other = tmp_path / "other.txt"
     other.write_bytes(text.read_bytes())
@@ -101,7 +101,7 @@ def test_scores_that_a_format_has_not_are_missed_by_name_and_line(tmp_path: Path
     assert len(called("rerank", *joined).replies) == 3
     assert refused("rerank", *joined, "--agreement", "expected") == (
         f"{text} and {other}: source '1', regular[0] has no \"log_prob\", and bidia needs it; "
-        "`bidibeam score FILE --model MODEL` adds it."
+        "`bidibeam score` adds it, given the model."
     )
 
 

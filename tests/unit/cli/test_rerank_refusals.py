@@ -84,7 +84,7 @@ def test_a_line_through_a_pipe_is_named_too() -> None:
     assert ", line 2: this is not JSON" in said
 
 
-ADD = "`bidibeam score FILE --model MODEL` adds it"
+ADD = "`bidibeam score` adds it, given the model"
 SCORES = '"log_prob": -1, "score": -1'
 
 
@@ -106,8 +106,8 @@ SCORES = '"log_prob": -1, "score": -1'
             "--strategy bidis",
             SCORES,
             (
-                '"other_log_prob", and bidis needs it; `bidibeam decode --n-best` writes it for a model of '
-                "both directions, and `bidibeam score FILE --model REVERSE_MODEL` adds it."
+                '"other_log_prob", and bidis needs it; `bidibeam decode` writes it into n-best lists for a '
+                "model of both directions, and `bidibeam score` adds it, given the reverse model."
             ),
         ),
         (
@@ -146,17 +146,14 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
     [
         (
             "--similarity wmd_t",
-            "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in Python: vectors).",
+            "The similarity wmd_t needs word vectors: give vectors, a file of them.",
         ),
         (
             "--similarity embedding_cosine",
-            (
-                "The similarity embedding_cosine needs word vectors: give `--vectors FILE.vec` (in Python: "
-                "vectors)."
-            ),
+            ("The similarity embedding_cosine needs word vectors: give vectors, a file of them."),
         ),
         ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
-        ("--strategy bidis --seed 1", "The strategy bidis has no option seed (--seed). It has: lambda_."),
+        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: lambda_."),
         (
             "--strategy vbs --similarity edit",
             "The strategy vbs compares no hypotheses, so it has no --similarity.",

@@ -15,7 +15,7 @@ import pytest
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
@@ -124,7 +124,7 @@ def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, to
     for strategy in ("vbs", "vbs-tuned", "bidis", *tuned):
         flags = ("--strategy", tuned.get(strategy, strategy))
         replies = called("decode", unsure_run, sources, *SEARCH, *flags).replies
-        bleu = Bleu().score(list(map(split, replies)), list(map(split, references)))
+        bleu = CorpusBleu().score(list(map(split, replies)), list(map(split, references)))
         assert bleu.value == pytest.approx(content["bleu"][strategy])
         assert str(bleu.signature).startswith(content["metric"])
         found.add(bleu.value)
@@ -167,9 +167,9 @@ def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path)
 
 def test_without_it_vbs_tuned_says_what_to_do_and_bidis_weighs_both_alike(copied_run: Path) -> None:
     assert refused("decode", copied_run, "--strategy", "vbs-tuned", typed="red\n") == (
-        "The strategy vbs-tuned needs length_exponent (--length-exponent) and "
-        "word_reward (--word-reward); `bidibeam tune` finds good "
-        "values, for a run or for Hugging Face models: decode then uses them, and rerank by --tuned."
+        "The strategy vbs-tuned needs length_exponent and "
+        "word_reward; `bidibeam tune` finds good "
+        "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them as tuned."
     )
     call = called("decode", copied_run, "--strategy", "bidis", typed="red\n")
     assert call.signature.startswith("strategy:bidis|lambda:1|beam_size:")
@@ -313,7 +313,7 @@ def test_without_a_t_for_it_a_tuned_name_is_refused_with_the_way_out(tuned_run: 
     assert said == (
         "The system 'bidia bleu_t either tuned' must be tuned first: no T was tuned for 'bidia bleu_t "
         "either'. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and "
-        "analyse take it by --tuned."
+        "analyse take its result as tuned."
     )
     (tuned_run / "tuned.json").unlink()
     assert "must be tuned first" in refused("decode", tuned_run, "--strategy", "bidia tuned", typed="red\n")

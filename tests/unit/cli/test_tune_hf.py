@@ -11,7 +11,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from tests.conftest import WORDS
 from tests.unit.cli.calls import called, lines_of, refused, write_vectors
 from tests.unit.models.huggingface.folders import write_joint, write_pair
@@ -56,7 +56,7 @@ def test_its_bleu_is_that_of_the_replies_that_decode_writes(
     found = set()
     for system in ("vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "bidia wmd_t tuned"):
         decoded = called("decode", *pair, sources, *SEARCH, "--strategy", system)
-        value = Bleu().score(list(map(split, decoded.replies)), references).value
+        value = CorpusBleu().score(list(map(split, decoded.replies)), references).value
         assert value == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
         assert ("|tuned:tuned.json@" in decoded.signature) == (system != "vbs")
         found.add(value)

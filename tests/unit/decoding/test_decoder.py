@@ -14,8 +14,8 @@ from bidibeam.decoding.decoder import Answer, Decoder, Ranker
 from bidibeam.errors import SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.similarities.custom import FunctionSimilarity
+from bidibeam.strategies.baselines import Vbs
 from bidibeam.strategies.bidia import BidiA
-from bidibeam.strategies.likelihood import Vbs
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix

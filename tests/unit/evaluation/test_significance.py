@@ -28,7 +28,7 @@ from bidibeam.evaluation.significance import (
     selected_sums,
     statistics_of,
 )
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu as Bleu
 from bidibeam.metrics.ngrams import count_ngrams
 
 FEW = Resampling(samples=60, trials=100)

@@ -13,7 +13,7 @@ from bidibeam.experiments import tuning
 from bidibeam.experiments.layout import VALIDATION, SeedLayout
 from bidibeam.experiments.watching import Nobody
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.tuning import Curve, Tuned
+from bidibeam.strategies.tuning import Curve, TuningResult
 
 
 class Listener(Nobody):
@@ -30,11 +30,11 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {
-        2: Tuned(
+        2: TuningResult(
             {"bidis": {"lambda_": 1.0}}, {}, (Curve("lambda", {}, (0.0, 1.0, 9.0), (1.0, 3.0, 2.0)),), 4
         ),
-        5: Tuned({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
-        6: Tuned(
+        5: TuningResult({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
+        6: TuningResult(
             {"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, (0.0, 1.0, 9.0), (1.0, 2.0, 3.0)),), 4
         ),
     }

@@ -1,4 +1,4 @@
-"""BidiA: the hypothesis that both directions agree on, by a table of similarities."""
+"""BidiA: the hypothesis that both directions agree on; a similarity that returns nonsense is named."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError, SettingsError, SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
+from bidibeam.protocols import ClosestPair
+from bidibeam.scores import Signature
 from bidibeam.similarities.bleu import BleuT
+from bidibeam.similarities.custom import FunctionSimilarity
 from bidibeam.strategies.bidia import BidiA
-from bidibeam.strategies.choosing import choose, choose_many
+from bidibeam.strategies.ranking import choose
 from bidibeam.work import counting
 from tests.unit.strategies.lists import Table, beams, hypothesis, random_beams, scores, texts
 
@@ -41,11 +44,10 @@ def test_the_mean_counts_every_reverse_hypothesis() -> None:
     table = Table({("peak", "x"): 0.8, ("even", "x"): 0.5, ("even", "y"): 0.5})
     found = beams("peak", "even", reverse=["x", "y"])
 
-    assert texts(BidiA(table).rank(found)) == ["peak", "even"]
     ranking = BidiA(table, agreement="mean").rank(found)
-    assert texts(ranking) == ["even", "peak"]
-    assert scores(ranking) == [0.5, 0.4]
-    assert [entry.partner for entry in ranking] == [0, 0]
+
+    assert texts(BidiA(table).rank(found)) == ["peak", "even"]
+    assert (texts(ranking), scores(ranking)) == (["even", "peak"], [0.5, 0.4])
 
 
 def test_the_expected_agreement_weighs_by_the_other_beams_posterior() -> None:
@@ -57,14 +59,8 @@ def test_the_expected_agreement_weighs_by_the_other_beams_posterior() -> None:
 
     assert texts(ranking) == ["b", "a"]
     assert scores(ranking) == pytest.approx([0.75 * 0.4, 0.25 * 0.8])
-
-
-def test_hopeless_log_probabilities_still_make_a_posterior() -> None:
-    reverse = [hypothesis("x", -5000.0), hypothesis("y", -5000.0)]
-
-    ranking = BidiA(Table({("a", "x"): 1.0}), agreement="expected").rank(beams("a", reverse=reverse))
-
-    assert scores(ranking) == [0.5]
+    hopeless = [hypothesis("x", -5000.0), hypothesis("y", -5000.0)]  # still a posterior
+    assert scores(BidiA(table, agreement="expected").rank(beams("a", reverse=hopeless))) == [0.4]
 
 
 def test_equal_rows_are_equally_expected_wherever_they_stand() -> None:
@@ -82,21 +78,18 @@ def test_equal_rows_are_equally_expected_wherever_they_stand() -> None:
 
 
 def test_posteriors_need_log_probabilities() -> None:
-    assert BidiA(AGREEING, agreement="expected").requirements.log_prob
-    assert not BidiA(AGREEING, agreement="mean").requirements.log_prob
     without = hypothesis("no")._replace(log_prob=None)
     assert texts(BidiA(AGREEING).rank(beams("i know", reverse=[without]))) == ["i know"]
     with pytest.raises(InputError, match=r"^The hypothesis 'no' has no .log_prob."):
         BidiA(AGREEING, agreement="expected").rank(beams("i know", reverse=[without]))
 
 
-def test_either_direction_may_answer_each_judged_against_the_other() -> None:
+def test_either_direction_may_answer_each_compared_with_the_other() -> None:
     table = Table({("a", "x"): 0.3, ("b", "x"): 0.2, ("x", "a"): 0.1, ("x", "b"): 0.7})
     found = beams("a", "b", reverse=["x"])
 
     ranking = BidiA(table, answer="either").rank(found)
 
-    assert texts(ranking) == ["x", "a", "b"]
     assert [(entry.direction.value, entry.place, entry.partner) for entry in ranking] == [
         ("reverse", 0, 1),
         ("regular", 0, 0),
@@ -108,46 +101,40 @@ def test_either_direction_may_answer_each_judged_against_the_other() -> None:
 @pytest.mark.parametrize("agreement", ["closest", "mean", "expected"])
 def test_ties_go_to_the_regular_beam_and_then_to_the_better(agreement: Any) -> None:
     everything = Table({(one, two): 0.5 for one in "abxy" for two in "abxy"})
-    found = beams("b", "a", reverse=["y", "x"])
 
-    ranking = BidiA(everything, answer="either", agreement=agreement).rank(found)
+    ranking = BidiA(everything, answer="either", agreement=agreement).rank(
+        beams("b", "a", reverse=["y", "x"])
+    )
 
     assert texts(ranking) == ["b", "a", "y", "x"]
     assert ranking.tied == 4
     assert [entry.partner for entry in ranking] == [0, 0, 0, 0]
 
 
-def test_those_cut_off_rank_last_but_still_bear_witness() -> None:
-    cut_off, witness = hypothesis("a", finished=False), hypothesis("x", finished=False)
-    table = Table({("a", "x"): 0.9, ("b", "x"): 0.4, ("c", "y"): 0.3})
-    found = beams(cut_off, "c", "b", reverse=[witness, "y"])
-
+def test_those_cut_off_rank_last_but_still_count_as_references() -> None:
+    table = Table({("a", "x"): 0.9, ("b", "x"): 0.4, ("c", "y"): 0.3, ("x", "a"): 0.1})
+    found = beams(hypothesis("a", finished=False), "c", "b", reverse=[hypothesis("x", finished=False), "y"])
     ranking = BidiA(table).rank(found)
 
     assert texts(ranking) == ["b", "c", "a"]
     assert ranking.entries[0].partner == 0
     assert choose(BidiA(table), found).entries == ranking.entries[:1]
-
-
-def test_with_either_a_finished_reverse_one_comes_before_a_regular_one_cut_off() -> None:
-    table = Table({("a", "x"): 0.9, ("x", "a"): 0.1})
-    found = beams(hypothesis("a", finished=False), reverse=["x"])
-
-    assert texts(BidiA(table, answer="either").rank(found)) == ["x", "a"]
-    assert texts(BidiA(table).rank(found)) == ["a"]
+    cut_off = beams(hypothesis("a", finished=False), reverse=["x"])
+    assert texts(BidiA(table, answer="either").rank(cut_off)) == ["x", "a"]
+    assert texts(BidiA(table).rank(cut_off)) == ["a"]
 
 
 @pytest.mark.parametrize("agreement", ["closest", "mean", "expected"])
-def test_where_the_other_beam_is_empty_beam_order_stays_and_nobody_is_asked(agreement: Any) -> None:
+def test_if_the_other_beam_is_empty_beam_order_stays_and_the_similarity_is_not_called(agreement: Any) -> None:
     table = Table({})
-    selection = BidiA(table, agreement=agreement)
+    strategy = BidiA(table, agreement=agreement)
 
-    ranking = selection.rank(beams("b", hypothesis("a", finished=False), "c"))
+    ranking = strategy.rank(beams("b", hypothesis("a", finished=False), "c"))
 
     assert texts(ranking) == ["b", "c", "a"]
     assert scores(ranking) == [0.0] * 3
     assert [entry.partner for entry in ranking] == [None] * 3
-    assert len(selection.rank(beams(reverse=["x"]))) == 0
+    assert len(strategy.rank(beams(reverse=["x"]))) == 0
     either = BidiA(table, answer="either", agreement=agreement)
     assert texts(either.rank(beams(reverse=["y", "x"]))) == ["y", "x"]
     assert table.asked == []
@@ -155,9 +142,9 @@ def test_where_the_other_beam_is_empty_beam_order_stays_and_nobody_is_asked(agre
 
 @given(random_beams())
 @settings(deadline=None)
-def test_a_similarity_that_looks_at_its_company_is_asked_about_all_of_it(found: Beams) -> None:
+def test_a_similarity_that_depends_on_the_whole_list_is_called_with_all_of_it(found: Beams) -> None:
     class Relative:
-        """Shared words, as a share of what this call has most of: so the company matters."""
+        """Shared words, less what this call has most of."""
 
         def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
             shared = [[len(set(one.tokens) & set(two.tokens)) for two in others] for one in judged]
@@ -165,23 +152,19 @@ def test_a_similarity_that_looks_at_its_company_is_asked_about_all_of_it(found: 
             relative: Matrix = matrix - matrix.max(0)
             return relative
 
-    selection = BidiA(Relative())
+    strategy = BidiA(Relative())
 
-    assert choose(selection, found).entries == selection.rank(found).entries[:1]
+    assert choose(strategy, found).entries == strategy.rank(found).entries[:1]
 
 
 @pytest.mark.parametrize("answer", ["regular", "either"])
-@given(found=st.lists(random_beams(), max_size=5), is_known=st.booleans())
+@pytest.mark.parametrize("agreement", ["closest", "mean"])
+@given(found=random_beams())
 @settings(deadline=None)
-def test_many_replies_at_once_are_each_the_first_of_its_ranking(
-    found: list[Beams], is_known: bool, answer: Any
-) -> None:
-    selection = BidiA(BleuT(max_length=4), answer=answer, agreement="closest" if is_known else "mean")
+def test_the_reply_alone_is_the_first_of_the_ranking(found: Beams, agreement: Any, answer: Any) -> None:
+    strategy = BidiA(BleuT(max_length=4), answer=answer, agreement=agreement)
 
-    chosen = selection.choose_many(found)
-
-    assert chosen == [next(iter(selection.rank(each)), None) for each in found]
-    assert chosen == [selection.choose(each) for each in found]
+    assert strategy.choose(found) == next(iter(strategy.rank(found)), None)
 
 
 def test_the_reply_alone_takes_the_shortcut() -> None:
@@ -192,9 +175,6 @@ def test_the_reply_alone_takes_the_shortcut() -> None:
 
     assert texts(chosen) == ["c d"]
     assert work.compared_pairs == 2 * 3  # those cut off cannot answer
-    with counting() as work:
-        assert choose_many(BidiA(BleuT()), [found, found]) == [chosen, chosen]
-    assert work.compared_pairs == 2 * 2 * 3
 
 
 @pytest.mark.parametrize(
@@ -212,9 +192,118 @@ def test_unknown_settings_are_one_sentence(options: dict[str, Any], message: str
 
 
 def test_the_signature_brings_the_similaritys_own() -> None:
-    selection = BidiA(BleuT(max_length=30), answer="either", agreement="mean")
+    strategy = BidiA(BleuT(max_length=30), answer="either", agreement="mean")
 
-    assert str(selection.signature) == (
+    assert str(strategy.signature) == (
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:30|answer:either|agreement:mean"
     )
-    assert selection.requirements.directions == (Direction.REGULAR, Direction.REVERSE)
+
+
+FOUND = beams("a", "b", "c", reverse=["x", "y"])
+CALLED = (
+    "It is called with two lists of hypotheses, each with .text and .tokens; the traceback shows where it "
+    "failed."
+)
+
+
+def matrix_with(value: float) -> Matrix:
+    matrix: Matrix = np.zeros((3, 2))
+    matrix[1, 1] = matrix[2, 0] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        *(
+            (matrix_with(value), f"answered with {value} for 'b' and 'y'. It must return a finite number ")
+            for value in (math.nan, math.inf, -math.inf)
+        ),
+        *(
+            (answer, f"answered with shape {np.shape(answer)} for 3 hypotheses against 2. It must return ")
+            for answer in (np.zeros((2, 3)), np.zeros(6), 0.5, np.zeros((3, 2, 1)))
+        ),
+        *(
+            (answer, f"answered with {type(answer).__name__}, which is no matrix of numbers (")
+            for answer in (
+                "close",
+                {"a": 1.0},
+                [[1.0, 2.0], [3.0]],
+                torch.zeros(3, 2, requires_grad=True),
+                [[10**400, 0]] * 3,
+            )
+        ),
+    ],
+)
+def test_a_result_that_is_no_finite_matrix_of_that_shape_is_named(answer: Any, message: str) -> None:
+    strategy = BidiA(FunctionSimilarity(lambda _judged, _others: answer, "odd"))
+
+    for use in (strategy.rank, lambda found: choose(strategy, found)):
+        with pytest.raises(SimilarityError) as caught:
+            use(FOUND)
+        assert str(caught.value).startswith(f"The similarity 'odd' {message}")
+
+
+@pytest.mark.parametrize(
+    "answer", [[[0, 0], [1, 0], [0, 0]], np.array([[0, 0], [1, 0], [0, 0]]), torch.eye(3)[:, 1:]], ids=type
+)
+def test_lists_whole_numbers_and_tensors_are_matrices_too(answer: Any) -> None:
+    assert BidiA(FunctionSimilarity(lambda _judged, _others: answer, "odd")).rank(FOUND).text == "b"
+
+
+class Finder:
+    """A similarity with a shortcut that returns just this, or raises it."""
+
+    signature: Any = Signature((("similarity", "finder"),))
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:
+        return self.closest(judged, others)
+
+    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Any:  # noqa: ARG002
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def test_one_that_fails_is_named_unless_it_says_itself_what_is_wrong() -> None:
+    strategy = BidiA(Finder(ZeroDivisionError("no words")))
+    for use in (strategy.rank, strategy.choose):
+        with pytest.raises(SimilarityError) as caught:
+            use(FOUND)
+        assert str(caught.value) == (
+            f"The similarity 'finder' failed with ZeroDivisionError: no words. {CALLED}"
+        )
+        with pytest.raises(InputError, match=r"^Not these, please\.$"):
+            BidiA(Finder(InputError("Not these, please."))).rank(FOUND)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(ClosestPair(*pair, 0.5) for pair in ((3, 0), (0, 2), (-1, 0))),
+        ClosestPair(0, 0, math.nan),
+        (0, 1),
+        None,
+        0.5,
+    ],
+    ids=str,
+)
+def test_a_shortcut_to_no_pair_is_named(answer: Any) -> None:
+    with pytest.raises(SimilarityError) as caught:
+        choose(BidiA(Finder(answer)), FOUND)
+
+    assert str(caught.value) == (
+        f"The similarity 'finder' answered with {answer!r} as the closest pair of 3 hypotheses and 2. It "
+        "must return two places, counted from 0, and a finite number."
+    )
+
+
+def test_one_whose_signature_is_something_else_goes_by_its_class() -> None:
+    finder = Finder(None)
+    finder.signature = "v2"
+
+    with pytest.raises(SimilarityError, match=r"^The similarity 'Finder' answered with None as the closest"):
+        choose(BidiA(finder), FOUND)

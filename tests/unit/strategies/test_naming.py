@@ -15,7 +15,7 @@ from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.similarities.bleu import BleuT
-from bidibeam.strategies.naming import SystemName, check_systems, needs_of, strategy_named
+from bidibeam.strategies.naming import SystemName, check_systems, requirements_of, strategy_named
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import tune, tune_penalty
 from tests.unit.evaluation.analyses.evidences import SPACE, random_beams
@@ -26,7 +26,6 @@ BIDIA = (
     "bidia takes: bleu_t, wmd_t, bleu, wmd, token_f1, edit, embedding_cosine, package.module:name, either, "
     "expected, mean, tuned."
 )
-NOTHING = "takes no further words."
 
 
 @pytest.mark.parametrize(
@@ -47,24 +46,14 @@ def test_each_word_means_what_it_says(name: str, expected: StrategySettings) -> 
     assert strategy_named(name) == expected
 
 
-@pytest.mark.parametrize("name", ["", "  "])
-def test_a_name_without_a_word_is_none(name: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        strategy_named(name)
-    assert str(caught.value) == (f"A system is named by its strategy, such as 'bidia bleu_t', not {name!r}.")
-
-
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        (
-            "vsb",
-            UnknownNameError,
-            (
-                "Unknown strategy 'vsb'. Did you mean 'vbs'? Choose one of: bidia, bidis, vbs, vbs-tuned, "
-                "reverse-vbs, longest, random, oracle."
-            ),
+        *(
+            (name, SettingsError, f"A system is named by its strategy, such as 'bidia bleu_t', not {name!r}.")
+            for name in ("", "  ")
         ),
+        ("vsb", UnknownNameError, "Unknown strategy 'vsb'. Did you mean 'vbs'? Choose one of: bidia, bidis"),
         (
             "bidia blue_t",
             UnknownNameError,
@@ -79,18 +68,20 @@ def test_a_name_without_a_word_is_none(name: str) -> None:
         ("vbs x", UnknownNameError, "Unknown word 'x' in the system 'vbs x'. vbs takes no further words."),
         *(
             (
-                f"{strategy} {word}",
+                name,
                 SettingsError,
-                f"The system '{strategy} {word}' cannot have the word {word!r}. {strategy} {NOTHING}",
+                "The system {!r} cannot have the word {!r}. {} takes no further words.".format(
+                    name, *reversed(name.split())
+                ),
             )
-            for strategy, word in [
-                ("vbs", "bleu_t"),
-                ("oracle", "my:own"),
-                ("bidis", "either"),
-                ("longest", "mean"),
-                ("vbs", "tuned"),
-                ("vbs-tuned", "tuned"),
-            ]
+            for name in (
+                "vbs bleu_t",
+                "oracle my:own",
+                "bidis either",
+                "longest mean",
+                "vbs tuned",
+                "vbs-tuned tuned",
+            )
         ),
         (
             "bidia bleu_t wmd",
@@ -100,10 +91,7 @@ def test_a_name_without_a_word_is_none(name: str) -> None:
         (
             "bidia mean bleu_t expected",
             SettingsError,
-            (
-                "The system 'bidia mean bleu_t expected' has both 'mean' and 'expected'. It takes one "
-                "agreement at most."
-            ),
+            "The system 'bidia mean bleu_t expected' has both 'mean' and 'expected'. It takes one agreement",
         ),
         (
             "bidia either either",
@@ -111,36 +99,26 @@ def test_a_name_without_a_word_is_none(name: str) -> None:
             "The system 'bidia either either' has 'either' twice. It takes one answer at most.",
         ),
         *(
-            (
-                f"bidia {similarity} tuned",
-                SettingsError,
-                (
-                    f"The similarity {similarity} has no T to be tuned. Leave 'tuned' out, or compare by "
-                    "bleu_t or wmd_t."
-                ),
-            )
-            for similarity in ("edit", "bleu", "my:own")
+            (f"bidia {name} tuned", SettingsError, f"The similarity {name} has no T to be tuned. Leave")
+            for name in ("edit", "bleu", "my:own")
         ),
     ],
 )
 def test_a_word_that_cannot_be_is_named_with_the_choices(
     name: str, error: type[BidibeamError], message: str
 ) -> None:
-    for use in (strategy_named, needs_of, SystemName.of, lambda name: check_systems(["random", name])):
+    for use in (strategy_named, requirements_of, SystemName.of, lambda name: check_systems(["random", name])):
         with pytest.raises(error) as caught:
             use(name)
-        assert str(caught.value) == message
+        assert str(caught.value).startswith(message)
 
 
 def test_the_choices_are_all_there_are() -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        strategy_named("bidia x")
-
-    choices = str(caught.value).partition("takes: ")[2].rstrip(".").split(", ")
+    choices = BIDIA.partition("takes: ")[2].rstrip(".").split(", ")
     assert choices[: len(SIMILARITIES.names())] == SIMILARITIES.names()
     for word in choices:
         if ":" not in word:
-            needs_of(f"bidia {word}")
+            requirements_of(f"bidia {word}")
 
 
 @pytest.mark.parametrize("value", [10, 10.0])
@@ -166,11 +144,14 @@ def test_what_was_not_tuned_must_be_first(tuned: Any) -> None:
     with pytest.raises(SettingsError) as caught:
         strategy_named("bidia tuned", tuned)
 
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for 'bidia bleu_t'. `bidibeam "
-        "tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse take it by "
-        "--tuned."
+        "tune` does so, "
     )
+    with pytest.raises(SettingsError, match="no T was tuned for 'bidia bleu_t mean'"):
+        SystemName.of("bidia bleu_t tuned mean").settings().build(max_length=20)
+    with pytest.raises(SettingsError, match=r"^The similarity bleu has no T to be tuned"):
+        SystemName.of("bidia bleu_t tuned").settings(similarity="bleu").build()
 
 
 def test_options_that_were_tuned_for_a_strategy_are_its_own() -> None:
@@ -185,9 +166,9 @@ def test_options_that_were_tuned_for_a_strategy_are_its_own() -> None:
 def test_what_a_system_needs_does_not_depend_on_what_is_tuned(value: float) -> None:
     tuned = {"bidia bleu_t": {"T": value}, "vbs-tuned": {"length_exponent": value, "word_reward": value}}
     for name in ("bidia bleu_t tuned", "vbs-tuned", "bidia bleu_t", "oracle"):
-        assert strategy_named(name, tuned).requirements == needs_of(name)
-    assert needs_of("bidia wmd_t tuned").directions == (Direction.REGULAR, Direction.REVERSE)
-    assert needs_of("vbs-tuned").log_prob
+        assert strategy_named(name, tuned).requirements == requirements_of(name)
+    assert requirements_of("bidia wmd_t tuned").directions == (Direction.REGULAR, Direction.REVERSE)
+    assert requirements_of("vbs-tuned").log_prob
 
 
 def test_a_t_that_cannot_be_is_refused_where_it_is_used() -> None:
@@ -198,24 +179,19 @@ def test_a_t_that_cannot_be_is_refused_where_it_is_used() -> None:
 
 
 def test_what_tuning_writes_is_what_a_name_reads(tmp_path: Path) -> None:
-    beams = [
-        line for line in random_beams(40, regular=4, reverse=4) if len(line.regular) and len(line.reverse)
-    ]
-    found = tune(beams).joined(
-        tune_penalty(
-            beams,
-            {name: strategy_named(name) for name in ("bidia bleu_t", "bidia wmd_t")},
-            space=lambda: SPACE,
-        )
-    )
+    names = ("bidia bleu_t", "bidia wmd_t")
+    drawn = random_beams(40, regular=4, reverse=4)
+    beams = [line for line in drawn if len(line.regular) and len(line.reverse)]
+    strategies = {name: strategy_named(name) for name in names}
+    found = tune(beams).merge(tune_penalty(beams, strategies, space=lambda: SPACE))
     path = tmp_path / "tuned.json"
     metric = Signature((("metric", "bleu"),))
     write_tuned(path, found, search=SearchSettings(), weights="w", split="validation", metric=metric)
 
     tuned = TunedSettings(path).options
 
-    assert list(tuned) == ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
-    for name in ("bidia bleu_t", "bidia wmd_t"):
+    assert list(tuned) == ["bidis", "vbs-tuned", *names]
+    for name in names:
         length = strategy_named(f"{name} tuned", tuned).similarity_options["max_length"]
         assert length == found.options[name]["T"]
         assert isinstance(length, int)
@@ -231,11 +207,8 @@ def test_what_tuning_writes_is_what_a_name_reads(tmp_path: Path) -> None:
     ],
 )
 def test_no_system_is_named_twice(names: list[str], twice: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=rf"^A system is named twice, {twice}.*\. Name each"):
         check_systems(names)
-
-    assert str(caught.value).startswith(f"A system is named twice, {twice}")
-    assert str(caught.value).endswith(". Name each of them once.")
 
 
 def test_our_own_systems_are_named_once_in_the_usual_order_of_words() -> None:
@@ -249,53 +222,35 @@ def test_our_own_systems_are_named_once_in_the_usual_order_of_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "contradicted"),
+    ("given", "changed", "contradictions"),
     [
-        ({}, StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True), []),
+        ({}, {}, []),
         (
             {"similarity": "bleu_t", "similarity_options": {"order": 2}},
-            StrategySettings("bidia", {"answer": "either"}, "bleu_t", {"order": 2}, wants_tuned=True),
+            {"similarity": "bleu_t", "similarity_options": {"order": 2}},
             ["wmd_t"],
         ),
         (
             {"options": {"answer": "regular", "agreement": "mean"}, "vectors": Path("x.vec")},
-            StrategySettings(
-                "bidia",
-                {"answer": "regular", "agreement": "mean"},
-                "wmd_t",
-                vectors=Path("x.vec"),
-                wants_tuned=True,
-            ),
+            {"options": {"answer": "regular", "agreement": "mean"}, "vectors": Path("x.vec")},
             ["either"],
         ),
         (
             {"similarity_options": {"max_length": 9}},
-            StrategySettings("bidia", {"answer": "either"}, "wmd_t", {"max_length": 9}),
+            {"similarity_options": {"max_length": 9}, "wants_tuned": False},
             ["tuned"],
         ),
-        (
-            {"similarity": "wmd_t", "options": {"answer": "either"}},
-            StrategySettings("bidia", {"answer": "either"}, "wmd_t", wants_tuned=True),
-            [],
-        ),
+        ({"similarity": "wmd_t", "options": {"answer": "either"}}, {}, []),
     ],
 )
-def test_what_is_given_besides_goes_over_the_words_and_these_are_told(
-    given: dict[str, Any], expected: StrategySettings, contradicted: list[str]
+def test_what_is_given_besides_goes_over_the_words_and_contradictions_are_listed(
+    given: dict[str, Any], changed: dict[str, Any], contradictions: list[str]
 ) -> None:
     name = SystemName.of("bidia either wmd_t tuned")
+    words = {"options": {"answer": "either"}, "similarity": "wmd_t", "wants_tuned": True}
 
     settings = name.settings(**given)
 
-    assert settings == expected
-    assert name.contradicted(settings) == contradicted
-    assert SystemName.of("bidia").contradicted(SystemName.of("bidia").settings(similarity="edit")) == []
-
-
-def test_a_strategy_whose_t_is_still_to_come_cannot_be_built() -> None:
-    settings = SystemName.of("bidia bleu_t tuned mean").settings()
-
-    with pytest.raises(SettingsError, match="no T was tuned for 'bidia bleu_t mean'"):
-        settings.build(max_length=20)
-    with pytest.raises(SettingsError, match=r"^The similarity bleu has no T to be tuned"):
-        SystemName.of("bidia bleu_t tuned").settings(similarity="bleu").build()
+    assert settings == StrategySettings("bidia", **{**words, **changed})
+    assert name.contradictions(settings) == contradictions
+    assert SystemName.of("bidia").contradictions(SystemName.of("bidia").settings(similarity="edit")) == []

@@ -1,17 +1,31 @@
-"""What a list from elsewhere lacks is named: which field, of which source, in which place."""
+"""What a list lacks is named; the reply alone; many sources in threads; compiling beforehand."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import threading
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction
+from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
-from bidibeam.strategies.ranking import check_requirements, ranking_by
-from tests.unit.strategies.lists import beams, hypothesis, texts
+from bidibeam.scores import Signature
+from bidibeam.similarities.bleu import BleuT
+from bidibeam.strategies.baselines import Vbs
+from bidibeam.strategies.bidia import BidiA
+from bidibeam.strategies.ranking import (
+    check_requirements,
+    choose,
+    is_parallel,
+    map_in_threads,
+    rank_all,
+    rank_by,
+    warm_up,
+)
+from bidibeam.work import counting
+from tests.unit.strategies.lists import Table, beams, hypothesis, texts
 
 BOTH = (Direction.REGULAR, Direction.REVERSE)
 FULL = beams(
@@ -26,78 +40,136 @@ def message(found: Beams, requirements: Requirements) -> str:
     return str(caught.value)
 
 
-def test_beams_that_have_everything_pass() -> None:
-    check_requirements(FULL, ALL, "mine")
-    check_requirements(replace(FULL, reference="r"), replace(ALL, reference=True), "mine")
-    check_requirements(replace(FULL, reference=""), replace(ALL, reference=True), "mine")
-
-
-def test_what_is_not_needed_may_be_missing() -> None:
+def test_what_is_there_passes_and_what_is_not_needed_may_be_missing() -> None:
     bare = hypothesis("a")._replace(log_prob=None, score=None)
 
+    check_requirements(FULL, ALL, "mine")
+    check_requirements(replace(FULL, reference=""), replace(ALL, reference=True), "mine")
     check_requirements(beams(bare), Requirements((Direction.REGULAR,)), "mine")
     check_requirements(beams(reverse=[bare]), Requirements((Direction.REVERSE,)), "mine")
 
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_a_missing_beam_is_named(direction: Direction) -> None:
-    emptied: dict[str, Any] = {direction.value: beams().regular}
+    emptied = FULL.with_hypotheses(direction, beams().regular)
 
-    assert message(replace(FULL, **emptied), Requirements(BOTH)) == (
+    assert message(emptied, Requirements(BOTH)) == (
         f"source 's7' has no {direction.value} hypotheses, and mine needs them; add a list "
         f'"{direction.value}", or choose another strategy.'
     )
-    check_requirements(replace(FULL, **emptied), Requirements((direction.other,)), "mine")
+    check_requirements(emptied, Requirements((direction.other,)), "mine")
 
 
-@pytest.mark.parametrize(
-    ("field", "remedy"),
-    [
-        ("log_prob", "`bidibeam score FILE --model MODEL` adds it."),
-        (
-            "score",
-            "`bidibeam score FILE --model MODEL` adds it, or choose a strategy without, such as longest.",
-        ),
-        (
-            "other_log_prob",
-            (
-                "`bidibeam decode --n-best` writes it for a model of both directions, and `bidibeam score "
-                "FILE --model REVERSE_MODEL` adds it."
-            ),
-        ),
-    ],
-)
-def test_a_missing_number_is_named_with_its_place(field: str, remedy: str) -> None:
+@pytest.mark.parametrize("field", ["log_prob", "score", "other_log_prob"])
+def test_a_missing_number_is_named_with_its_place_and_who_adds_it(field: str) -> None:
     lacking: dict[str, Any] = {field: None}
     first, second = FULL.regular.hypotheses
     in_regular = replace(FULL, regular=beams(first, second._replace(**lacking)).regular)
     in_reverse = replace(FULL, reverse=beams(FULL.reverse.best._replace(**lacking)).regular)
 
-    end = f'has no "{field}", and mine needs it; {remedy}'
-    assert message(in_regular, ALL) == f"source 's7', regular[1] {end}"
-    assert message(in_reverse, ALL) == f"source 's7', reverse[0] {end}"
+    for place, found in (("regular[1]", in_regular), ("reverse[0]", in_reverse)):
+        said = message(found, ALL)
+        assert said.startswith(f"source 's7', {place} has no \"{field}\", and mine needs it; `bidibeam ")
+        assert "`bidibeam score` adds it" in said
     check_requirements(in_reverse, replace(ALL, directions=(Direction.REGULAR,)), "mine")
 
 
-def test_a_missing_reference_is_named() -> None:
+def test_a_missing_reference_and_an_impossible_score_are_named() -> None:
     assert message(FULL, Requirements(BOTH, reference=True)) == (
         "source 's7' has no \"reference\", and mine chooses by it; add one, or choose another strategy."
+    )
+    odd = hypothesis("a", other=-1.0)._replace(score=0.5)
+    assert message(beams(odd), replace(ALL, directions=BOTH[:1])).startswith(
+        "The hypothesis 'a' has the \"score\" 0.5"
     )
 
 
 def test_a_beam_by_any_number() -> None:
     found = beams("bb", hypothesis("dddd", finished=False), "a", "cc")
 
-    ranking = ranking_by(found, Direction.REGULAR, lambda each: float(len(each.text)))
+    ranking = rank_by(found, Direction.REGULAR, lambda each: float(len(each.text)))
 
-    assert texts(ranking) == ["bb", "cc", "a", "dddd"]
-    assert [entry.place for entry in ranking] == [0, 3, 2, 1]
-    assert len(ranking_by(found, Direction.REVERSE, lambda _: 0.0)) == 0
+    assert [(entry.hypothesis.text, entry.place) for entry in ranking] == [
+        ("bb", 0),
+        ("cc", 3),
+        ("a", 2),
+        ("dddd", 1),
+    ]
+    assert len(rank_by(found, Direction.REVERSE, lambda _: 0.0)) == 0
 
 
-def test_a_score_that_is_no_normalised_log_probability_is_found_beforehand() -> None:
-    odd = hypothesis("a", other=-1.0)._replace(score=0.5)
+@dataclass
+class Shortcut:
+    """A strategy that has a reply and no ranking."""
 
-    told = message(beams(odd), replace(ALL, directions=BOTH[:1]))
+    best: Ranked | None
+    requirements: Requirements = field(default_factory=lambda: Requirements((Direction.REGULAR,)))
+    signature: Signature = field(default_factory=lambda: Signature((("strategy", "shortcut"),)))
 
-    assert told.startswith("The hypothesis 'a' has the \"score\" 0.5")
+    def rank(self, beams: Beams) -> Ranking:
+        raise AssertionError(f"asked to rank all of {beams}")
+
+    def choose(self, beams: Beams) -> Ranked | None:  # noqa: ARG002
+        return self.best
+
+
+def test_the_reply_alone_is_the_first_of_the_ranking_or_what_a_shortcut_finds() -> None:
+    found = beams(hypothesis("b", -2.0), hypothesis("a", -1.0))
+    best = Ranked(hypothesis("a"), Direction.REGULAR, 0, 1.0)
+
+    assert choose(Vbs(), found).entries == Vbs().rank(found).entries[:1]
+    assert texts(choose(Vbs(), found)) == ["a"]
+    assert choose(Vbs(), beams()) == Ranking()
+    assert choose(Shortcut(best), beams("a")) == Ranking((best,))
+    assert choose(Shortcut(None), beams("a")) == Ranking()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("replies_only", [True, False])
+def test_many_sources_are_ranked_in_order_in_however_many_threads(workers: int, replies_only: bool) -> None:
+    batch = [beams(f"a {n % 7}", f"b {n % 5}", reverse=[f"c {n % 3}"]) for n in range(100)]
+    strategy = BidiA(BleuT())
+
+    rankings = rank_all(strategy, batch, workers=workers, replies_only=replies_only)
+
+    one = (lambda found: choose(strategy, found)) if replies_only else strategy.rank
+    assert rankings == [one(found) for found in batch]
+    assert rank_all(strategy, [], workers=workers) == []
+
+
+def test_threads_work_at_once_where_the_similarity_allows_them_and_errors_come_through() -> None:
+    meeting = threading.Barrier(2, timeout=10)
+    batch = [beams(str(n)) for n in range(2)]
+
+    assert len(map_in_threads(lambda _: meeting.wait(), batch, 2)) == 2
+    assert is_parallel(BidiA(BleuT()))
+    assert not is_parallel(BidiA(Table({})))
+    assert not is_parallel(Vbs())
+    with pytest.raises(InputError, match="has no"):
+        map_in_threads(lambda found: check_requirements(found, ALL, "mine"), batch, 2)
+
+
+def test_a_similarity_that_allows_no_threads_is_called_from_this_one() -> None:
+    callers = set()
+
+    class Watched(Table):
+        def pairwise(self, judged: Any, others: Any) -> Any:
+            callers.add(threading.current_thread())
+            return super().pairwise(judged, others)
+
+    rank_all(BidiA(Watched({})), [beams("a", reverse=["b"])] * 50, workers=4)
+
+    assert callers == {threading.current_thread()}
+
+
+def test_warming_up_ranks_something_with_our_own_and_leaves_others_alone() -> None:
+    table = Table({})
+
+    with counting() as work:
+        warm_up(BidiA(table))
+        warm_up(Vbs())
+        assert work.compared_pairs == 0
+        warm_up(BidiA(BleuT(), answer="either", agreement="expected"))
+
+    assert table.asked == []
+    assert work.compared_pairs > 0

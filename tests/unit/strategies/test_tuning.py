@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.protocols import Strategy
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.spaces import WordVectors
 from bidibeam.similarities.wmd import WmdT
+from bidibeam.strategies.baselines import Vbs, VbsTuned
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS
-from bidibeam.strategies.likelihood import Vbs, VbsTuned
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import (
     EXPONENTS,
     LAMBDAS,
     PENALTIES,
     REWARDS,
-    Candidates,
     Curve,
-    Tuned,
-    _best_cell,
+    HypothesisTable,
+    TuningResult,
+    choose_cell,
     tune,
     tune_penalty,
 )
@@ -44,11 +44,11 @@ compiling = settings(deadline=None)  # the first example may wait for the compil
 some_beams = st.lists(random_beams(smallest=1), min_size=1, max_size=6)
 
 
-def bleu(selection: Strategy, found: Iterable[Beams]) -> float:
+def bleu(strategy: Strategy, found: Iterable[Beams]) -> float:
     """Corpus BLEU of a strategy's replies, by the metric itself."""
     lines = list(found)
-    replies = [split(selection.rank(line).text) for line in lines]
-    return Bleu().score(replies, [split(line.reference or "") for line in lines]).value
+    replies = [split(strategy.rank(line).text) for line in lines]
+    return CorpusBleu().score(replies, [split(line.reference or "") for line in lines]).value
 
 
 def realistic(seed: int, sources: int = 40) -> list[Beams]:
@@ -94,10 +94,10 @@ def test_a_choices_bleu_is_the_metrics(found: list[Beams], chooser: random.Rando
         for place in range(len(line.regular))
     ]
 
-    ours = Candidates(lines).bleu(np.array(scores))
+    ours = HypothesisTable(lines).bleu(np.array(scores))
 
     replies = [split(line.regular.hypotheses[place].text) for line, place in zip(lines, chosen, strict=True)]
-    expected = Bleu().score(replies, [split(line.reference or "") for line in lines]).value
+    expected = CorpusBleu().score(replies, [split(line.reference or "") for line in lines]).value
     assert ours == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -163,12 +163,13 @@ def test_the_grids_are_those_documented() -> None:
     assert LAMBDAS[-1] == 10.0
     assert EXPONENTS == REWARDS
     assert (EXPONENTS[0], EXPONENTS[6], EXPONENTS[-1], len(EXPONENTS)) == (0.0, 0.6, 4.0, 41)
+    assert PENALTIES == (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 
 
 def test_of_equal_values_the_first_wins() -> None:
     assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).best == (1.0, 7.0)
-    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).chosen(2.0) == (1.0, 7.0)
-    assert _best_cell(np.array([[1.0, 2.0, 2.0], [2.0, 0.0, 2.0]]), (1, 0)) == (0, 1)
+    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).choose(2.0) == (1.0, 7.0)
+    assert choose_cell(np.array([[1.0, 2.0, 2.0], [2.0, 0.0, 2.0]]), (1, 0)) == (0, 1)
 
 
 def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> None:
@@ -188,7 +189,7 @@ def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> No
         "vbs-tuned": {"length_exponent": 0.6, "word_reward": 0.0},
     }
     assert searched.options["vbs-tuned"]["length_exponent"] == 1.3
-    assert all_of_them.chosen == [1.0, 0.6, 0.0]
+    assert all_of_them.values == [1.0, 0.6, 0.0]
     assert all_of_them.flat_note == (
         "BLEU is the same on these sources whatever the value, so the default, or what was tried nearest to "
         "it, is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0)."
@@ -202,7 +203,7 @@ def test_of_two_settings_the_one_that_makes_no_difference_beside_the_other_is_th
 ) -> None:
     grid = np.array(values)
 
-    row, column = _best_cell(grid, (1, 2))
+    row, column = choose_cell(grid, (1, 2))
 
     assert grid[row, column] == grid.max()
     assert column == 2 or len(set(grid[row])) > 1
@@ -210,10 +211,11 @@ def test_of_two_settings_the_one_that_makes_no_difference_beside_the_other_is_th
 
 
 def test_the_better_ranked_of_equal_hypotheses_answers() -> None:
-    right, wrong = hypothesis("a b c d", other=-1.0), hypothesis("e f g h", other=-1.0)
+    right, wrong = hypothesis("a b c d"), hypothesis("e f g h")
+    table = HypothesisTable([beams(right, wrong, reference="a b c d")])
 
-    assert Candidates([beams(right, wrong, reference="a b c d")]).bleu(np.zeros(2)) == pytest.approx(100.0)
-    assert Candidates([beams(wrong, right, reference="a b c d")]).bleu(np.zeros(2)) == 0.0
+    assert table.bleu(np.zeros(2)) == pytest.approx(100.0)
+    assert HypothesisTable([beams(wrong, right, reference="a b c d")]).bleu(np.zeros(2)) == 0.0
 
 
 def test_one_that_was_cut_off_answers_only_where_none_finished() -> None:
@@ -275,10 +277,6 @@ def test_a_penalty_that_makes_no_difference_is_that_of_the_strategy_or_of_the_se
         tune_penalty([only], {"x": replace(BLEU_T, similarity_options={"order": 0})})
 
 
-def test_the_penalties_tried_are_those_documented() -> None:
-    assert PENALTIES == (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
-
-
 def test_vectors_are_asked_for_once_and_only_by_those_who_use_them() -> None:
     asked = []
 
@@ -292,9 +290,6 @@ def test_vectors_are_asked_for_once_and_only_by_those_who_use_them() -> None:
     assert asked == [1]
     with pytest.raises(SettingsError, match="needs word vectors"):
         tune_penalty(realistic(0, 3), {"wmd": WMD_T})
-
-
-def test_a_similarity_without_a_penalty_cannot_be_tuned() -> None:
     with pytest.raises(SettingsError, match="The similarity edit has no option max_length"):
         tune_penalty(realistic(0, 3), {"x": replace(BLEU_T, similarity="edit")})
 
@@ -315,17 +310,17 @@ def test_both_directions_are_needed_of_every_source() -> None:
         tune_penalty([], {"x": BLEU_T})
 
 
-def test_what_was_found_apart_is_joined() -> None:
+def test_results_are_merged() -> None:
     found = realistic(0)
     lengths, penalty = tune(found), tune_penalty(found[:-1], {"bidia bleu_t": BLEU_T})
 
-    joined = lengths.joined(penalty)
+    merged = lengths.merge(penalty)
 
-    assert list(joined.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
-    assert joined.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
-    assert list(joined.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
-    assert joined.curves == (*lengths.curves, *penalty.curves)
-    assert joined.sources == len(found)
+    assert list(merged.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
+    assert merged.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
+    assert list(merged.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
+    assert merged.curves == (*lengths.curves, *penalty.curves)
+    assert merged.sources == len(found)
 
 
 @pytest.mark.parametrize(
@@ -358,12 +353,12 @@ def test_a_grid_that_decides_nothing_has_no_end() -> None:
 
 
 def test_values_at_the_end_are_told_in_one_sentence() -> None:
-    tuned = Tuned({}, {}, (), 9).extended(
+    tuned = TuningResult({}, {}, (), 9).add(
         "bidis", {"lambda_": 10.0}, 2.0, Curve("lambda", {}, (0, 10), (1, 2))
     )
     inner = Curve("length_exponent", {"word_reward": 0.0}, (0.0, 1.0, 4.0), (1.0, 3.0, 2.0))
     reward = Curve("word_reward", {"length_exponent": 1.0}, (0.0, 4.0), (1.0, 3.0))
-    tuned = tuned.extended("vbs-tuned", {"length_exponent": 1.0, "word_reward": 4.0}, 3.0, inner, reward)
+    tuned = tuned.add("vbs-tuned", {"length_exponent": 1.0, "word_reward": 4.0}, 3.0, inner, reward)
 
     assert tuned.end_note == (
         "At the end of what was tried, so better may lie beyond: lambda of bidis (10 of 0 to 10), word "
@@ -372,33 +367,27 @@ def test_values_at_the_end_are_told_in_one_sentence() -> None:
     assert tuned.without(["bidis", "vbs-tuned"]).end_note == ""
 
 
-def message_of(found: Iterable[Beams]) -> str:
+def lacking(field: str) -> Hypothesis:
+    without: dict[str, Any] = {field: None}
+    return hypothesis("b", other=-1.0)._replace(**without)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([beams("a", reference="a"), beams("b", name="s2")], "Source 's2' has no reference, and tuning "),
+        ([beams(name="s1", reference="a")], "Nothing was found for source 's1'; widen the beam."),
+        ([], "There are no sources to tune on."),
+        *(
+            (
+                [beams(hypothesis("a", other=-1.0), lacking(field), reference="a")],
+                f"The hypothesis 'b' has no \"{field}\"; ",
+            )
+            for field in ("score", "log_prob", "other_log_prob")
+        ),
+    ],
+)
+def test_what_is_missing_is_named(found: list[Beams], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        tune(found)
-    return str(caught.value)
-
-
-def test_a_source_without_reference_is_named() -> None:
-    assert message_of([beams("a", reference="a"), beams("b", name="s2")]) == (
-        "Source 's2' has no reference, and tuning compares replies with one."
-    )
-
-
-def test_a_source_for_which_nothing_was_found_is_named() -> None:
-    assert message_of([beams(name="s1", reference="a")]) == (
-        "Nothing was found for source 's1'; widen the beam."
-    )
-
-
-def test_no_sources_are_too_few() -> None:
-    assert message_of(iter(())) == "There are no sources to tune on."
-
-
-@pytest.mark.parametrize("field", ["score", "log_prob", "other_log_prob"])
-def test_a_missing_number_is_named(field: str) -> None:
-    lacking: dict[str, Any] = {field: None}
-    whole = hypothesis("a", other=-1.0)
-
-    message = message_of([beams(whole, whole._replace(text="b", **lacking), reference="a")])
-
-    assert message.startswith(f"The hypothesis 'b' has no \"{field}\"; ")
+        tune(iter(found))
+    assert str(caught.value).startswith(message)

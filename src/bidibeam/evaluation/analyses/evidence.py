@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.tally import Tally
 from bidibeam.evaluation.systems import System
-from bidibeam.interpreter import uncollected
 from bidibeam.similarities.spaces import WordVectors
-from bidibeam.strategies.choosing import choose_many, is_parallel
+from bidibeam.strategies.ranking import map_in_threads, rank_all
 from bidibeam.strategies.settings import StrategySettings
-from bidibeam.workers import shared_out
-from bidibeam.workers import workers as allowed
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Ranking
@@ -143,8 +140,7 @@ class Evidence:
 
     def rank(self, settings: StrategySettings, beams: Sequence[Beams]) -> list[Ranking]:
         """The whole rankings of a strategy."""
-        selection = self.build(settings)
-        return spread(selection.rank, beams, workers=self.workers if is_parallel(selection) else 1)
+        return rank_all(self.build(settings), beams, workers=self.workers)
 
     @property
     def _any(self) -> System:
@@ -153,11 +149,9 @@ class Evidence:
 
 def choose_all(selection: Strategy, beams: Sequence[Beams], *, workers: int = 1) -> list[Ranking]:
     """The reply of a strategy to every source, alone in its ranking, by its shortcut where it has one."""
-    with uncollected(), allowed(workers if is_parallel(selection) else 1):
-        return choose_many(selection, beams)
+    return rank_all(selection, beams, workers=workers, replies_only=True)
 
 
 def spread(work: Callable[[Beams], Result], beams: Sequence[Beams], *, workers: int = 1) -> list[Result]:
     """Do the same for every source, in up to so many threads, and keep the order."""
-    with uncollected(), allowed(workers):
-        return shared_out(work, beams)
+    return map_in_threads(work, beams, workers)

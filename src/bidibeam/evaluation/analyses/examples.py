@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.hypotheses import Direction
-from bidibeam.strategies.agreement import similarities
+from bidibeam.strategies.bidia import compare
 from bidibeam.strategies.naming import DEFAULT_SIMILARITY
 from bidibeam.strategies.settings import build_similarity
 
@@ -66,7 +66,7 @@ def _exchange(line: Beams) -> dict[str, Any]:
 
 def _agreement(line: Beams, ranking: Ranking, similarity: Similarity) -> dict[str, Any]:
     """Both beams, the similarity of each pair, and the pair that answered."""
-    matrix = similarities(similarity, line.regular.hypotheses, line.reverse.hypotheses)
+    matrix = compare(similarity, line.regular.hypotheses, line.reverse.hypotheses)
     row = ranking.entries[0].place
     return {
         **{direction.value: [each.text for each in line.of(direction)] for direction in Direction},

@@ -9,7 +9,7 @@ import numpy as np
 from bidibeam.data.words import split
 from bidibeam.evaluation.significance import ORDER, bleu_of_sums
 from bidibeam.metrics import METRICS
-from bidibeam.metrics.pairing import check_paired
+from bidibeam.metrics.ngrams import check_paired
 from bidibeam.similarities.ngrams import count_matches
 from bidibeam.similarities.tokens import number_tokens
 

@@ -13,8 +13,8 @@ from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.similarities.spaces import WordVectors
-from bidibeam.strategies.choosing import choose
 from bidibeam.strategies.naming import strategy_named
+from bidibeam.strategies.ranking import choose
 
 WORDS = ["a", "b", "c", "d", "e", "the", "of"]
 SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)), "toy")

@@ -11,7 +11,7 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.analyses.headroom import headroom
 from bidibeam.metrics import METRICS
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu as Bleu
 from tests.unit.evaluation.analyses.evidences import answering, evidence_of, random_evidence
 
 HERE = {"vbs": {4: answering("vbs", ["a"], ["a"])}}

@@ -69,18 +69,17 @@ def test_what_lists_are_not_enough_for_is_left_out_with_the_reason() -> None:
         "vbs": "source '0', regular[0] has no \"score\", and vbs needs it.",
         "vbs-tuned": "It needs tuned settings: `bidibeam tune RUN` finds them, and `bidibeam "
         "analyse --tuned RUN` takes them.",
-        "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score FILE "
-        "--model MODEL` adds it.",
-        "bidia wmd_t": "The similarity wmd_t needs word vectors: give `--vectors FILE.vec` (in "
-        "Python: vectors).",
+        "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score` adds "
+        "it, given the model.",
+        "bidia wmd_t": "The similarity wmd_t needs word vectors: give vectors, a file of them.",
         **{
             f"{name} tuned": f"The system '{name} tuned' must be tuned first: no T was tuned for {name!r}. "
             "`bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and analyse "
-            "take it by --tuned."
+            "take its result as tuned."
             for name in ("bidia bleu_t", "bidia wmd_t")
         },
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected "
-        "needs it; `bidibeam score FILE --model MODEL` adds it.",
+        "needs it; `bidibeam score` adds it, given the model.",
         "reverse-vbs": "source '0', reverse[0] has no \"score\", and reverse-vbs needs it.",
         "oracle": "source '0' has no \"reference\", and oracle chooses by it.",
     }

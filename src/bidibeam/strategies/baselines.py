@@ -1,0 +1,203 @@
+"""Baselines of agreement: the most likely reply (VBS), the longest, a random one, and the best there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from random import Random as Generator
+from typing import TYPE_CHECKING, ClassVar
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Direction, Ranked, Ranking
+from bidibeam.protocols import Requirements
+from bidibeam.scores import Signature
+from bidibeam.similarities.bleu import sentence_bleus
+from bidibeam.strategies.ranking import best_by, number, rank_by
+
+if TYPE_CHECKING:
+    from bidibeam.hypotheses import Beams, Hypothesis
+
+LARGEST_EXPONENT = 10
+"""As in a search; far beyond it, powers of a length overflow."""
+LARGEST_WEIGHT = 10_000
+
+
+@dataclass(frozen=True)
+class Vbs:
+    """VBS: rank the regular beam by length-normalised log-probability, as the search did."""
+
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), score=True)
+
+    @property
+    def signature(self) -> Signature:
+        """Its name."""
+        return Signature.of_settings(self, strategy="vbs")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the regular hypotheses, most likely first."""
+        return rank_by(beams, Direction.REGULAR, _score)
+
+    def choose(self, beams: Beams) -> Ranked | None:
+        """Returns the most likely."""
+        return best_by(beams, Direction.REGULAR, _score)
+
+
+@dataclass(frozen=True)
+class ReverseVbs:
+    """VBS with the reverse decoder in the regular one's place."""
+
+    requirements: ClassVar[Requirements] = Requirements((Direction.REVERSE,), score=True)
+
+    @property
+    def signature(self) -> Signature:
+        """Its name."""
+        return Signature.of_settings(self, strategy="reverse-vbs")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the reverse hypotheses, most likely first."""
+        return rank_by(beams, Direction.REVERSE, _score)
+
+    def choose(self, beams: Beams) -> Ranked | None:
+        """Returns the most likely."""
+        return best_by(beams, Direction.REVERSE, _score)
+
+
+@dataclass(frozen=True)
+class VbsTuned:
+    """VBS with other length settings than the search's: what agreement must beat to be more than length.
+
+    The score is log P / lp + word_reward * |Y|, lp = (5 + |Y|)^length_exponent / 6^length_exponent.
+
+    Args:
+        length_exponent: The exponent a of lp; `bidibeam tune` finds it.
+        word_reward: What each token is worth, in natural logarithms; found likewise.
+
+    Raises:
+        SettingsError: If one is not a finite number, or the exponent is far out.
+    """
+
+    length_exponent: float
+    word_reward: float
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), log_prob=True)
+
+    def __post_init__(self) -> None:
+        check_finite("length_exponent", self.length_exponent)
+        check_finite("word_reward", self.word_reward)
+        if abs(self.length_exponent) > LARGEST_EXPONENT:
+            raise SettingsError(
+                f"length_exponent must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}, "
+                f"not {self.length_exponent!r}."
+            )
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and both settings."""
+        return Signature.of_settings(self, strategy="vbs-tuned")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the regular hypotheses, best first."""
+
+        def score(hypothesis: Hypothesis) -> float:
+            inverse: float = ((5.0 + hypothesis.length) / 6.0) ** -self.length_exponent
+            return number(hypothesis, "log_prob") * inverse + self.word_reward * hypothesis.length
+
+        return rank_by(beams, Direction.REGULAR, score)
+
+
+@dataclass(frozen=True)
+class Longest:
+    """Rank the regular beam by number of tokens, to see how far length alone goes; ties keep beam order."""
+
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
+
+    @property
+    def signature(self) -> Signature:
+        """Its name."""
+        return Signature.of_settings(self, strategy="longest")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the regular hypotheses, longest first."""
+        return rank_by(beams, Direction.REGULAR, lambda hypothesis: float(len(hypothesis.tokens)))
+
+
+@dataclass(frozen=True)
+class Random:
+    """Shuffle the regular beam; by seed and source id, so that neither order nor batches matter.
+
+    Args:
+        seed: Another seed, another shuffle.
+
+    Raises:
+        SettingsError: If the seed is not a whole number.
+    """
+
+    seed: int = 0
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise SettingsError(f"seed must be a whole number, not {self.seed!r}.")
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and seed."""
+        return Signature.of_settings(self, strategy="random")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Returns the regular hypotheses in a random order, finished ones first."""
+        generator = Generator(f"{self.seed}:{beams.id}")
+        return rank_by(beams, Direction.REGULAR, lambda _: generator.random())
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Rank the regular beam by sentence BLEU against the reference: the paper's Best Hypothesis.
+
+    BLEU-4 of words, smoothed as nltk's method 1, with the ordinary brevity penalty. Ties go to the better
+    rank; most hypotheses share no word with the reference, so `Ranking.tied` tells how many there are.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), reference=True)
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and measure."""
+        return Signature.of_settings(self, strategy="oracle", by="sentence-bleu,order:4,smoothing:floor")
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the regular hypotheses, nearest to the reference first, whether finished or not.
+
+        Raises:
+            InputError: If there is no reference.
+        """
+        if beams.reference is None:
+            raise InputError(
+                f"Source {beams.id!r} has no reference, and the oracle chooses by it. "
+                "Choose another strategy."
+            )
+        words = [split(hypothesis.text) for hypothesis in beams.regular]
+        scores = sentence_bleus(words, split(beams.reference)).tolist()
+        entries = [
+            Ranked(hypothesis, Direction.REGULAR, place, score)
+            for place, (hypothesis, score) in enumerate(zip(beams.regular, scores, strict=True))
+        ]
+        return Ranking(tuple(sorted(entries, key=lambda entry: -entry.score)))
+
+
+def check_finite(name: str, value: object) -> None:
+    """Refuses what is no finite number, or one so large that sums with it mean nothing.
+
+    Raises:
+        SettingsError: If so.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SettingsError(f"{name} must be a finite number, not {value!r}.")
+    if abs(value) > LARGEST_WEIGHT:
+        raise SettingsError(
+            f"{name} must lie between -{LARGEST_WEIGHT:,} and {LARGEST_WEIGHT:,}, not {value!r}."
+        )
+
+
+def _score(hypothesis: Hypothesis) -> float:
+    return number(hypothesis, "score")
