@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Comparison = tuple[Sequence[Hypothesis], Sequence[Hypothesis]]  # those judged, the others
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    Length = int | Tensor  # of hypotheses; a 0-dim tensor, float64, while a CUDA graph is captured
 
 State = TypeVar("State")
 
@@ -53,30 +54,9 @@ class StepScorer(Protocol[State]):
             state: The state to choose from.
             rows: (sources, beams), indices of rows of `state`. Every line names rows of one source of
                 `state`, and sources keep their order.
-            sources: (sources left,), which of the state's sources the lines are of, where some have left the
-                batch; None if all are there.
+            sources: (sources,), which of the state's sources the lines are of; None if all are there. One
+                source may have several lines.
         """
-        ...
-
-
-@runtime_checkable
-class RecordableScorer(StepScorer[State], Protocol[State]):
-    """A step scorer whose steps a GPU may record, to play them on other states of the same kind.
-
-    Where it wants that it has an attribute `recorder`, a `bidibeam.search.recording.Recorder`. Its `step` and
-    `select` then never wait for the GPU.
-    """
-
-    def kind(self, state: State) -> Hashable:
-        """Equal for states from which the same steps run, on the same weights in the same memory."""
-        ...
-
-    def tensors(self, state: State) -> list[Tensor]:
-        """All that later steps read of a state, in the same order and shape for every state of a kind."""
-        ...
-
-    def cloned(self, state: State, steps: int) -> State:
-        """The same state in memory of its own, with room for so many more steps."""
         ...
 
 
@@ -114,11 +94,11 @@ class SequenceScorer(Protocol):
 class LengthPenalty(Protocol):
     """How a log-probability becomes a score that is fair to long replies."""
 
-    def score(self, log_prob: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, length: Length) -> Tensor:
         """The scores of hypotheses with |Y| = `length`, in the shape of `log_prob`."""
         ...
 
-    def bound(self, log_prob: Tensor, shortest: int, longest: int) -> Tensor:
+    def bound(self, log_prob: Tensor, shortest: Length, longest: Length) -> Tensor:
         """The best scores that they can still reach by ending with |Y| between `shortest` and `longest`."""
         ...
 
@@ -129,6 +109,7 @@ class SearchProgress:
 
     Attributes:
         beam_size: B.
+        current: |Y| of a live hypothesis as it is, at least 1.
         shortest: |Y| of a live hypothesis that ends at the next step.
         longest: |Y| of a live hypothesis that ends at T, the last step.
         finished: (sources,), how many hypotheses have ended so far.
@@ -138,7 +119,8 @@ class SearchProgress:
     """
 
     beam_size: int
-    shortest: int
+    current: Length
+    shortest: Length
     longest: int
     finished: Tensor
     kept_scores: Tensor
@@ -147,11 +129,7 @@ class SearchProgress:
 
 
 class StoppingRule(Protocol):
-    """When a source's search is over, and how wide its live beam is until then.
-
-    One that never looks at `SearchProgress.kept_scores` says so with an attribute `reads_scores = False`, and
-    nobody keeps them.
-    """
+    """When a source's search is over, and how wide its live beam is until then."""
 
     def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
         """How many hypotheses each source goes on with, (sources,), given how many have ended.

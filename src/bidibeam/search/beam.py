@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 
-from bidibeam.gpu import current
-from bidibeam.search.found import Found, FoundSequence, Step, read_back
-from bidibeam.search.playing import found_by_playing
-from bidibeam.search.reports import Reports, sent
-from bidibeam.search.steps import Rules, taken
+from bidibeam.errors import ScorerError, SettingsError
+from bidibeam.protocols import SearchProgress
+from bidibeam.search.backpointers import Step, read_back, scatter
+from bidibeam.search.candidates import PLACES, Candidates, Forbidden, best_candidates, forbid
+from bidibeam.search.length import LENGTH_PENALTIES
+from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bidibeam.protocols import StepScorer
+    from bidibeam.protocols import Length, StepScorer
+    from bidibeam.search.backpointers import ScoredSequence
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
 
+BROKEN = -1
+"""The width of a source whose logits were not numbers."""
+
 
 def beam_search(
     scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
-) -> list[list[FoundSequence]]:
-    """The best sequences for each source, best first, at most B each, all different, ends included.
+) -> list[list[ScoredSequence]]:
+    """Returns the best sequences for each source, best first, at most B each, all different, ends included.
 
     A source's sequences do not depend on the other sources of the batch. Finished sequences come before those
     cut off; equal scores rank by the step at which they ended, then by beam, then by token.
@@ -43,69 +47,255 @@ def beam_search(
         ScorerError: If the model answers with something other than numbers, or in the wrong shape.
         SettingsError: If a role's token is not in the model's vocabulary, or the beam is too large for it.
     """
-    return find(scorer, sources, settings, roles).sequences()
-
-
-def find(
-    scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
-) -> Found:
-    """What `beam_search` finds, for whoever reads the sequences later.
-
-    A GPU may still be at work when this returns, so that the last steps' broken logits are noticed by whoever
-    reads.
-    """
-    with torch.no_grad(), current(sources.device):
-        return _find(scorer, sources, settings, roles)
-
-
-def _find(
-    scorer: StepScorer[State], sources: Tensor, settings: SearchSettings, roles: VocabularyRoles
-) -> Found:
-    count = sources.shape[0]
+    count, width = len(sources), settings.beam_size
     if not count:
-        return Found(None, settings)
-    rules = Rules(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
-    reports = Reports(sources.device, count)
-    steps: list[Step] = []
-    live = rules.first(count, sources.device)
-    state = scorer.start(sources)
-    width = settings.beam_size  # of the widest beam that will go on
-    for number in range(1, settings.max_length + 1):
-        beams = live.log_probs.shape[1]
-        live, step, widths_now, state = taken(scorer, rules, live, state, number, width)
-        steps.append(step)
-        widths = reports.exchange(number, live.sources, widths_now)
-        if number == settings.max_length:
-            break
-        firsts = _firsts(len(live.sources), beams, sources.device)  # (sources,)
-        kept = None
-        if widths is not None:
-            left = np.flatnonzero(widths[live.sources])
-            if not len(left):
+        return []
+    with torch.no_grad():
+        stepper = BeamStepper(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
+        beams, state = stepper.start(count, sources.device), scorer.start(sources)
+        steps: list[Step] = []
+        for number in range(1, settings.max_length + 1):
+            rows_per_source = beams.tokens.shape[1]
+            logits, state = scorer.step(beams.tokens.flatten(), state)  # (rows, vocabulary)
+            if number == 1:
+                beams, step = stepper.first_step(beams, logits)
+            else:
+                beams, step = stepper.step(beams, logits, stepper.moment(number), width)
+            steps.append(step)
+            widths = beams.widths.tolist()  # waits for the device
+            if BROKEN in widths:
+                raise broken_logits(int(beams.sources[widths.index(BROKEN)]), number)
+            if number == settings.max_length or not any(widths):
                 break
-            width = min(width, int(widths.max()))
-            live = live.narrowed(width) if width < live.log_probs.shape[1] else live
-            if len(left) < len(firsts):
-                kept = lines = sent(left, sources.device)  # (sources left,)
-                live, firsts = live.without_others(left, lines), firsts[lines]
-        state = scorer.select(state, live.parents + firsts.unsqueeze(1), kept)
-        if number == 1:
-            found = found_by_playing(scorer, rules, live, state, step, reports)
-            if found is not None:
-                return found
-    return read_back(
-        steps, live.log_probs, rules.vocabulary, settings=settings, penalty=rules.penalty, reports=reports
+            left = None
+            first_rows = torch.arange(len(widths), device=sources.device) * rows_per_source  # (sources,)
+            if not all(widths):
+                left = torch.tensor([line for line, one in enumerate(widths) if one], device=sources.device)
+                first_rows = first_rows[left]  # (sources left,)
+            width = max(widths)
+            beams = beams.narrow(left, width)
+            state = scorer.select(state, beams.parents + first_rows.unsqueeze(1), left)
+        entries = read_back(
+            [step.scatter(count) for step in steps],
+            scatter(beams.log_probs, beams.sources, count, -torch.inf),  # (count, beams)
+            stepper.vocabulary,
+            settings=settings,
+            penalty=stepper.penalty,
+        )
+        return entries.sequences(settings)
+
+
+def broken_logits(source: int, step: int) -> ScorerError:
+    """Returns the error to raise when the logits of a source hold NaN or infinity."""
+    return ScorerError(
+        f"The model's logits for source {source} were NaN or infinite at step {step}, so the search cannot "
+        "go on. The weights are probably damaged: use an earlier checkpoint or train with a lower learning "
+        "rate."
     )
 
 
-def _firsts(sources: int, beams: int, device: torch.device) -> Tensor:
-    """The first row of each source, (sources,); not to be changed."""
-    if device.type == "cpu":
-        return _known_firsts(sources, beams)
-    return torch.arange(0, sources * beams, beams, device=device)
+@dataclass(frozen=True, slots=True)
+class BeamState:
+    """The hypotheses that go on. An empty slot has log-probability -inf, and no slot after it is in use.
+
+    Attributes:
+        sources: (sources,), the sources still searched, by their place in the whole batch.
+        log_probs: (sources, beams).
+        parents: (sources, beams), the slots they came from.
+        tokens: (sources, beams), what they wrote last.
+        widths: (sources,), how many slots each source has, empty ones included; 0 where it is done, `BROKEN`
+            where its logits were not numbers.
+        finished: (sources,), how many hypotheses have ended.
+        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
+    """
+
+    sources: Tensor
+    log_probs: Tensor
+    parents: Tensor
+    tokens: Tensor
+    widths: Tensor
+    finished: Tensor
+    kept_scores: Tensor
+
+    def narrow(self, left: Tensor | None, width: int) -> BeamState:
+        """Returns the first slots only, and of some of the sources, (sources left,), unless that is None."""
+        beams = replace(
+            self,
+            log_probs=self.log_probs[:, :width],
+            parents=self.parents[:, :width],
+            tokens=self.tokens[:, :width],
+        )
+        if left is None:
+            return beams
+        return BeamState(*(getattr(beams, name)[left] for name in BeamState.__slots__))
 
 
-@lru_cache(maxsize=4)
-def _known_firsts(sources: int, beams: int) -> Tensor:
-    """The same on a CPU, where to make them takes longer than to read them, and there are no streams."""
-    return torch.arange(0, sources * beams, beams, device="cpu")
+class Moment(NamedTuple):
+    """What depends on the number of a step: plain numbers, or 0-dim tensors in a CUDA graph.
+
+    Attributes:
+        ended: |Y| of a hypothesis that ends at this step.
+        current: |Y| of one that goes on, as it is; at least 1.
+        shortest: |Y| of one that ends at the next step, or at T.
+        may_end: Whether an end token is allowed.
+        is_last: Whether this is step T.
+    """
+
+    ended: Length
+    current: Length
+    shortest: Length
+    may_end: bool | Tensor
+    is_last: bool | Tensor
+
+
+class BeamStepper:
+    """One step of a search, apart from the model: which hypotheses end, and which go on.
+
+    It keeps nothing of a search from step to step, and never waits for the device after the first.
+    """
+
+    def __init__(self, settings: SearchSettings, roles: VocabularyRoles, *, is_normalised: bool) -> None:
+        self.settings, self.roles, self.is_normalised = settings, roles, is_normalised
+        self.penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
+        self.vocabulary = 0  # known with the first logits
+        self._stopping = stopping_rule(settings.stopping)
+
+    def start(self, count: int, device: torch.device) -> BeamState:
+        """Returns one empty hypothesis per source, so that the first step writes no sequence B times."""
+        zeros = torch.zeros(count, 1, dtype=torch.long, device=device)  # (sources, 1)
+        return BeamState(
+            sources=torch.arange(count, device=device),
+            log_probs=zeros.float(),
+            parents=zeros,
+            tokens=zeros + self.roles.start,
+            widths=zeros[:, 0] + 1,
+            finished=zeros[:, 0],
+            kept_scores=torch.full((count, self.settings.beam_size), -torch.inf, device=device),
+        )
+
+    def moment(self, number: int) -> Moment:
+        """Returns what is particular to a step, counted from 1."""
+        settings = self.settings
+        shortest = settings.counted(min(number + 1, settings.max_length))
+        return Moment(
+            ended=settings.counted(number),
+            current=max(shortest - 1, 1),
+            shortest=shortest,
+            may_end=number > settings.min_length,
+            is_last=number == settings.max_length,
+        )
+
+    def first_step(self, beams: BeamState, logits: Tensor) -> tuple[BeamState, Step]:
+        """Checks the first logits, (sources, vocabulary), learns the vocabulary from them, and takes a step.
+
+        Raises:
+            ScorerError: If the logits have another shape.
+            SettingsError: If a role's token is not in the vocabulary, or the beam is too large for it.
+        """
+        shape, rows = tuple(logits.shape), len(beams.sources)
+        if len(shape) != 2 or shape[0] != rows:
+            raise ScorerError(f"The model's logits have shape {shape}, not ({rows}, vocabulary).")
+        roles, beam_size, vocabulary = self.roles, self.settings.beam_size, logits.shape[1]
+        highest = max(roles.start, *roles.ends, *roles.forbidden, *roles.forbidden_first)
+        if highest >= vocabulary:
+            raise SettingsError(f"Token {highest} is not in the model's vocabulary of {vocabulary} tokens.")
+        if beam_size * vocabulary > PLACES:
+            raise SettingsError(
+                f"beam_size {beam_size} is too large for a vocabulary of {vocabulary} tokens; "
+                f"use at most {PLACES // vocabulary}."
+            )
+        self.vocabulary = vocabulary
+        self._ends = torch.tensor(roles.ends, device=logits.device)  # (ends,)
+        self._late = forbid(roles.forbidden, vocabulary, logits.device)
+        self._early = forbid(roles.forbidden.union(roles.ends), vocabulary, logits.device)
+        moment = self.moment(1)
+        ends = () if moment.may_end else roles.ends
+        first = forbid(roles.forbidden.union(roles.forbidden_first, ends), vocabulary, logits.device)
+        return self._advance(beams, logits, first, moment, beam_size)
+
+    def step(self, beams: BeamState, logits: Tensor, moment: Moment, width: int) -> tuple[BeamState, Step]:
+        """Ends some hypotheses and goes on with others, at most `width` per source.
+
+        Args:
+            beams: The hypotheses.
+            logits: (rows, vocabulary), what the model says after their last tokens.
+            moment: Which step this is; not the first.
+            width: How many slots the widest source has.
+        """
+        forbidden = self._late if moment.may_end is True else self._early
+        if not isinstance(moment.may_end, bool):
+            chosen = torch.where(moment.may_end, self._late.is_forbidden, self._early.is_forbidden)
+            forbidden = self._early._replace(is_forbidden=chosen)
+        return self._advance(beams, logits, forbidden, moment, width)
+
+    def _advance(
+        self, beams: BeamState, logits: Tensor, forbidden: Forbidden, moment: Moment, width: int
+    ) -> tuple[BeamState, Step]:
+        beam_size, (sources, slots) = self.settings.beam_size, beams.log_probs.shape
+        candidates = best_candidates(
+            logits.float().contiguous().view(sources, slots, -1),  # (sources, beams, vocabulary)
+            beams.log_probs,
+            width + slots * len(self.roles.ends),  # `width` remain even if every hypothesis could also end
+            forbidden,
+            is_normalised=self.is_normalised,
+        )
+        allowed = self._stopping.live_beams(beam_size, beams.finished)  # (sources,)
+        ended, live = split_finished(candidates, self._ends, allowed, width, self.vocabulary)
+        finished = beams.finished + (ended > -torch.inf).sum(1)  # (sources,)
+        scores = self.penalty.score(ended, moment.ended)  # (sources, candidates)
+        kept_scores = torch.cat((beams.kept_scores, scores), dim=1).topk(beam_size).values  # (sources, B)
+
+        widths = self._stopping.live_beams(beam_size, finished)  # (sources,)
+        is_past = torch.arange(live.flat.shape[1], device=logits.device) >= widths.unsqueeze(1)
+        log_probs = live.log_probs.masked_fill(is_past, -torch.inf)  # (sources, beams)
+        progress = SearchProgress(
+            beam_size=beam_size,
+            current=moment.current,
+            shortest=moment.shortest,
+            longest=self.settings.counted(self.settings.max_length),
+            finished=finished,
+            kept_scores=kept_scores,
+            live_log_probs=log_probs,
+            penalty=self.penalty,
+        )
+        is_done = self._stopping.is_done(progress) | (log_probs[:, 0] == -torch.inf)  # (sources,)
+        if self.settings.unfinished == "rank":
+            is_done = is_done & (moment.is_last ^ True)  # what is cut off at T still competes
+        parents = live.flat // self.vocabulary  # (sources, beams)
+        return BeamState(
+            sources=beams.sources,
+            log_probs=log_probs.masked_fill(is_done.unsqueeze(1), -torch.inf),
+            parents=parents,
+            tokens=live.flat - parents * self.vocabulary,
+            widths=widths.masked_fill(is_done, 0).masked_fill(candidates.is_broken, BROKEN),
+            finished=finished,
+            kept_scores=kept_scores,
+        ), Step(beams.sources, live.flat, candidates.flat, ended)
+
+
+def split_finished(
+    candidates: Candidates, ends: Tensor, allowed: Tensor, width: int, vocabulary: int
+) -> tuple[Tensor, Candidates]:
+    """Splits the candidates of a step into those that end a hypothesis and those that go on with one.
+
+    An end token counts only if its candidate ranks within the live beam: with a constant beam there are more
+    candidates than that, and those after it are there only to take the place of ended ones.
+
+    Args:
+        candidates: The candidates.
+        ends: (ends,), the end tokens.
+        allowed: (sources,), how many ranks from the first may end.
+        width: How many may go on.
+        vocabulary: How many tokens there are.
+
+    Returns:
+        The log-probabilities of those that ended, (sources, candidates), -inf for the others; and those that
+        go on, (sources, width), -inf in slots for which there is none.
+    """
+    log_probs, flat, is_broken = candidates  # (sources, candidates)
+    is_end = ((flat % vocabulary).unsqueeze(-1) == ends).any(-1)  # (sources, candidates)
+    ranks = torch.arange(flat.shape[1], device=flat.device)  # (candidates,)
+    ended = log_probs.where(is_end & (ranks < allowed.unsqueeze(1)), -torch.inf)
+    order = is_end.sort(dim=1, stable=True).indices[:, :width]  # (sources, width), those that go on first
+    live = log_probs.gather(1, order).masked_fill(is_end.gather(1, order), -torch.inf)
+    return ended, Candidates(live, flat.gather(1, order), is_broken)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-
-from bidibeam.search.kernels import kernels_of
-from bidibeam.search.keys import keys, log_probs_of, places_of
+from torch import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torch import Tensor
-
-    from bidibeam.search.kernels import Kernels
-
 BLOCK = 64
-"""Tokens in a block. The vocabulary is read once, for a maximum a block; then only the best blocks count."""
+"""Tokens in a block. The vocabulary is read once, for a maximum per block; then only the best count."""
 
 CPU_CHUNK = 1 << 18
 """Logits worked on at once on a CPU: they and as many more stay in a cache. Twice as many cost 10 % more."""
@@ -26,17 +19,20 @@ CPU_CHUNK = 1 << 18
 DEVICE_CHUNK = 1 << 28
 """Logits worked on at once elsewhere: a bound on the memory needed."""
 
+PLACES = 1 << 32
+"""How many places a key can tell apart."""
+
 _LOWEST = torch.finfo(torch.float32).min
+_MAGNITUDE = (1 << 31) - 1  # all bits of a float but the sign
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Continuations of each source's beam, best first; equal ones by beam, then by token.
 
     Attributes:
         log_probs: (sources, candidates), of prefix and token together; -inf past the last possible one.
         flat: (sources, candidates), beam * vocabulary + token; of no meaning past the last possible one.
-        is_broken: (sources,), whether the model answered with something other than numbers.
+        is_broken: (sources,), whether the logits hold NaN or infinity.
     """
 
     log_probs: Tensor
@@ -44,38 +40,31 @@ class Candidates:
     is_broken: Tensor
 
 
-class Forbidden:
+class Forbidden(NamedTuple):
     """Tokens that may not be written; their probability is not shared out among the others.
 
-    Args:
-        tokens: The ids.
-        vocabulary: How many ids there are.
-        device: Where the logits are.
+    Attributes:
+        is_forbidden: (padded vocabulary,), the vocabulary filled up to whole blocks, the padding forbidden.
+        columns: (blocks, 64), the columns of all blocks in which a token may be forbidden.
     """
 
-    def __init__(self, tokens: Iterable[int], *, vocabulary: int, device: torch.device) -> None:
-        ids = sorted(set(tokens))
-        blocks = sorted({token // BLOCK for token in ids})
-        padded = _block_count(vocabulary) * BLOCK
-        is_forbidden = torch.zeros(padded, dtype=torch.bool)  # (padded vocabulary,)
-        is_forbidden[ids] = True
-        is_forbidden[vocabulary:] = True
-        columns = torch.tensor(blocks, dtype=torch.long)[:, None] * BLOCK + torch.arange(
-            BLOCK
-        )  # (blocks, 64)
-        self.is_forbidden = is_forbidden.to(device)
-        self.blocks = torch.tensor(blocks, dtype=torch.long).to(
-            device
-        )  # (blocks,), those with a forbidden token
-        self.columns = columns.clamp(max=vocabulary - 1).to(device)
-        self.is_forbidden_column = is_forbidden[columns].to(device)  # (blocks, 64)
-        self.is_empty = not ids
+    is_forbidden: Tensor
+    columns: Tensor
+
+
+def forbid(tokens: Iterable[int], vocabulary: int, device: torch.device) -> Forbidden:
+    """Returns the tokens with these ids as `best_candidates` takes them."""
+    ids = sorted(set(tokens))
+    blocks = torch.tensor(sorted({token // BLOCK for token in ids}), dtype=torch.long)  # (blocks,)
+    is_forbidden = torch.arange(-(-vocabulary // BLOCK) * BLOCK) >= vocabulary  # (padded vocabulary,)
+    is_forbidden[ids] = True
+    return Forbidden(is_forbidden.to(device), (blocks[:, None] * BLOCK + torch.arange(BLOCK)).to(device))
 
 
 def best_candidates(
     logits: Tensor, log_probs: Tensor, count: int, forbidden: Forbidden, *, is_normalised: bool = False
 ) -> Candidates:
-    """The `count` best continuations of each source's beam, or all of them if there are fewer.
+    """Returns the `count` best continuations of each source's beam, or all of them if there are fewer.
 
     Cost: three passes over the logits, in cache on a CPU, and a sort of `count` blocks.
 
@@ -92,31 +81,27 @@ def best_candidates(
         log_probs: (sources, beams), of the prefixes, float32; -inf in empty slots.
         count: How many to find.
         forbidden: Tokens to leave out.
-        is_normalised: Whether the logits are log-probabilities already, to be taken as they are. Somebody may
+        is_normalised: Whether the logits are log-probabilities already, to be taken as they are. A scorer may
             have raised some of them above 0.
     """
     sources, beams, vocabulary = logits.shape
-    kernels = kernels_of(logits.device)
-    if kernels is not None and _fits(kernels, count, beams * vocabulary):
-        is_forbidden = None if forbidden.is_empty else forbidden.is_forbidden
-        found = kernels.best(logits, log_probs, count, is_forbidden, BLOCK, is_normalised=is_normalised)
-        return Candidates(*found)
     rows = logits.view(-1, vocabulary)  # (rows, vocabulary)
     maxima, log_sums = _summarise(rows)  # (rows, blocks), (rows,)
-    is_broken = log_sums.view(sources, beams).isnan().any(1)  # (sources,)
+    log_sums = log_sums.view(sources, beams)
+    is_broken = log_sums.isnan().any(1)  # (sources,)
     if is_normalised:
         log_sums = torch.zeros_like(log_sums)
-    if not forbidden.is_empty:
-        allowed = rows[:, forbidden.columns].masked_fill(
-            forbidden.is_forbidden_column, -torch.inf
-        )  # (rows, touched, 64)
-        maxima[:, forbidden.blocks] = allowed.amax(-1)
-    log_sums = log_sums.view(sources, beams)
+    if len(forbidden.columns):
+        touched = rows[:, forbidden.columns.clamp(max=vocabulary - 1)]  # (rows, touched, 64)
+        touched = touched.masked_fill(forbidden.is_forbidden[forbidden.columns], -torch.inf)
+        maxima.index_copy_(1, forbidden.columns[:, 0] // BLOCK, touched.amax(-1))
 
-    blocks = _best_blocks(  # (sources, chosen)
-        maxima.view(sources, beams, -1), log_sums, log_probs, count, is_signed=is_normalised
-    )
     per_beam = maxima.shape[1]
+    best = maxima.view(sources, beams, -1) - log_sums.unsqueeze(-1)  # (sources, beams, blocks)
+    best = best.add_(log_probs.unsqueeze(-1)).flatten(1)  # (sources, beams * blocks)
+    keys = pack_keys(best, torch.arange(best.shape[1], device=best.device))
+    blocks = unpack_places(keys.topk(min(count, best.shape[1]), largest=False, sorted=False).values)
+
     beam = blocks // per_beam  # (sources, chosen)
     token = ((blocks - beam * per_beam) * BLOCK).unsqueeze(-1) + torch.arange(BLOCK, device=logits.device)
     is_forbidden = forbidden.is_forbidden[token]  # (sources, chosen, 64)
@@ -126,19 +111,13 @@ def best_candidates(
     chosen -= log_sums.gather(1, beam).unsqueeze(-1)
     chosen += log_probs.gather(1, beam).unsqueeze(-1)
     chosen.masked_fill_(is_forbidden, -torch.inf)
-
-    ranked = keys(chosen, flat, is_signed=is_normalised).view(sources, -1)  # (sources, chosen * 64)
-    ranked = ranked.topk(min(count, beams * vocabulary), largest=False).values  # (sources, candidates)
-    return Candidates(log_probs_of(ranked, is_signed=is_normalised), places_of(ranked), is_broken)
-
-
-def _fits(kernels: Kernels, count: int, places: int) -> bool:
-    """Whether kernels find so many candidates of so many places."""
-    return kernels.slots_for(count) is not None and places <= kernels.MOST_PLACES
+    keys = pack_keys(chosen, flat).view(sources, -1)  # (sources, chosen * 64)
+    keys = keys.topk(min(count, beams * vocabulary), largest=False).values  # (sources, candidates)
+    return Candidates(unpack_log_probs(keys), unpack_places(keys), is_broken)
 
 
 def log_sum_exps(logits: Tensor) -> Tensor:
-    """The log-sum-exp of each row of (rows, vocabulary): (rows,). Finite even if all logits are -inf.
+    """Returns the log-sum-exp of each row of (rows, vocabulary): (rows,). Finite even if all logits are -inf.
 
     A row's result does not depend on the other rows, to the last bit.
     """
@@ -146,18 +125,10 @@ def log_sum_exps(logits: Tensor) -> Tensor:
 
 
 def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row's block maxima, (rows, blocks), and log-sum-exp, (rows,)."""
-    kernels = kernels_of(rows.device)
-    if kernels is None:
-        return _summarise_apart(rows)
-    return kernels.summarised(rows, BLOCK)
-
-
-def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What `_summarise` does in torch's own kernels: one chunk of rows at a time."""
+    """Returns each row's block maxima, (rows, blocks), and log-sum-exp, (rows,), one chunk at a time."""
     count, vocabulary = rows.shape
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
-    blocks = _block_count(vocabulary)
+    blocks = -(-vocabulary // BLOCK)
     maxima = rows.new_empty(count, blocks)
     sums = rows.new_empty(count, blocks)
     tops = rows.new_empty(count, 1)
@@ -179,21 +150,37 @@ def _summarise_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     # Summed block by block: torch splits one long row among threads, but not many short ones, and then a
     # row's sum would depend on how many rows there are. The largest term is 1, unless there is none.
     total = sums.sum(1).clamp_(min=1.0)  # (rows,)
-    log_sums = tops.squeeze(1).add_(total.log_())  # (rows,)
-    return maxima, log_sums
+    return maxima, tops.squeeze(1).add_(total.log_())
 
 
-def _best_blocks(
-    maxima: Tensor, log_sums: Tensor, log_probs: Tensor, count: int, *, is_signed: bool
-) -> Tensor:
-    """Those that hold the `count` best tokens of each source, as beam * blocks + block: (sources, chosen)."""
-    best = maxima - log_sums.unsqueeze(-1)  # (sources, beams, blocks)
-    best = best.add_(log_probs.unsqueeze(-1)).flatten(1)  # (sources, beams * blocks)
-    places = torch.arange(best.shape[1], device=best.device)  # (beams * blocks,)
-    ranked = keys(best, places, is_signed=is_signed)  # (sources, beams * blocks)
-    chosen = ranked.topk(min(count, best.shape[1]), largest=False, sorted=False).values
-    return places_of(chosen)  # (sources, chosen)
+# `torch.topk` and `torch.sort` order equal values as they please, differently on CPU and GPU. So a score and
+# its place become one integer, and distinct integers leave them no choice. The bits of a float that is not
+# negative order as the float does, and those of a negative one the other way round, so there all but the
+# sign are flipped. A score's opposite, its cost, is the high half of a key and its place the low half: the
+# smallest key belongs to the highest score, and of equal ones to that which comes first.
 
 
-def _block_count(vocabulary: int) -> int:
-    return -(-vocabulary // BLOCK)
+def pack_keys(log_probs: Tensor, places: Tensor) -> Tensor:
+    """Returns int64 keys that rise as log-probabilities fall, equal ones in the order of their places.
+
+    Args:
+        log_probs: float32; -inf has the largest keys. NaN has no defined rank.
+        places: int64, from 0 up to `PLACES`; broadcast with `log_probs`.
+    """
+    costs = 0.0 - log_probs  # not a negation: that would make 0.0 a -0.0, whose sign bit counts
+    return _flip_negative(costs.view(torch.int32)).long().bitwise_left_shift_(32).bitwise_or_(places)
+
+
+def unpack_log_probs(keys: Tensor) -> Tensor:
+    """Returns the log-probabilities in keys, in the same shape."""
+    return 0.0 - _flip_negative((keys >> 32).int()).view(torch.float32)
+
+
+def unpack_places(keys: Tensor) -> Tensor:
+    """Returns the places in keys, in the same shape."""
+    return keys & (PLACES - 1)
+
+
+def _flip_negative(bits: Tensor) -> Tensor:
+    """Returns the bits of floats as integers of the same order, and back: int32."""
+    return (bits >> 31).bitwise_and_(_MAGNITUDE).bitwise_xor_(bits)

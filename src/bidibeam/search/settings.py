@@ -1,4 +1,4 @@
-"""What a beam search may be told, and the tokens it must know by role."""
+"""Settings of a beam search, and the tokens that it must know by role."""
 
 from __future__ import annotations
 
@@ -48,34 +48,34 @@ class SearchSettings:
     allow_unknown: bool = False
 
     def __post_init__(self) -> None:
-        _check_whole("--beam-size", self.beam_size, minimum=1)
+        _check_whole("beam_size", self.beam_size, minimum=1)
         if self.beam_size > LARGEST_BEAM:
-            raise SettingsError(f"--beam-size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}.")
-        _check_whole("--max-length", self.max_length, minimum=1)
-        _check_whole("--min-length", self.min_length, minimum=0)
+            raise SettingsError(f"beam_size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}.")
+        _check_whole("max_length", self.max_length, minimum=1)
+        _check_whole("min_length", self.min_length, minimum=0)
         if self.min_length >= self.max_length:
             raise SettingsError(
-                f"--min-length must be below --max-length, because the end token takes a step too; "
+                f"min_length must be below max_length, because the end token takes a step too; "
                 f"received {self.min_length} and {self.max_length}."
             )
         if isinstance(self.length_penalty, bool) or not isinstance(self.length_penalty, int | float):
-            raise SettingsError(f"--length-penalty must be a number, not {self.length_penalty!r}.")
+            raise SettingsError(f"length_penalty must be a number, not {self.length_penalty!r}.")
         if not math.isfinite(self.length_penalty):
-            raise SettingsError(f"--length-penalty must be a finite number, not {self.length_penalty!r}.")
+            raise SettingsError(f"length_penalty must be a finite number, not {self.length_penalty!r}.")
         if abs(self.length_penalty) > LARGEST_PENALTY:
             raise SettingsError(
-                f"--length-penalty must lie between -{LARGEST_PENALTY} and {LARGEST_PENALTY}, "
+                f"length_penalty must lie between -{LARGEST_PENALTY} and {LARGEST_PENALTY}, "
                 f"not {self.length_penalty!r}."
             )
         if self.unfinished not in UNFINISHED:
             raise SettingsError(
-                f"--unfinished must be one of {', '.join(UNFINISHED)}, not {self.unfinished!r}."
+                f"unfinished must be one of {', '.join(UNFINISHED)}, not {self.unfinished!r}."
             )
         LENGTH_PENALTIES.get(self.length_formula)
         stopping_rule(self.stopping)
 
     def counted(self, steps: int) -> int:
-        """|Y| of a hypothesis that ended at step `steps`."""
+        """Returns |Y| of a hypothesis that ended at step `steps`."""
         return steps if self.count_end else steps - 1
 
 
@@ -115,8 +115,8 @@ class VocabularyRoles:
             raise SettingsError(f"The end token ({self.end}) is forbidden, so no hypothesis could finish.")
 
 
-def _check_whole(flag: str, value: int, *, minimum: int) -> None:
+def _check_whole(name: str, value: int, *, minimum: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingsError(f"{flag} must be a whole number, not {value!r}.")
+        raise SettingsError(f"{name} must be a whole number, not {value!r}.")
     if value < minimum:
-        raise SettingsError(f"{flag} must be at least {minimum}, not {value}.")
+        raise SettingsError(f"{name} must be at least {minimum}, not {value}.")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.candidates import log_sum_exps
-from bidibeam.search.found import FoundSequence
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 PrefixRow = Callable[[tuple[int, ...]], Sequence[float]]
@@ -28,11 +28,11 @@ def normalised(log_prob: np.float32, length: int, settings: SearchSettings) -> n
     return np.float32(log_prob * np.float32(base**-settings.length_penalty))
 
 
-def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles) -> list[FoundSequence]:
+def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles) -> list[ScoredSequence]:
     size = settings.beam_size
     name, _, argument = settings.stopping.partition("=")
     live: list[tuple[tuple[int, ...], np.float32]] = [((), np.float32(0))]
-    finished: list[FoundSequence] = []
+    finished: list[ScoredSequence] = []
     is_over = False
     for step in range(1, settings.max_length + 1):
         width = size - len(finished) if name == "shrinking" else size
@@ -49,7 +49,9 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
         for cost, beam, token in candidates[:width]:
             if token in roles.ends:
                 score = normalised(-cost, length, settings)
-                finished.append(FoundSequence(live[beam][0], float(-cost), length, float(score), True, token))
+                finished.append(
+                    ScoredSequence(live[beam][0], float(-cost), length, float(score), True, token)
+                )
         width = size - len(finished) if name == "shrinking" else size
         going_on = [candidate for candidate in candidates if candidate[2] not in roles.ends][:width]
         live = [((*live[beam][0], token), -cost) for cost, beam, token in going_on]
@@ -66,7 +68,7 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
     finished.sort(key=lambda found: -found.score)
     kept = () if is_over and step < settings.max_length else ("rank",) if is_over else ("keep", "rank")
     unfinished = [
-        FoundSequence(
+        ScoredSequence(
             prefix, float(log_prob), len(prefix), float(normalised(log_prob, len(prefix), settings)), False
         )
         for prefix, log_prob in live
@@ -78,7 +80,7 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
     return found[:size]
 
 
-def worst_kept(finished: list[FoundSequence], settings: SearchSettings) -> float | None:
+def worst_kept(finished: list[ScoredSequence], settings: SearchSettings) -> float | None:
     """The lowest of the B best finished scores; None if there are fewer."""
     scores = sorted((found.score for found in finished), reverse=True)
     return scores[settings.beam_size - 1] if len(scores) >= settings.beam_size else None
@@ -86,7 +88,7 @@ def worst_kept(finished: list[FoundSequence], settings: SearchSettings) -> float
 
 def scores_better_as_it_is(
     live: list[tuple[tuple[int, ...], np.float32]],
-    finished: list[FoundSequence],
+    finished: list[ScoredSequence],
     step: int,
     settings: SearchSettings,
 ) -> bool:
@@ -101,7 +103,7 @@ def scores_better_as_it_is(
 
 def can_still_win(
     live: list[tuple[tuple[int, ...], np.float32]],
-    finished: list[FoundSequence],
+    finished: list[ScoredSequence],
     step: int,
     settings: SearchSettings,
 ) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.beam import beam_search
-from bidibeam.search.found import FoundSequence
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 START, END, JUNK = 0, 1, 2
@@ -58,12 +58,15 @@ class TableScorer:
         logits = torch.tensor([list(self.row(source, read[1:])) for source, read in rows])
         return logits.to(last_tokens.device), Prefixes(rows, state.beams)
 
-    def select(self, state: Prefixes, rows: Tensor, kept: Sequence[int] | None = None) -> Prefixes:  # noqa: ARG002
+    def select(self, state: Prefixes, rows: Tensor, sources: Tensor | None = None) -> Prefixes:
         assert rows.dim() == 2
         places = [{row // state.beams for row in line} for line in rows.tolist()]
         assert all(len(place) == 1 for place in places), "a line names rows of one source"
         order = [place.pop() for place in places]
         assert order == sorted(set(order)), "sources keep their order"
+        assert order == (
+            sources.tolist() if sources is not None else [*range(len(state.rows) // state.beams)]
+        )
         return Prefixes([state.rows[row] for row in rows.flatten().tolist()], beams=rows.shape[1])
 
 
@@ -116,10 +119,10 @@ def source_batch(sources: Sequence[int], padding: int = 0) -> Tensor:
 
 def search(
     row: Row, settings: SearchSettings, *, sources: Sequence[int] = (0,), roles: VocabularyRoles = ROLES
-) -> list[list[FoundSequence]]:
+) -> list[list[ScoredSequence]]:
     return beam_search(TableScorer(row), source_batch(sources), settings, roles)
 
 
-def texts(found: Sequence[FoundSequence]) -> list[str]:
+def texts(found: Sequence[ScoredSequence]) -> list[str]:
     """What was found, "a." where it finished and "a" where it was cut off."""
     return [text(sequence.tokens) + "." * sequence.finished for sequence in found]

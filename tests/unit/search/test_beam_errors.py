@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from bidibeam.errors import BidibeamError, ScorerError, SettingsError
-from bidibeam.search.beam import beam_search, find
-from bidibeam.search.reports import Reports
+from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
-from tests.unit.search.test_oracles import LateReports
 
 
 def broken_at(step: int, value: float) -> TableScorer:
@@ -27,15 +25,11 @@ def broken_at(step: int, value: float) -> TableScorer:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("step", [1, 2, 4])
-@pytest.mark.parametrize("is_late", [False, True])
-def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int, is_late: bool) -> None:
+def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int) -> None:
     settings = SearchSettings(beam_size=3, max_length=4, min_length=3)
     scorer, sources = broken_at(step, value), source_batch([5, 6, 7])
 
-    with (
-        patch("bidibeam.search.beam.Reports", LateReports if is_late else Reports),
-        pytest.raises(ScorerError) as caught,
-    ):
+    with pytest.raises(ScorerError) as caught:
         beam_search(scorer, sources, settings, ROLES)
 
     assert isinstance(caught.value, BidibeamError)
@@ -43,17 +37,6 @@ def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int, is
         f"The model's logits for source 2 were NaN or infinite at step {step}, so the search cannot go on. "
         "The weights are probably damaged: use an earlier checkpoint or train with a lower learning rate."
     )
-
-
-def test_the_news_of_the_last_step_is_left_to_whoever_reads_what_was_found() -> None:
-    settings = SearchSettings(beam_size=3, max_length=4, min_length=3)
-
-    with patch("bidibeam.search.beam.Reports", LateReports):
-        found = find(broken_at(4, math.nan), source_batch([5, 6, 7]), settings, ROLES)
-
-    for _ in range(2):
-        with pytest.raises(ScorerError, match="source 2 were NaN or infinite at step 4"):
-            found.columns()
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 1), (3, 5), (5,)])
@@ -79,9 +62,9 @@ def test_tokens_beyond_the_vocabulary_are_refused(roles: VocabularyRoles) -> Non
 
 
 def test_a_beam_too_large_for_the_keys_is_refused() -> None:
-    with patch("bidibeam.search.steps.PLACES", 29), pytest.raises(SettingsError) as caught:
+    with patch("bidibeam.search.beam.PLACES", 29), pytest.raises(SettingsError) as caught:
         search(lambda *_: [0.0] * 6, SearchSettings(beam_size=5))
-    assert str(caught.value) == "--beam-size 5 is too large for a vocabulary of 6 tokens; use at most 4."
+    assert str(caught.value) == "beam_size 5 is too large for a vocabulary of 6 tokens; use at most 4."
 
 
 def test_the_search_builds_no_graph() -> None:

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from bidibeam.search import candidates as module
-from bidibeam.search import picking
-from bidibeam.search.candidates import Forbidden, best_candidates, log_sum_exps
-from bidibeam.search.keys import PLACES, keys, log_probs_of, places_of
+from bidibeam.search.candidates import (
+    PLACES,
+    best_candidates,
+    forbid,
+    log_sum_exps,
+    pack_keys,
+    unpack_log_probs,
+    unpack_places,
+)
 
 CPU = torch.device("cpu")
 FEW_VALUES = torch.tensor([-1.0, 0.0, 0.5, 2.0, -torch.inf])
@@ -37,7 +43,7 @@ def slow_candidates(
     count=st.integers(1, 12),
     has_ties=st.booleans(),
     is_normalised=st.booleans(),
-    chunk=st.sampled_from([None, 1, 100, 1 << 18]),
+    chunk=st.sampled_from([1, 100, 1 << 18]),
     seed=st.integers(0, 10**6),
     data=st.data(),
 )
@@ -48,7 +54,7 @@ def test_they_are_the_best_of_the_whole_log_softmax(
     count: int,
     has_ties: bool,
     is_normalised: bool,
-    chunk: int | None,
+    chunk: int,
     seed: int,
     data: st.DataObject,
 ) -> None:
@@ -65,8 +71,7 @@ def test_they_are_the_best_of_the_whole_log_softmax(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CPU_CHUNK", chunk)
-        patch.setattr(module, "kernels_of", lambda _: None if chunk else picking)  # or torch's own
-        banned = Forbidden(forbidden, vocabulary=vocabulary, device=CPU)
+        banned = forbid(forbidden, vocabulary, CPU)
         found = best_candidates(logits, log_probs, count, banned, is_normalised=is_normalised)
         scores, flat = slow_candidates(logits, log_probs, count, forbidden, is_normalised=is_normalised)
 
@@ -106,7 +111,7 @@ def test_large_logits_do_not_overflow() -> None:
 def test_a_row_without_any_possible_token_has_no_candidates() -> None:
     logits = torch.tensor([[[-torch.inf] * 5, [0.0, -torch.inf, 1.0, -torch.inf, -torch.inf]]])
 
-    found = best_candidates(logits, torch.zeros(1, 2), 4, Forbidden((), vocabulary=5, device=CPU))
+    found = best_candidates(logits, torch.zeros(1, 2), 4, forbid((), 5, CPU))
 
     assert found.flat[0, :2].tolist() == [5 + 2, 5 + 0]
     assert found.log_probs[0, 2:].tolist() == [-torch.inf] * 2
@@ -118,29 +123,9 @@ def test_logits_that_are_not_numbers_are_told(value: float) -> None:
     logits = torch.zeros(3, 2, 70)
     logits[1, 1, 66] = value
 
-    found = best_candidates(logits, torch.zeros(3, 2), 4, Forbidden({66}, vocabulary=70, device=CPU))
+    found = best_candidates(logits, torch.zeros(3, 2), 4, forbid({66}, 70, CPU))
 
     assert found.is_broken.tolist() == [False, True, False]
-
-
-def test_keys_rank_by_value_then_place() -> None:
-    values = torch.tensor([-1.0, 0.0, -torch.inf, -0.0, -1.0, -1e-45])
-    places = torch.tensor([5, 4, 3, 2, 1, 0])
-
-    order = keys(values, places).argsort()
-
-    assert places[order].tolist() == [2, 4, 0, 1, 5, 3]
-
-
-def test_keys_give_back_what_went_in() -> None:
-    values = torch.tensor([-1.5, 0.0, -torch.inf, -3e-39])
-    places = torch.tensor([0, (1 << 31) + 7, PLACES - 1, 9])  # beyond what 31 bits hold
-
-    ranked = keys(values, places)
-
-    assert torch.equal(log_probs_of(ranked), values)
-    assert torch.equal(places_of(ranked), places)
-    assert (ranked[0] < keys(values[:1], places[1:2])).all()
 
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.just(-torch.inf)
@@ -148,20 +133,13 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.just(-t
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(FLOATS, st.integers(0, PLACES - 1)), min_size=1, max_size=20))
-def test_keys_of_any_numbers_rank_by_value_then_place(entries: list[tuple[float, int]]) -> None:
+@example([(-1.0, 5), (0.0, 4), (-torch.inf, PLACES - 1), (-0.0, 2), (-1.0, 1), (-1e-45, (1 << 31) + 7)])
+def test_keys_rank_by_value_then_place(entries: list[tuple[float, int]]) -> None:
     values, places = torch.tensor([one for one, _ in entries]), torch.tensor([one for _, one in entries])
 
-    ranked = keys(values, places, is_signed=True)
+    keys = pack_keys(values, places)
 
     expected = sorted(range(len(entries)), key=lambda index: (-entries[index][0], entries[index][1]))
-    assert ranked.argsort(stable=True).tolist() == expected
-    assert torch.equal(log_probs_of(ranked, is_signed=True), values)
-    assert torch.equal(places_of(ranked), places)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(FLOATS.filter(lambda value: value <= 0), min_size=1, max_size=20))
-def test_keys_of_log_probabilities_are_the_same_either_way(values: list[float]) -> None:
-    log_probs, places = torch.tensor(values), torch.arange(len(values))
-
-    assert torch.equal(keys(log_probs, places, is_signed=True), keys(log_probs, places))
+    assert keys.argsort(stable=True).tolist() == expected
+    assert torch.equal(unpack_log_probs(keys), values)
+    assert torch.equal(unpack_places(keys), places)

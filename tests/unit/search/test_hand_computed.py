@@ -162,3 +162,28 @@ def test_of_equal_scores_the_first_to_end_leads() -> None:
 
     assert texts(found) == ["b.", "a.", "bb."]
     assert found[1].score == found[2].score
+
+
+# With T = 2: "a." -1.5, "b." -1.6, and cut off "aa" -0.9.
+TABLE = {"": {"a": -0.3, "b": -1.5}, "a": {".": -1.2, "a": -0.6}, "b": {".": -0.1}}
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "expected"),
+    [("keep", ["a.", "b.", "aa"]), ("rank", ["aa", "a.", "b."]), ("drop", ["a.", "b."])],
+)
+def test_those_cut_off_come_last_or_compete_or_are_left_out(unfinished: str, expected: list[str]) -> None:
+    how = SearchSettings(3, 2, length_penalty=0.0, stopping="exhaust", unfinished=unfinished)
+
+    (found,) = search(rows_of(TABLE), how)
+
+    assert texts(found) == expected
+
+
+def test_of_equal_scores_the_finished_one_ranks_first() -> None:
+    how = SearchSettings(3, 2, length_penalty=0.0, stopping="exhaust", unfinished="rank")
+
+    (found,) = search(uniform_rows({"": "a", "a": "a.b"}), how)
+
+    assert len({sequence.score for sequence in found}) == 1
+    assert texts(found) == ["a.", "aa", "ab"]

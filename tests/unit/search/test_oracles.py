@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.beam import beam_search
-from bidibeam.search.found import FoundSequence
-from bidibeam.search.reports import Reports
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.oracle import enumerate_all, oracle_search
 from tests.unit.search.tables import TableScorer, random_rows, search, source_batch
@@ -52,7 +50,7 @@ def vocabularies(draw: st.DrawFn) -> tuple[int, VocabularyRoles]:
     return size, VocabularyRoles(start, end, forbidden - {end} - ends, first, ends)
 
 
-def assert_same(found: list[FoundSequence], expected: list[FoundSequence]) -> None:
+def assert_same(found: list[ScoredSequence], expected: list[ScoredSequence]) -> None:
     assert [(one.tokens, one.finished, one.length, one.end) for one in found] == [
         (one.tokens, one.finished, one.length, one.end) for one in expected
     ]
@@ -123,26 +121,6 @@ def test_a_batch_is_its_members_one_by_one(
     together = beam_search(TableScorer(row), source_batch(sources, padding), how, roles)
 
     assert together == [search(row, how, sources=[source], roles=roles)[0] for source in sources]
-
-
-class LateReports(Reports):
-    """News one step late, as a GPU's comes."""
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._delay = 1
-
-
-@settings(max_examples=100, deadline=None)
-@given(search_settings(), st.integers(0, 10**6))
-def test_late_news_of_the_end_changes_nothing(how: SearchSettings, seed: int) -> None:
-    row = random_rows(seed, 6, VALUES)
-    at_once = search(row, how, sources=range(4))
-
-    with patch("bidibeam.search.beam.Reports", LateReports):
-        late = search(row, how, sources=range(4))
-
-    assert late == at_once
 
 
 @settings(max_examples=100, deadline=None)

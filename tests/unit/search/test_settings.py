@@ -1,56 +1,48 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from bidibeam import registry
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.protocols import SearchProgress
-from bidibeam.search.beam import beam_search
-from bidibeam.search.length.gnmt import GNMTPenalty
+from bidibeam.search.length import GNMTPenalty
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.search.stopping import STOPPING, stopping_rule
-from bidibeam.search.stopping.exhaust import Exhaust
-from tests.unit.search.tables import TableScorer, source_batch
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 0}, "--beam-size must be at least 1, not 0."),
-        ({"beam_size": 2.5}, "--beam-size must be a whole number, not 2.5."),
-        ({"beam_size": True}, "--beam-size must be a whole number, not True."),
-        ({"max_length": 0}, "--max-length must be at least 1, not 0."),
-        ({"max_length": "9"}, "--max-length must be a whole number, not '9'."),
-        ({"min_length": -1}, "--min-length must be at least 0, not -1."),
+        ({"beam_size": 0}, "beam_size must be at least 1, not 0."),
+        ({"beam_size": 2.5}, "beam_size must be a whole number, not 2.5."),
+        ({"beam_size": True}, "beam_size must be a whole number, not True."),
+        ({"max_length": 0}, "max_length must be at least 1, not 0."),
+        ({"max_length": "9"}, "max_length must be a whole number, not '9'."),
+        ({"min_length": -1}, "min_length must be at least 0, not -1."),
         (
             {"min_length": 5, "max_length": 5},
             (
-                "--min-length must be below --max-length, because the end token takes a step too; "
+                "min_length must be below max_length, because the end token takes a step too; "
                 "received 5 and 5."
             ),
         ),
-        ({"length_penalty": float("nan")}, "--length-penalty must be a finite number, not nan."),
-        ({"length_penalty": "long"}, "--length-penalty must be a number, not 'long'."),
-        ({"unfinished": "hide"}, "--unfinished must be one of keep, rank, drop, not 'hide'."),
-        ({"stopping": 3}, "--stopping must be a name, not 3."),
+        ({"length_penalty": float("nan")}, "length_penalty must be a finite number, not nan."),
+        ({"length_penalty": "long"}, "length_penalty must be a number, not 'long'."),
+        ({"unfinished": "hide"}, "unfinished must be one of keep, rank, drop, not 'hide'."),
+        ({"stopping": 3}, "stopping must be a name, not 3."),
         (
             {"stopping": "constant=2"},
-            "--stopping constant=2: the rule 'constant' takes no argument; write 'constant'.",
+            "stopping constant=2: the rule 'constant' takes no argument; write 'constant'.",
         ),
-        ({"stopping": "patience=long"}, "--stopping patience=long: 'long' is not a number."),
-        ({"stopping": "patience="}, "--stopping patience=: '' is not a number."),
-        ({"stopping": "patience=0"}, "--stopping patience needs a factor above 0, not 0."),
-        ({"stopping": "patience=inf"}, "--stopping patience needs a factor above 0, not inf."),
+        ({"stopping": "patience=long"}, "stopping patience=long: 'long' is not a number."),
+        ({"stopping": "patience="}, "stopping patience=: '' is not a number."),
+        ({"stopping": "patience=0"}, "stopping patience needs a factor above 0, not 0."),
+        ({"stopping": "patience=inf"}, "stopping patience needs a factor above 0, not inf."),
     ],
 )
 def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
@@ -102,7 +94,7 @@ def test_a_rule_may_carry_its_argument() -> None:
 def test_another_package_may_add_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry_points(*, group: str) -> Iterable[EntryPoint]:
         assert group == "bidibeam.stopping"
-        return [EntryPoint("thrifty", "bidibeam.search.stopping.constant:Constant", group)]
+        return [EntryPoint("thrifty", "bidibeam.search.stopping:Constant", group)]
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
 
@@ -114,6 +106,7 @@ def progress(
 ) -> SearchProgress:
     return SearchProgress(
         beam_size=2,
+        current=3,
         shortest=4,
         longest=7,
         finished=torch.tensor(finished),
@@ -179,47 +172,3 @@ def test_no_score_within_reach_is_above_the_bound(exponent: float) -> None:
 
     scores = [penalty.score(log_prob - loss, length) for length in range(3, 10) for loss in (0.0, 0.5)]
     assert max(scores) == bound
-
-
-class Impatient(Exhaust):
-    """Over as soon as something scores above -1; it inherits a class that reads no scores."""
-
-    def is_done(self, progress: SearchProgress) -> Tensor:
-        return progress.kept_scores[:, 0] > -1
-
-
-@dataclass(frozen=True, slots=True)
-class Blind(Impatient):
-    """The same, saying that it reads none: then there are none."""
-
-    reads_scores: ClassVar[bool] = False
-
-    def is_done(self, progress: SearchProgress) -> Tensor:
-        return Impatient.is_done(self, progress)
-
-
-@pytest.mark.parametrize(("kind", "steps"), [(Impatient, 1), (Blind, 3)])
-def test_what_a_rule_says_of_scores_goes_for_its_own_judgement_alone(
-    kind: type, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bidibeam.search.steps.stopping_rule", lambda _: kind())
-    scorer = TableScorer(lambda *_: [0.0, 1.0, -9.0])
-
-    search = SearchSettings(beam_size=1, max_length=3, min_length=0)
-    beam_search(scorer, source_batch([0]), search, VocabularyRoles(start=2, end=1))
-
-    assert scorer.steps == steps
-
-
-def test_without_a_compiler_searches_are_as_before() -> None:
-    """Numba may be told not to compile."""
-    code = (
-        "import torch; torch.set_num_threads(1)\n"
-        "from bidibeam.search.candidates import log_sum_exps\n"
-        "rows = torch.randn(5, 300)\n"
-        "assert torch.allclose(log_sum_exps(rows), rows.logsumexp(1), atol=1e-5)"
-    )
-
-    subprocess.run(
-        [sys.executable, "-c", code], check=True, timeout=120, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    )
