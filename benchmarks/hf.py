@@ -34,7 +34,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,7 +56,7 @@ from bidibeam.models.huggingface.sides import Side, task_of
 from bidibeam.models.huggingface.steps import layout
 from bidibeam.models.huggingface.steps.now import Now
 from bidibeam.models.huggingface.tiles import Tiles
-from bidibeam.search.steps import Rules
+from bidibeam.search.beam import BeamStepper
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 16_000, 256, 3, 4, 1024
 SOURCE_LENGTH, REPLY_LENGTH = 15, 20
@@ -118,9 +117,8 @@ def ours(model: Any) -> Search:
             custom_generate=task_of,
             **options(beam_size),
         )
-        columns = side.found(task, task.rules.settings(task.config, beam_size)).columns()
-        rows = [list(tokens) for tokens in columns.tokens()]
-        return [rows[start:end] for start, end in pairwise((0, *columns.ends.tolist()))]
+        lists = side.sequences(task, task.rules.settings(task.config, beam_size))
+        return [[list(sequence.tokens) for sequence in line] for line in lists]
 
     return search
 
@@ -228,8 +226,7 @@ PARTS: list[tuple[str, Any, str]] = [
     ("products", layout, "multiply"),
     ("attention", Now, "attend_own"),
     ("attention", Now, "attend_cross"),
-    ("candidates", Rules, "candidates"),
-    ("advance", Rules, "advance"),
+    ("search", BeamStepper, "step"),
     ("start", HFScorer, "start_with"),
     ("generate", GenerationMixin, "generate"),
 ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from bidibeam.search.found import FoundSequence
+    from bidibeam.search.backpointers import ScoredSequence
 
 FINGERPRINT_DIGITS = 12
 KNOWN_TEXTS = 1 << 16
@@ -207,7 +207,7 @@ class RunModel:
             forbidden.add(tokenizer.unknown_id)
         return VocabularyRoles(tokenizer.start_id, tokenizer.end_id, frozenset(forbidden))
 
-    def _to_hypotheses(self, sequences: Sequence[FoundSequence], direction: Direction) -> NBest:
+    def _to_hypotheses(self, sequences: Sequence[ScoredSequence], direction: Direction) -> NBest:
         """Put sequences into reading order; the best of those that spell one text stands for all."""
         found: dict[str, Hypothesis] = {}
         for sequence in sequences:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -30,7 +30,7 @@ from bidibeam.models.huggingface.turning import check_first, turned
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import RecordableScorer, StepScorer
+    from bidibeam.protocols import StepScorer
 
 State = TypeVar("State")
 
@@ -247,7 +247,6 @@ class ForcedScorer(Generic[State]):
         self._inner, self._certain = inner, {length: last}
         if first is not None:
             self._certain[1] = first
-        self.recorder = getattr(inner, "recorder", None)
 
     def start(self, sources: Tensor) -> _Numbered[State]:
         """Read the sources."""
@@ -267,22 +266,6 @@ class ForcedScorer(Generic[State]):
     ) -> _Numbered[State]:
         """Repeat, reorder and drop rows."""
         return _Numbered(self._inner.select(state.inner, rows, sources), state.steps)
-
-    def kind(self, state: _Numbered[State]) -> Hashable:
-        """The scorer's, and what is certain."""
-        return self._recorded.kind(state.inner), state.steps, tuple(self._certain.items())
-
-    def tensors(self, state: _Numbered[State]) -> list[Tensor]:
-        """The scorer's."""
-        return self._recorded.tensors(state.inner)
-
-    def cloned(self, state: _Numbered[State], steps: int) -> _Numbered[State]:
-        """The same state in memory of its own."""
-        return _Numbered(self._recorded.cloned(state.inner, steps), state.steps)
-
-    @property
-    def _recorded(self) -> RecordableScorer[State]:
-        return cast("RecordableScorer[State]", self._inner)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from threading import local
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,7 +23,6 @@ from bidibeam.models.huggingface.steps import lean_step
 from bidibeam.models.huggingface.steps.layout import Layout
 from bidibeam.models.huggingface.steps.now import Now
 from bidibeam.models.huggingface.steps.plain import is_plain
-from bidibeam.search.recording import Recorder
 
 LEAN_TOLERANCE, HALF_TOLERANCE = 1e-4, 0.05
 """How far a lean step may be from the model's own, relative to the largest number; in half precision too."""
@@ -33,16 +30,6 @@ LENGTHS = 16
 """Sources are read as long as a multiple of it, where searches of one shape are recorded."""
 _IS_LEAN: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 """Whether a model's lean step said what the model says, where it was asked."""
-
-
-class _Recorders(local):
-    """A thread's recordings, model by model: two threads must not play the same one at once."""
-
-    def __init__(self) -> None:
-        self.by_model: WeakKeyDictionary[PreTrainedModel, Recorder[Any]] = WeakKeyDictionary()
-
-
-_RECORDERS = _Recorders()
 
 
 class HFScorer:
@@ -171,15 +158,9 @@ class HFScorer:
         return forced_log_probs(self._decoder, self._head, state, sequences)
 
     @property
-    def recorder(self) -> Recorder[Any] | None:
-        """Recordings of searches, where a GPU makes them."""
-        return self._recorder if self.model.device.type == "cuda" else None
-
-    @property
-    def _recorder(self) -> Recorder[Any]:
-        """Shared by all scorers of the model, in a thread."""
-        known = _RECORDERS.by_model.get(self.model)
-        return _RECORDERS.by_model.setdefault(self.model, Recorder()) if known is None else known
+    def recorder(self) -> None:
+        """None: steps are not recorded."""
+        return None
 
     def kind(self, state: HFState) -> Hashable:
         """Where the parameters are, and the shapes of what is read."""

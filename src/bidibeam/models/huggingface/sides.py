@@ -18,8 +18,8 @@ from bidibeam.models.huggingface.labels import reverse_labels, special_ids
 from bidibeam.models.huggingface.rules import Rules, check_criteria, rules_of
 from bidibeam.models.huggingface.scoring import HFScorer
 from bidibeam.models.huggingface.states import HFState, Inputs
-from bidibeam.search.beam import find
-from bidibeam.search.found import Found, FoundSequence
+from bidibeam.search.backpointers import ScoredSequence
+from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
 Spelling = Callable[[Sequence[int]], tuple[tuple[str, ...], str]]
@@ -181,7 +181,7 @@ class Written:
 
     nbest: NBest
     ids: list[tuple[int, ...]]
-    sequences: list[FoundSequence]
+    sequences: list[ScoredSequence]
     others: list[list[tuple[int, ...]]]
 
 
@@ -219,16 +219,12 @@ class Side:
         """The hypotheses of every source; merged, one of those that read the same stands for all."""
         return [self._written(line, task.rules, merged=merged) for line in self.sequences(task, settings)]
 
-    def sequences(self, task: Task, settings: SearchSettings) -> list[list[FoundSequence]]:
+    def sequences(self, task: Task, settings: SearchSettings) -> list[list[ScoredSequence]]:
         """All that the search finds, in writing order."""
-        return self.found(task, settings).sequences()
-
-    def found(self, task: Task, settings: SearchSettings) -> Found:
-        """The same, for whoever reads it later or otherwise."""
         state = self.scorer.start_with(task.inputs, settings.beam_size)
         scorer = task.rules.applied(_Begun(self.scorer, state), task.prompt)
         lines = torch.arange(state.sources, device=task.prompt.device)[:, None]  # (sources, 1)
-        return find(scorer, lines, settings, task.rules.roles)
+        return beam_search(scorer, lines, settings, task.rules.roles)
 
     def opinions(self, task: Task, written: Sequence[Written]) -> list[list[float]]:
         """What this side makes of the other's replies, each as a whole with its end, or else this side's."""
@@ -246,7 +242,7 @@ class Side:
         ]
         return self.scorer.log_probs_after(self.scorer.start_with(task.inputs), turned)
 
-    def _written(self, sequences: Sequence[FoundSequence], rules: Rules, *, merged: bool) -> Written:
+    def _written(self, sequences: Sequence[ScoredSequence], rules: Rules, *, merged: bool) -> Written:
         """A hypothesis for each text, or for each sequence; several sequences may spell the same text.
 
         One that was cut off does not stand for those that finished: it ranks after them.
@@ -280,8 +276,6 @@ class _Begun:
     def __init__(self, scorer: HFScorer, state: HFState) -> None:
         self._state = state
         self.step, self.select = scorer.step, scorer.select
-        self.recorder, self.kind = scorer.recorder, scorer.kind
-        self.tensors, self.cloned = scorer.tensors, scorer.cloned
 
     def start(self, sources: Tensor) -> HFState:  # noqa: ARG002
         return self._state

@@ -15,7 +15,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.scoring import HFScorer
 from bidibeam.models.huggingface.sides import Side, prepared, task_of
-from bidibeam.search.found import FoundSequence
+from bidibeam.search.backpointers import ScoredSequence
 from tests.unit.models.huggingface.tiny import tiny_model
 
 KINDS = ("bart", "t5", "marian", "gpt2", "llama")
@@ -104,7 +104,7 @@ def theirs(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any])
     )
 
 
-def is_written(one: FoundSequence, row: list[int]) -> bool:
+def is_written(one: ScoredSequence, row: list[int]) -> bool:
     """Whether a row says what we found: the same tokens, the end if it ended, and then only padding."""
     if not one.finished:
         return row == list(one.tokens)

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.generate import BidiGenerate
 from bidibeam.models.huggingface.sides import Side
-from bidibeam.search.found import FoundSequence
+from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.settings import VocabularyRoles
 from tests.unit.models.huggingface.tiny import tiny_model
 
@@ -20,10 +20,10 @@ def test_one_that_was_cut_off_does_not_stand_for_those_that_finished() -> None:
     model = tiny_model("bart", vocab_size=40, decoder_start_token_id=2)
     side = Side(model, Direction.REGULAR, frozenset({2}), lambda _: (("x",), "x"))  # all read alike
     sequences = [
-        FoundSequence((5, 6), -1.0, 2, -0.5, finished=False),
-        FoundSequence((5,), -2.0, 2, -1.0, finished=True, end=2),
-        FoundSequence((6,), -3.0, 2, -1.5, finished=True, end=2),
-        FoundSequence((7, 8), -4.0, 2, -2.0, finished=False),
+        ScoredSequence((5, 6), -1.0, 2, -0.5, finished=False),
+        ScoredSequence((5,), -2.0, 2, -1.0, finished=True, end=2),
+        ScoredSequence((6,), -3.0, 2, -1.5, finished=True, end=2),
+        ScoredSequence((7, 8), -4.0, 2, -2.0, finished=False),
     ]
     rules: Any = SimpleNamespace(roles=VocabularyRoles(start=2, end=2))
 
