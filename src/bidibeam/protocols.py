@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
+    import torch
     from torch import Tensor
 
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Length = int | Tensor  # of hypotheses; a 0-dim tensor, float64, while a CUDA graph is captured
 
 State = TypeVar("State")
+LoadedState = TypeVar("LoadedState", contravariant=True)
 
 
 class StepScorer(Protocol[State]):
@@ -56,6 +58,68 @@ class StepScorer(Protocol[State]):
                 `state`, and sources keep their order.
             sources: (sources,), which of the state's sources the lines are of; None if all are there. One
                 source may have several lines.
+        """
+        ...
+
+
+class StaticState(Protocol[LoadedState]):
+    """A search's state in memory that never moves, so that a CUDA graph can replay steps on it.
+
+    `step` and `reorder` run in Python only while a graph is captured; later searches replay what they asked
+    of the device. So everything they read or write stays at its address, every shape is fixed, what changes
+    from step to step (the position, say) is a tensor that they advance in place, and nothing waits for the
+    device: no `.item()`, no `if` on a tensor, no mask as an index.
+
+    Attributes:
+        dtype: The precision of the model. The first replay may differ from an eager step by its rounding.
+    """
+
+    dtype: torch.dtype
+
+    def load(self, state: LoadedState) -> None:
+        """Copy a state into this memory: all that later steps read, with the position set back.
+
+        It has the same key, sources and rows as the state that the memory was made for, but other sources,
+        perhaps shorter ones. It is left as it is, since the search may go on with it.
+        """
+        ...
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Read one more token per row, (rows,); return next-token logits, (rows, vocabulary)."""
+        ...
+
+    def reorder(self, rows: Tensor) -> None:
+        """Put what row `rows[i]` holds into row i, in place: (rows,), each within the rows of its source."""
+        ...
+
+
+@runtime_checkable
+class StaticScorer(StepScorer[State], Protocol[State]):
+    """A step scorer whose steps after the first can be replayed as one CUDA graph.
+
+    A search takes its first step with `step` and `select`, which give every source its B rows. From there on
+    it replays, on a GPU, if a search with the same key was captured before.
+
+    Attributes:
+        graphs: A `bidibeam.search.graphs.GraphCache`, kept as long as the weights: one for all scorers of a
+            model.
+    """
+
+    graphs: Any
+
+    def static_key(self, state: State) -> Hashable | None:
+        """Return what a graph depends on, after the first step; None if this state needs an eager search.
+
+        Equal for states that `StaticState.load` may copy into the same memory: lengths rounded up to a few
+        sizes, the precision, the addresses of the weights. The search itself adds the number of sources,
+        its settings and the roles of tokens. This must not wait for the device.
+        """
+        ...
+
+    def static_state(self, state: State, steps: int) -> StaticState[State]:
+        """Return memory for states of as many sources and rows, with room for so many more tokens.
+
+        It need not hold the state yet: the search loads it.
         """
         ...
 
