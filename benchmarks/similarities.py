@@ -38,11 +38,9 @@ from rich.table import Table
 from bidibeam import __version__
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange import nbest
-from bidibeam.similarities import stop_words
-from bidibeam.similarities.bleu import Bleu, BleuT, sentence_bleus
-from bidibeam.similarities.spaces import WordVectors
-from bidibeam.similarities.tokens import number_tokens
+from bidibeam.similarities.bleu import Bleu, BleuT, number_tokens, sentence_bleus
 from bidibeam.similarities.wmd import Wmd, WmdT
+from bidibeam.similarities.word_vectors import WordVectors, english_stop_words
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Call = Callable[[], Any]
@@ -53,22 +51,23 @@ CALLS_A_TURN = 20
 
 
 class Case(NamedTuple):
-    """One matrix: what is judged, and what it is compared with."""
+    """One matrix."""
 
-    judged: Sequence[Hypothesis]
-    others: Sequence[Hypothesis]
+    hypotheses: Sequence[Hypothesis]
+    references: Sequence[Hypothesis]
 
     @property
     def tokens(self) -> tuple[list[list[str]], list[list[str]]]:
         """Both lists as lists of tokens."""
-        return [list(each.tokens) for each in self.judged], [list(each.tokens) for each in self.others]
+        hypotheses, references = ([list(each.tokens) for each in side] for side in self)
+        return hypotheses, references
 
     @property
     def lines(self) -> tuple[list[str], list[str]]:
         """Both lists as lines of text, each token a word that no tokenizer takes apart."""
-        ids, offsets, judged = number_tokens(*self.tokens)
+        ids, offsets, hypotheses = number_tokens(*self.tokens)
         lines = [" ".join(f"w{number}" for number in ids[start:end]) for start, end in pairwise(offsets)]
-        return lines[:judged], lines[judged:]
+        return lines[:hypotheses], lines[hypotheses:]
 
 
 @dataclass(frozen=True)
@@ -97,46 +96,46 @@ def nltk_bleu(case: Case) -> Call:
     """Its sentence BLEU with method 1, pair by pair."""
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-    judged, others = case.tokens
+    rows, columns = case.tokens
     smoothing = SmoothingFunction().method1
-    return lambda: [[sentence_bleu([b], a, smoothing_function=smoothing) for b in others] for a in judged]
+    return lambda: [[sentence_bleu([b], a, smoothing_function=smoothing) for b in columns] for a in rows]
 
 
 def sacre_bleu(case: Case) -> Call:
     """Its sentence score, floored, pair by pair; unlike ours it leaves orders out below four tokens."""
     from sacrebleu.metrics.bleu import BLEU
 
-    judged, others = case.lines
+    rows, columns = case.lines
     metric = BLEU(tokenize="none", smooth_method="floor", smooth_value=0.1, effective_order=True, force=True)
-    return lambda: [[metric.sentence_score(a, [b]).score / 100 for b in others] for a in judged]
+    return lambda: [[metric.sentence_score(a, [b]).score / 100 for b in columns] for a in rows]
 
 
 def fast_bleu(case: Case) -> Call:
     """Its object for a fixed reference, made anew for each, and all hypotheses at once."""
     from fast_bleu import BLEU
 
-    judged, others = case.tokens
-    return lambda: np.transpose([BLEU([b]).get_score(judged)[4] for b in others])
+    rows, columns = case.tokens
+    return lambda: np.transpose([BLEU([b]).get_score(rows)[4] for b in columns])
 
 
 def bleuscore(case: Case) -> Call:
     """Its only function, pair by pair, without smoothing, so that the numbers can be compared."""
     from bleuscore import compute
 
-    judged, others = case.lines
-    return lambda: [[compute(references=[[b]], predictions=[a])["bleu"] for b in others] for a in judged]
+    rows, columns = case.lines
+    return lambda: [[compute(references=[[b]], predictions=[a])["bleu"] for b in columns] for a in rows]
 
 
 def ordinary(case: Case) -> Array:
     """Sentence BLEU with floored precisions and the ordinary brevity penalty."""
-    judged, others = case.tokens
-    return np.stack([sentence_bleus(judged, each) for each in others], axis=1)
+    rows, columns = case.tokens
+    return np.stack([sentence_bleus(rows, each) for each in columns], axis=1)
 
 
 def unsmoothed(case: Case) -> Array:
     """The same without smoothing."""
-    lengths, others = (np.array([len(each.tokens) for each in side]) for side in case)
-    penalties: Array = np.minimum(1.0, np.exp(1.0 - others / lengths[:, np.newaxis]))
+    lengths, references = (np.array([len(each.tokens) for each in side]) for side in case)
+    penalties: Array = np.minimum(1.0, np.exp(1.0 - references / lengths[:, np.newaxis]))
     return Bleu(smoothing="none").pairwise(*case) * penalties
 
 
@@ -173,12 +172,12 @@ class Movers:
 
         def bag(hypothesis: Hypothesis) -> Bag:
             known = [token for token in hypothesis.tokens if token in self.space.rows]
-            kept = [token for token in known if token not in stop_words.english()] or known
+            kept = [token for token in known if token not in english_stop_words()] or known
             counts = Counter(kept)
             shares = np.array(list(counts.values())) / counts.total()
             return Bag(kept, np.array([self.space.rows[word] for word in counts]), shares)
 
-        return [bag(each) for each in case.judged], [bag(each) for each in case.others]
+        return [bag(each) for each in case.hypotheses], [bag(each) for each in case.references]
 
     def joint(self, a: Bag, b: Bag) -> tuple[Any, Any, Any]:
         """What `wmd`'s solver reads: shares and costs of all words of both."""
@@ -193,32 +192,32 @@ class Movers:
         return 1 / Wmd(self.space).pairwise(*case) - 1
 
     def nearest(self, case: Case) -> Any:
-        """Ours, from each judged hypothesis to the nearest other."""
+        """Ours, from each hypothesis to the nearest reference."""
         return self.distances(case).min(axis=1)
 
     def gensim(self, case: Case) -> Call:
         """Its method, pair by pair, on words."""
         from gensim.models import KeyedVectors
 
-        judged, others = self.bags(case)
+        rows, columns = self.bags(case)
         vectors = KeyedVectors(self.space.matrix.shape[1])
         vectors.add_vectors(self.space.words, self.space.matrix)
-        return lambda: [[vectors.wmdistance(a.words, b.words, norm=False) for b in others] for a in judged]
+        return lambda: [[vectors.wmdistance(a.words, b.words, norm=False) for b in columns] for a in rows]
 
     def pot(self, case: Case) -> Call:
         """Its exact solver, pair by pair; all that it reads is made beforehand."""
         from ot import emd2
 
-        judged, others = self.bags(case)
-        pairs = [[(a.shares, b.shares, self.costs[np.ix_(a.rows, b.rows)]) for b in others] for a in judged]
+        rows, columns = self.bags(case)
+        pairs = [[(a.shares, b.shares, self.costs[np.ix_(a.rows, b.rows)]) for b in columns] for a in rows]
         return lambda: [[emd2(*pair) for pair in row] for row in pairs]
 
     def wmd_solver(self, case: Case) -> Call:
         """The solver inside it, pair by pair; all that it reads is made beforehand, and its memory kept."""
         from wmd import libwmdrelax
 
-        judged, others = self.bags(case)
-        pairs = [[self.joint(a, b) for b in others] for a in judged]
+        rows, columns = self.bags(case)
+        pairs = [[self.joint(a, b) for b in columns] for a in rows]
         memory = libwmdrelax.emd_cache_init(500)
         return lambda: [[libwmdrelax.emd(*pair, memory) for pair in row] for row in pairs]
 
@@ -226,19 +225,19 @@ class Movers:
         """The same from bags of words and the costs of all words."""
         from wmd import libwmdrelax
 
-        judged, others = self.bags(case)
+        rows, columns = self.bags(case)
         memory = libwmdrelax.emd_cache_init(500)
-        return lambda: [[libwmdrelax.emd(*self.joint(a, b), memory) for b in others] for a in judged]
+        return lambda: [[libwmdrelax.emd(*self.joint(a, b), memory) for b in columns] for a in rows]
 
     def wmd_search(self, case: Case) -> Call:
-        """Its own search, for each judged hypothesis' nearest, told to look at all."""
+        """Its own search, for each hypothesis' nearest reference, told to look at all."""
         from wmd import WMD
 
-        queries, others = (
+        queries, references = (
             [(bag.rows.astype(np.uint64), bag.shares.astype(np.float32)) for bag in bags]
             for bags in self.bags(case)
         )
-        documents = {place: (str(place), *bag) for place, bag in enumerate(others)}
+        documents = {place: (str(place), *bag) for place, bag in enumerate(references)}
         points = self.space.matrix.astype(np.float32)
 
         def search() -> list[float]:
@@ -322,8 +321,8 @@ similarity.closest(hypotheses, hypotheses)
 print(time.perf_counter() - began)
 """
 BLEU_SETUP = "from bidibeam.similarities.bleu import BleuT; similarity = BleuT()"
-WMD_SETUP = """from bidibeam.similarities import spaces, wmd
-similarity = wmd.WmdT(spaces.WordVectors("abcde", [[1.0], [2.0], [3.0], [4.0], [5.0]]))"""
+WMD_SETUP = """from bidibeam.similarities import wmd, word_vectors
+similarity = wmd.WmdT(word_vectors.WordVectors("abcde", [[1.0], [2.0], [3.0], [4.0], [5.0]]))"""
 
 
 def first_call_s(setup: str) -> dict[str, float]:

@@ -28,7 +28,7 @@ class _Announcer(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         """Before a function is compiled; one that was found on disk is not."""
         module = event.data["dispatcher"].py_func.__module__ or ""
-        if not self.is_done and module.startswith("bidibeam."):
+        if not self.is_done and module.startswith(("bidibeam.search", "bidibeam.models")):
             self.is_done = True
             _logger.warning("Compiling kernels; this happens once, they are kept ...")
 

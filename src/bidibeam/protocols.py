@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
     from bidibeam.scores import Score, Signature
 
-    Comparison = tuple[Sequence[Hypothesis], Sequence[Hypothesis]]  # those judged, the others
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
     Length = int | Tensor  # of hypotheses; a 0-dim tensor, float64, while a CUDA graph is captured
 
@@ -210,39 +209,37 @@ class StoppingRule(Protocol):
 class Similarity(Protocol):
     """How alike hypotheses are, as a whole matrix; always higher is closer.
 
-    A similarity is not symmetric in general: the first list holds the hypotheses that are judged, the second
-    those they are compared with. One that is safe to call from several threads at once, and gains by it,
-    says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
+    A similarity is not symmetric in general: hypotheses are judged by references, which are hypotheses too,
+    such as those of the other direction. One that is safe to call from several threads at once, and gains by
+    it, says so with an attribute `is_parallel = True`. One that can find the highest pair without the whole
     matrix is a `ClosestPairFinder` too.
     """
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        """Compare each of one list with each of the other: (judged, others), float64, finite."""
+    def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        """Compares each hypothesis with each reference: (hypotheses, references), float64, finite."""
         ...
 
 
 class ClosestPair(NamedTuple):
-    """The most similar pair of two lists: places, counted from 0, and the similarity."""
+    """The most similar pair of two lists: indices, counted from 0, and the similarity."""
 
-    judged: int
-    other: int
+    hypothesis: int
+    reference: int
     value: float
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> ClosestPair:
+        """Returns the first highest entry, row by row."""
+        row, column = divmod(int(matrix.argmax()), matrix.shape[1])
+        return cls(row, column, float(matrix[row, column]))
 
 
 @runtime_checkable
 class ClosestPairFinder(Protocol):
     """A similarity with a shortcut to its highest pair."""
 
-    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
-        """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
-        ...
-
-
-class ClosestPairsFinder(ClosestPairFinder, Protocol):
-    """One that looks for the closest pairs of many sources together, and gains by it."""
-
-    def closest_pairs(self, comparisons: Sequence[Comparison]) -> Sequence[ClosestPair]:
-        """What `closest` finds for each comparison, in order."""
+    def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
+        """Returns the first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
         ...
 
 

@@ -18,7 +18,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements, Strategy
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import check_requirements, choose
 from bidibeam.strategies.settings import StrategySettings

@@ -1,15 +1,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from random import Random
 
-import numpy as np
 import pytest
 
-from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.similarities.bleu import BleuT
-from bidibeam.similarities.tokens import worth_a_thread
 from bidibeam.turns import Turns
 from bidibeam.workers import in_parts, shared_out, workers
 
@@ -67,30 +61,6 @@ def test_whoever_waits_for_threads_leaves_the_turn_to_others() -> None:
     thread.join()
 
 
-def test_compiled_comparisons_leave_the_turn_to_others() -> None:
-    words = [f"w{number}" for number in range(20)]
-    beam = NBest(
-        tuple(Hypothesis(" ".join(words[at:]), tuple(words[at:]), -1.0, 3, -1.0) for at in range(len(words)))
-    )
-    lines = [Beams(str(number), "", regular=beam, reverse=beam) for number in range(2000)]
-    turns, began, went = Turns(), threading.Event(), []
-
-    def other() -> None:
-        began.set()
-        with turns.mine():
-            went.append(time.perf_counter())
-
-    with turns.mine():
-        thread = threading.Thread(target=other)
-        thread.start()
-        began.wait()
-        BleuT().closest_pairs([(line.regular.hypotheses, line.reverse.hypotheses) for line in lines])
-        done = time.perf_counter()
-    thread.join()
-
-    assert went[0] < done
-
-
 def test_after_a_failure_the_others_are_waited_for_without_the_turn() -> None:
     turns, went = Turns(), threading.Event()
 
@@ -109,28 +79,3 @@ def test_after_a_failure_the_others_are_waited_for_without_the_turn() -> None:
         with workers(2), pytest.raises(ValueError, match="no"):
             shared_out(failing, range(2))
     thread.join()
-
-
-@pytest.mark.parametrize("similarity", [BleuT(), BleuT(order=2)])
-def test_parts_of_many_comparisons_find_what_one_finds(
-    similarity: BleuT, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chance = Random(0)
-
-    def beam() -> tuple[Hypothesis, ...]:
-        lines = [chance.choices("abcdef", k=chance.randint(1, 9)) for _ in range(chance.randint(1, 6))]
-        return tuple(Hypothesis(" ".join(line), tuple(line), -1.0, 3, -1.0) for line in lines)
-
-    comparisons = [(beam(), beam()) for _ in range(50)]
-    alone = similarity.closest_pairs(comparisons)
-    monkeypatch.setattr("bidibeam.similarities.tokens.WORTHWHILE", 20)
-
-    with workers(7):
-        assert similarity.closest_pairs(comparisons) == alone
-
-
-def test_what_is_worth_a_thread_depends_on_the_pairs() -> None:
-    assert worth_a_thread(np.array([0, 25, 50], np.int32)) == 160  # of 25 x 25 pairs
-    assert worth_a_thread(np.array([0, 100, 200, 300, 400], np.int32)) == 10
-    assert worth_a_thread(np.array([0, 5000, 10000], np.int32)) == 1
-    assert worth_a_thread(np.array([0], np.int32)) == 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bidibeam.evaluation.analyses.evidence import Evidence
     from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import Beams
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
 
 OUT_FILE = "analyses.json"
 FORMAT_VERSION = 1

@@ -21,7 +21,7 @@ from bidibeam.cli.options import (
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
     from bidibeam.protocols import Strategy
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
@@ -134,7 +134,7 @@ def word_space(path: Path | None, words: Collection[str]) -> Callable[[], WordVe
         from bidibeam.cli.answering import saying_if_slow
         from bidibeam.cli.console import console
         from bidibeam.errors import SettingsError
-        from bidibeam.similarities.spaces import WordVectors
+        from bidibeam.similarities.word_vectors import WordVectors
 
         piece = next((word for word in sorted(words) if _is_piece(word)), None)
         if piece is not None:

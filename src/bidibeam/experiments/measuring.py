@@ -22,7 +22,7 @@ from bidibeam.experiments.layout import TEST, BeamFiles, SeedLayout
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.models.run import RunModel
 from bidibeam.scores import Signature
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import requirements_of, strategy_named
 
 WORTH_A_PROCESS = 20_000

@@ -12,7 +12,7 @@ from bidibeam.experiments.plan import TUNED_STRATEGIES, Plan, read_json
 from bidibeam.hypotheses import Direction
 from bidibeam.metrics import METRICS
 from bidibeam.protocols import Requirements
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 

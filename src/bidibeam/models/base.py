@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bidibeam.protocols import SequenceScorer, StepScorer
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bidibeam.models.networks import NETWORKS
 from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

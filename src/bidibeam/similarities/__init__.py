@@ -1,4 +1,4 @@
-"""How alike two hypotheses are: one measure a file, its kernels beside it."""
+"""How alike two hypotheses are."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIMILARITIES: Registry[Similarity] = Registry(
         "wmd_t": "bidibeam.similarities.wmd:WmdT",
         "bleu": "bidibeam.similarities.bleu:Bleu",
         "wmd": "bidibeam.similarities.wmd:Wmd",
-        "token_f1": "bidibeam.similarities.token_f1:TokenF1",
-        "edit": "bidibeam.similarities.edit:Edit",
+        "token_f1": "bidibeam.similarities.overlap:TokenF1",
+        "edit": "bidibeam.similarities.overlap:Edit",
         "embedding_cosine": "bidibeam.similarities.embedding_cosine:EmbeddingCosine",
     },
 )
-"""Every similarity, by the name that reports and the command line use."""
+"""The similarities, by the name that reports and the command line use."""

@@ -1,39 +1,218 @@
-"""BLEU of one hypothesis against another: how many of its n-grams the other has too."""
+"""BLEU of every hypothesis against every reference, and BLEU_T, which the paper makes of it.
+
+Clipped n-gram matches of all pairs are counted at once. An n-gram's k-th occurrence in a sequence is one
+feature, so that clipped counts become sizes of intersections: each sequence is a set of bits, one per
+feature, and a pair costs one `and` with its population count for each 64 features. Only features of
+hypotheses are numbered; others cannot match. An n-gram is looked up by the number of its first n - 1 tokens'
+n-gram and its last token.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import cache, cached_property
+from itertools import accumulate, chain, count
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
-from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, check_max_length, penalties_of
-from bidibeam.similarities.ngrams import (
-    ADD_ONE,
-    FLOOR,
-    MAX_ORDER,
-    NO_SMOOTHING,
-    closest_by_bleu,
-    score_bleu,
-)
-from bidibeam.similarities.tokens import number_lists, number_tokens
-from bidibeam.work import count
+from bidibeam.similarities.compiling import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.protocols import Comparison, Matrix
+    from bidibeam.protocols import Matrix
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
     Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
+    Counts = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 
+NO_SMOOTHING, FLOOR, ADD_ONE = 0, 1, 2
 SMOOTHINGS = {"floor": FLOOR, "none": NO_SMOOTHING, "add-1": ADD_ONE}
+
+MAX_ORDER = 16
+"""Products of that many lengths stay within a float's range."""
+
+DEFAULT_MAX_LENGTH = 20
+"""The default of T is the search's own."""
+LARGEST_MAX_LENGTH = 1_000_000
+
+_BITS = np.uint64
+_ONE = _BITS(1)
+_SPREAD = _BITS(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters keys
+_PAIRS, _FOURS, _BYTES = _BITS(0x5555555555555555), _BITS(0x3333333333333333), _BITS(0x0F0F0F0F0F0F0F0F)
+
+
+class NumberedTokens(NamedTuple):
+    """Two lists of token sequences end to end; equal tokens have equal numbers.
+
+    Attributes:
+        ids: (tokens of all), each token's number, counted from 0 in the order in which tokens first occur.
+        offsets: (hypotheses + references + 1), where each sequence begins in `ids`, and where the last ends.
+        hypothesis_count: How many of the sequences are hypotheses.
+    """
+
+    ids: Numbers
+    offsets: Numbers
+    hypothesis_count: int
+
+
+def number_tokens(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> NumberedTokens:
+    """Number the tokens of both lists, with one dictionary lookup per token."""
+    sequences = [*hypotheses, *references]
+    offsets = np.fromiter(accumulate(map(len, sequences), initial=0), np.int32, len(sequences) + 1)
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(sequences)), np.int32, offsets[-1])
+    return NumberedTokens(ids, offsets, len(hypotheses))
+
+
+class Matches(NamedTuple):
+    """What modified precisions are made of.
+
+    Attributes:
+        numerators: (order, hypotheses, references), clipped matches.
+        denominators: (order, hypotheses), n-grams of each hypothesis, at least 1.
+    """
+
+    numerators: Counts
+    denominators: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+
+
+def count_matches(tokens: NumberedTokens, order: int) -> Matches:
+    """Count the n-grams of 1 to `order` tokens that each pair has in common."""
+    lengths = np.diff(tokens.offsets[: tokens.hypothesis_count + 1]).astype(np.int64)
+    denominators = np.maximum(1, lengths - np.arange(order)[:, np.newaxis])  # (order, hypotheses)
+    return Matches(_count_matches(*tokens, order), denominators)
+
+
+@compiled
+def _count_bits(bits: np.uint64) -> np.uint64:
+    """The population count, in a form that LLVM recognises."""
+    bits -= (bits >> _ONE) & _PAIRS
+    bits = (bits & _FOURS) + ((bits >> _BITS(2)) & _FOURS)
+    bits = (bits + (bits >> _BITS(4))) & _BYTES
+    return (bits * _BITS(0x0101010101010101)) >> _BITS(56)
+
+
+@compiled
+def _count_matches(ids: Numbers, offsets: Numbers, hypotheses: int, order: int) -> Counts:
+    sequences = offsets.size - 1
+    references = sequences - hypotheses
+    hypothesis_tokens = offsets[hypotheses]  # as many features as an order can have
+    size, shift = 2, 63
+    while size < 2 * hypothesis_tokens:
+        size, shift = 2 * size, shift - 1
+    keys = np.empty(size, dtype=_BITS)
+    first_feature = np.empty(size, dtype=np.int32)  # of the key's n-gram; -1 where a slot is free
+    next_feature = np.empty(hypothesis_tokens, dtype=np.int32)  # the next occurrence's; -1 if there is none
+    last_feature = np.empty(hypothesis_tokens, dtype=np.int32)  # by first: the current sequence's latest
+    bits = np.empty(((hypothesis_tokens + 63) // 64, sequences), dtype=_BITS)
+    grams = np.zeros(offsets[sequences], dtype=np.int32)  # n-gram at each token; -1 if no hypothesis has it
+    matches = np.zeros((order, hypotheses, references), dtype=np.int64)
+    for n in range(order):
+        features = 0
+        first_feature[:] = -1
+        bits[:] = _BITS(0)
+        for sequence in range(sequences):
+            is_hypothesis = sequence < hypotheses
+            for place in range(offsets[sequence], offsets[sequence + 1] - n):
+                if grams[place] < 0:
+                    continue
+                key = (_BITS(grams[place]) << _BITS(32)) | _BITS(ids[place + n])
+                slot = np.int64((key * _SPREAD) >> _BITS(shift))
+                while first_feature[slot] >= 0 and keys[slot] != key:
+                    slot = (slot + 1) & (size - 1)
+                gram = first_feature[slot]
+                if gram < 0 and is_hypothesis:
+                    gram = features
+                    features += 1
+                    keys[slot] = key
+                    first_feature[slot] = gram
+                    next_feature[gram] = -1
+                grams[place] = gram
+                if gram < 0:
+                    continue
+                feature = gram
+                if (bits[gram >> 6, sequence] >> _BITS(gram & 63)) & _ONE:
+                    before = last_feature[gram]
+                    feature = next_feature[before]
+                    if feature < 0 and is_hypothesis:
+                        feature = features
+                        features += 1
+                        next_feature[before] = feature
+                        next_feature[feature] = -1
+                if feature >= 0:
+                    last_feature[gram] = feature
+                    bits[feature >> 6, sequence] |= _ONE << _BITS(feature & 63)
+        for word in range((features + 63) // 64):
+            for row in range(hypotheses):
+                for column in range(references):
+                    common = bits[word, row] & bits[word, hypotheses + column]
+                    matches[n, row, column] += np.int64(_count_bits(common))
+    return matches
+
+
+@compiled
+def _score_bleu(
+    ids: Numbers,
+    offsets: Numbers,
+    hypotheses: int,
+    order: int,
+    smoothing: int,
+    weights: Floats,
+    penalties: Floats,
+) -> Matrix:
+    """BLEU of every pair, (hypotheses, references).
+
+    Args:
+        ids: As in `NumberedTokens`.
+        offsets: As in `NumberedTokens`.
+        hypotheses: How many there are.
+        order: N, the longest n-grams.
+        smoothing: NO_SMOOTHING, FLOOR (no match counts as a tenth) or ADD_ONE (above order 1).
+        weights: (order), or empty: all orders alike.
+        penalties: (hypotheses), what the scores of each are multiplied by.
+    """
+    matches = _count_matches(ids, offsets, hypotheses, order)
+    references = matches.shape[2]
+    scores = np.empty((hypotheses, references))
+    numerators, denominators = np.empty(references), np.empty(references)
+    log_scores = np.empty(references)
+    for row in range(hypotheses):
+        numerators[:] = 1.0
+        denominators[:] = 1.0
+        log_scores[:] = 0.0
+        for n in range(order):
+            added = 1.0 if smoothing == ADD_ONE and n > 0 else 0.0
+            total = max(1, offsets[row + 1] - offsets[row] - n) + added
+            for column in range(references):
+                matched = matches[n, row, column] + added
+                is_floored = smoothing == FLOOR and matched == 0
+                numerators[column] *= 1.0 if is_floored else matched
+                denominators[column] *= 10 * total if is_floored else total
+            if weights.size:
+                for column in range(references):
+                    if weights[n] > 0:
+                        log_scores[column] += weights[n] * np.log(numerators[column] / denominators[column])
+                    numerators[column] = denominators[column] = 1.0
+        for column in range(references):
+            # Products of whole numbers are exact, so equal scores are equal to the last bit.
+            score = numerators[column] / denominators[column]
+            if weights.size:
+                score = np.exp(log_scores[column])
+            elif order == 4:
+                score = np.sqrt(np.sqrt(score))
+            elif order > 1:
+                score = score ** (1 / order)
+            scores[row, column] = score * penalties[row] if matches[0, row, column] else 0.0
+    return scores
 
 
 @dataclass(frozen=True)
@@ -57,18 +236,13 @@ class Bleu:
     smoothing: Literal["floor", "none", "add-1"] = "floor"
 
     is_parallel: ClassVar[bool] = True
-    least_share: ClassVar[int] = 64
     name: ClassVar[str] = "bleu"
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.order, bool)
-            or not isinstance(self.order, int)
-            or not 1 <= self.order <= MAX_ORDER
-        ):
+        if type(self.order) is not int or not 1 <= self.order <= MAX_ORDER:
             raise SettingsError(f"order must be a whole number from 1 to {MAX_ORDER}, not {self.order!r}.")
         if self.weights is not None:
-            object.__setattr__(self, "weights", _checked_weights(self.weights, self.order))
+            object.__setattr__(self, "weights", _check_weights(self.weights, self.order))
         if self.smoothing not in SMOOTHINGS:
             raise SettingsError(f"smoothing must be one of {', '.join(SMOOTHINGS)}, not {self.smoothing!r}.")
 
@@ -77,40 +251,17 @@ class Bleu:
         """Its name and settings."""
         return Signature.of_settings(self, similarity=self.name)
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        """Each judged hypothesis against each other one as its reference, from 0 to 1."""
-        count(compared_pairs=len(judged) * len(others))
-        tokens = number_tokens([each.tokens for each in judged], [each.tokens for each in others])
-        lengths = tokens.offsets[1 : len(judged) + 1] - tokens.offsets[: len(judged)]  # (judged,)
-        return score_bleu(
-            tokens,
-            self.order,
-            SMOOTHINGS[self.smoothing],
-            weights=self._order_weights,
-            penalties=self._penalties(lengths),
-        )
+    def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        """Score each hypothesis against each reference, from 0 to 1."""
+        work.count(compared_pairs=len(hypotheses) * len(references))
+        tokens = number_tokens([each.tokens for each in hypotheses], [each.tokens for each in references])
+        lengths = np.diff(tokens.offsets[: len(hypotheses) + 1])  # (hypotheses,)
+        smoothing = SMOOTHINGS[self.smoothing]
+        return _score_bleu(*tokens, self.order, smoothing, self._order_weights, self._penalties(lengths))
 
-    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
-        """The first highest entry of `pairwise`, row by row; neither list is empty."""
-        matrix = self.pairwise(judged, others)
-        row, column = divmod(int(matrix.argmax()), len(others))
-        return ClosestPair(row, column, float(matrix[row, column]))
-
-    def closest_pairs(self, comparisons: Sequence[Comparison]) -> list[ClosestPair]:
-        """What `closest` finds for each comparison."""
-        lists = number_lists(comparisons)
-        count(compared_pairs=sum(len(judged) * len(others) for judged, others in comparisons))
-        tokens = number_tokens(lists.sequences, [])
-        lengths = tokens.offsets[1:] - tokens.offsets[:-1]  # (sequences,)
-        found = closest_by_bleu(
-            lists,
-            tokens,
-            self.order,
-            SMOOTHINGS[self.smoothing],
-            weights=self._order_weights,
-            penalties=self._penalties(lengths),
-        )
-        return list(map(ClosestPair, *(each.tolist() for each in found)))
+    def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
+        """Return the first highest entry of `pairwise`, row by row; neither list is empty."""
+        return ClosestPair.of(self.pairwise(hypotheses, references))
 
     @cached_property
     def _order_weights(self) -> Floats:
@@ -119,13 +270,13 @@ class Bleu:
         return np.array(() if is_uniform else self.weights, dtype=np.float64)
 
     def _penalties(self, lengths: Numbers) -> Floats:
-        """What the scores of judged hypotheses of these lengths are multiplied by."""
+        """What the scores of hypotheses of these lengths are multiplied by."""
         return np.ones(len(lengths))
 
 
 @dataclass(frozen=True)
 class BleuT(Bleu):
-    """BLEU_T: BLEU times BP_T of the judged hypothesis.
+    """BLEU_T: BLEU times BP_T of the hypothesis.
 
     Args:
         order: As in `Bleu`.
@@ -148,28 +299,54 @@ class BleuT(Bleu):
         check_max_length(self.max_length)
 
     def _penalties(self, lengths: Numbers) -> Floats:
-        return penalties_of(lengths, self.max_length)
+        return brevity_penalties(lengths, self.max_length)
 
 
-def sentence_bleus(hypotheses: Sequence[Sequence[str]], reference_tokens: Sequence[str]) -> Floats:
+def sentence_bleus(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> Floats:
     """Ordinary sentence BLEU-4 of each hypothesis against one reference, all as tokens.
 
     Precisions without a match are floored; the brevity penalty is exp(1 - r / c), at most 1.
     """
     lengths = np.array([max(1, len(tokens)) for tokens in hypotheses], dtype=np.float64)  # an empty one has 0
-    penalties = np.minimum(1.0, np.exp(1.0 - len(reference_tokens) / lengths))
-    tokens = number_tokens(hypotheses, [reference_tokens])
-    return score_bleu(tokens, 4, FLOOR, weights=np.empty(0), penalties=penalties)[:, 0]
+    penalties = np.minimum(1.0, np.exp(1.0 - len(reference) / lengths))
+    return _score_bleu(*number_tokens(hypotheses, [reference]), 4, FLOOR, np.empty(0), penalties)[:, 0]
 
 
-def _checked_weights(weights: Sequence[float], order: int) -> tuple[float, ...]:
+def brevity_penalties(lengths: Numbers, max_length: int) -> Floats:
+    """BP_T = exp(1 - T / c), at most 1, where c is a hypothesis' number of tokens; 0 for an empty one.
+
+    The paper's penalty keeps two models from agreeing on nothing but "i don't know".
+    """
+    return _penalties_by_length(max_length)[np.minimum(lengths, max_length)]
+
+
+@cache
+def _penalties_by_length(max_length: int) -> Floats:
+    """BP_T of 0 tokens to T."""
+    with np.errstate(divide="ignore"):
+        return np.exp(1.0 - max_length / np.arange(max_length + 1, dtype=np.float64))
+
+
+def check_max_length(value: object) -> None:
+    """Refuse a T that no hypothesis can have.
+
+    Raises:
+        SettingsError: If so.
+    """
+    if type(value) is not int or not 1 <= value <= LARGEST_MAX_LENGTH:
+        raise SettingsError(
+            f"max_length (T) must be a whole number from 1 to {LARGEST_MAX_LENGTH:,}, not {value!r}."
+        )
+
+
+def _check_weights(weights: Sequence[float], order: int) -> tuple[float, ...]:
     try:
-        found = tuple(map(float, weights))
+        numbers = tuple(map(float, weights))
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != order or min(found) < 0 or not math.isclose(math.fsum(found), 1, abs_tol=1e-9):
+        numbers = ()
+    if len(numbers) != order or min(numbers) < 0 or not math.isclose(math.fsum(numbers), 1, abs_tol=1e-9):
         raise SettingsError(
             f"weights must be {order} numbers of at least 0, one for each order, that sum to 1; "
             f"received {weights!r}."
         )
-    return found
+    return numbers

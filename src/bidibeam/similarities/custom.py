@@ -1,4 +1,4 @@
-"""Anybody's similarity: an object, or a function by its Python name."""
+"""Similarities that users write: an object, or a function by its Python name."""
 
 from __future__ import annotations
 
@@ -40,43 +40,42 @@ class FunctionSimilarity:
         """Its name."""
         return Signature((("similarity", self.name),))
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        """What the function says; whoever asks checks it."""
-        count(compared_pairs=len(judged) * len(others))
-        matrix: Matrix = self.function(judged, others)
+    def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        """Returns what the function returns; the caller checks it."""
+        count(compared_pairs=len(hypotheses) * len(references))
+        matrix: Matrix = self.function(hypotheses, references)
         return matrix
 
 
 def per_pair(function: Callable[[str, str], float]) -> PairwiseFunction:
-    """A function of two texts as one of two lists of hypotheses: the simplest way to a similarity.
+    """Makes a function of two texts one of two lists of hypotheses: the simplest way to a similarity.
 
     @per_pair
-    def same_ending(hypothesis: str, other: str) -> float:
-        return float(hypothesis[-1:] == other[-1:])
+    def same_ending(hypothesis: str, reference: str) -> float:
+        return float(hypothesis[-1:] == reference[-1:])
     """
+    name = getattr(function, "__name__", "per_pair")
 
-    def pairwise(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        rows = [[_compared(function, one.text, other.text) for other in others] for one in judged]
-        return np.array(rows, dtype=np.float64).reshape(len(judged), len(others))
+    def compare(hypothesis: str, reference: str) -> float:
+        try:
+            return function(hypothesis, reference)
+        except Exception as error:
+            raise SimilarityError(
+                f"The similarity {name} failed with {type(error).__name__} for {hypothesis!r} and "
+                f"{reference!r}: {error}. It is called with two texts; the traceback shows where it failed."
+            ) from error
 
-    pairwise.__name__ = getattr(function, "__name__", "per_pair")
+    def pairwise(hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        rows = [[compare(one.text, other.text) for other in references] for one in hypotheses]
+        return np.array(rows, dtype=np.float64).reshape(len(hypotheses), len(references))
+
+    pairwise.__name__ = name
     pairwise.__module__ = getattr(function, "__module__", __name__)
     return pairwise
 
 
-def _compared(function: Callable[[str, str], float], one: str, other: str) -> float:
-    try:
-        return function(one, other)
-    except Exception as error:
-        name = getattr(function, "__name__", "per_pair")
-        raise SimilarityError(
-            f"The similarity {name} failed with {type(error).__name__} for {one!r} and {other!r}: {error}. "
-            "It is called with two texts; the traceback shows where it failed."
-        ) from error
-
-
 def as_similarity(given: Any, name: str | None = None) -> Similarity:
-    """A similarity from an object with `pairwise`, a class of such, or a function of two lists of hypotheses.
+    """Makes a similarity of an object with `pairwise`, a class of such, or a function of two lists.
 
     An object without a signature gets one from its name.
 
@@ -105,20 +104,20 @@ def as_similarity(given: Any, name: str | None = None) -> Similarity:
     )
 
 
-def imported(location: str) -> Any:
-    """What stands at "package.module:name".
+def import_similarity(location: str) -> Any:
+    """Imports what stands at "package.module:name".
 
     Raises:
         UnknownNameError: If there is no such module, or no such name in it.
     """
     module, _, attribute = location.partition(":")
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except Exception as error:  # whatever an import may run into
         raise UnknownNameError(
             f"The similarity {location!r} cannot be imported: {error}. Write package.module:name, and make "
             "sure that Python finds the module from here."
         ) from error
-    return found
+    return value

@@ -10,27 +10,25 @@ import numpy as np
 from bidibeam.errors import SettingsError
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
-from bidibeam.similarities import closeness, transport
-from bidibeam.similarities.brevity import DEFAULT_MAX_LENGTH, check_max_length, penalties_of
-from bidibeam.similarities.tokens import number_lists
+from bidibeam.similarities import transport
+from bidibeam.similarities.bleu import DEFAULT_MAX_LENGTH, brevity_penalties, check_max_length
 from bidibeam.work import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.hypotheses import Hypothesis
-    from bidibeam.protocols import Comparison, Matrix
-    from bidibeam.similarities.spaces import Bags, WordVectors
-    from bidibeam.similarities.tokens import Numbers
+    from bidibeam.protocols import Matrix
+    from bidibeam.similarities.word_vectors import Bags, WordVectors
 
-    Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 WEIGHTS = ("count", "log")
 FORMS = {
-    "similarity": closeness.SIMILARITY,
-    "ratio": closeness.RATIO,
-    "literal-max": closeness.LITERAL_MAX,
-    "literal-min": closeness.LITERAL_MIN,
+    "similarity": transport.SIMILARITY,
+    "ratio": transport.RATIO,
+    "literal-max": transport.LITERAL_MAX,
+    "literal-min": transport.LITERAL_MIN,
 }
 
 
@@ -41,8 +39,8 @@ class Wmd:
     A word counts if it has a vector and is no stop word. Where that leaves nothing of a hypothesis, its stop
     words count; where it has no vectors at all, it is like those with the same tokens and unlike all others.
 
-    Cost: a lookup a token and a bound a pair; an optimal transport for each pair, or, where only the closest
-    is wanted, for the few that can be it.
+    Cost: a lookup per token and a bound per pair; an optimal transport for each pair, or, where only the
+    closest is wanted, for the few that can be it.
 
     Args:
         space: The vectors.
@@ -64,7 +62,6 @@ class Wmd:
     form: Literal["similarity", "ratio", "literal-max", "literal-min"] = "similarity"
 
     is_parallel: ClassVar[bool] = True
-    least_share: ClassVar[int] = 16
     name: ClassVar[str] = "wmd"
 
     def __post_init__(self) -> None:
@@ -80,46 +77,42 @@ class Wmd:
         """Its name and settings."""
         return Signature.of_settings(self, similarity=self.name)
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-        """Each judged hypothesis with each other one."""
-        distances, plans = transport.distances(*self._bags(judged, others))
-        count(compared_pairs=distances.size, exact_transports=plans)
-        lengths = np.array([len(each.tokens) for each in judged], dtype=np.int32)
-        return closeness.closeness(distances, self._penalties(lengths), FORMS[self.form])
+    def distances(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        """Returns the word mover's distance of every pair, (hypotheses, references)."""
+        distances, solved = transport.measure_distances(*self._bags(hypotheses, references))
+        count(compared_pairs=distances.size, exact_transports=solved)
+        return distances
 
-    def closest(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> ClosestPair:
-        """The first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
-        return self.closest_pairs([(judged, others)])[0]
+    def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
+        """Compares each hypothesis with each reference."""
+        distances = self.distances(hypotheses, references)
+        return transport.to_similarities(distances, self._penalties(hypotheses), FORMS[self.form])
 
-    def closest_pairs(self, comparisons: Sequence[Comparison]) -> list[ClosestPair]:
-        """What `closest` finds for each comparison."""
-        if self.form == "literal-max":  # bounds below distances do not help to find the farthest
-            return [_highest(self.pairwise(judged, others)) for judged, others in comparisons]
-        lists = number_lists(comparisons)
-        bags = self.space.bag(
-            lists.sequences, remove_stop_words=self.remove_stop_words, logarithmic=self.weights == "log"
+    def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
+        """Returns the first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
+        if self.form == "literal-max":  # lower bounds of distances do not help to find the farthest
+            return ClosestPair.of(self.pairwise(hypotheses, references))
+        bags = self._bags(hypotheses, references)
+        row, column, value, solved = transport.find_closest_pair(
+            *bags, self._penalties(hypotheses), FORMS[self.form]
         )
-        lengths = np.fromiter(map(len, lists.sequences), np.int32, len(lists.sequences))
-        *found, plans = closeness.closest(
-            bags, lists.places, lists.cuts, self._penalties(lengths), FORMS[self.form]
-        )
-        pairs = sum(len(judged) * len(others) for judged, others in comparisons)
-        count(compared_pairs=pairs, exact_transports=plans)
-        return list(map(ClosestPair, *(each.tolist() for each in found)))
+        count(compared_pairs=len(hypotheses) * len(references), exact_transports=solved)
+        return ClosestPair(row, column, value)
 
-    def _bags(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> tuple[Bags, Bags]:
+    def _bags(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> tuple[Bags, Bags]:
+        is_log = self.weights == "log"
         return self.space.bags(
-            judged, others, remove_stop_words=self.remove_stop_words, logarithmic=self.weights == "log"
+            hypotheses, references, remove_stop_words=self.remove_stop_words, logarithmic=is_log
         )
 
-    def _penalties(self, lengths: Numbers) -> Vector:
-        """BP of judged hypotheses of these lengths."""
-        return np.ones(len(lengths))
+    def _penalties(self, hypotheses: Sequence[Hypothesis]) -> Floats:
+        """BP of each hypothesis."""
+        return np.ones(len(hypotheses))
 
 
 @dataclass(frozen=True)
 class WmdT(Wmd):
-    """WMD_T: BP_T / (1 + WMD), where BP_T is that of the judged hypothesis, stop words and all.
+    """WMD_T: BP_T / (1 + WMD), where BP_T is that of the hypothesis, stop words and all.
 
     Args:
         space: As in `Wmd`.
@@ -142,11 +135,6 @@ class WmdT(Wmd):
         super().__post_init__()
         check_max_length(self.max_length)
 
-    def _penalties(self, lengths: Numbers) -> Vector:
-        return penalties_of(lengths, self.max_length)
-
-
-def _highest(matrix: Matrix) -> ClosestPair:
-    """The first highest entry, row by row."""
-    row, column = divmod(int(matrix.argmax()), matrix.shape[1])
-    return ClosestPair(row, column, float(matrix[row, column]))
+    def _penalties(self, hypotheses: Sequence[Hypothesis]) -> Floats:
+        lengths = np.array([len(each.tokens) for each in hypotheses], dtype=np.int32)
+        return brevity_penalties(lengths, self.max_length)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import SettingsError
 from bidibeam.similarities import SIMILARITIES
-from bidibeam.similarities.custom import as_similarity, imported
+from bidibeam.similarities.custom import as_similarity, import_similarity
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Requirements, Similarity, Strategy
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
 
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
 """Words of a system's name, and the options whose values they are."""
@@ -180,7 +180,7 @@ def build_similarity(
         SettingsError: If an option is unknown, or word vectors are needed and there are none.
     """
     name = given if isinstance(given, str) else None
-    factory = given if name is None else imported(name) if ":" in name else SIMILARITIES.get(name)
+    factory = given if name is None else import_similarity(name) if ":" in name else SIMILARITIES.get(name)
     if name is None or ":" in name or not isinstance(factory, type):  # it is the similarity itself
         similarity = as_similarity(factory, name)
         if options:

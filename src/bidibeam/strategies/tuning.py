@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
     Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

@@ -21,7 +21,7 @@ from bidibeam.evaluation.analyses.lists import systems_of
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
 from tests.unit.evaluation.analyses.evidences import TUNED, random_beams
 

@@ -12,16 +12,13 @@ import pytest
 from bidibeam.errors import SimilarityError, UnknownNameError
 from bidibeam.hypotheses import Hypothesis
 from bidibeam.similarities.bleu import BleuT
-from bidibeam.similarities.custom import FunctionSimilarity, as_similarity, imported, per_pair
+from bidibeam.similarities.custom import as_similarity, import_similarity, per_pair
 from bidibeam.work import counting
+from tests.unit.similarities.made import hypotheses
 
 
-def hypotheses(*texts: str) -> list[Hypothesis]:
-    return [Hypothesis(text, tuple(text.split()), None, len(text), None) for text in texts]
-
-
-def common_letters(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
-    return [[len(set(one.text) & set(other.text)) for other in others] for one in judged]
+def common_letters(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> list[list[int]]:
+    return [[len(set(a.text) & set(b.text)) for b in other] for a in one]
 
 
 @per_pair
@@ -34,8 +31,8 @@ class Letters:
 
     is_parallel = True
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
-        return common_letters(judged, others)
+    def pairwise(self, one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> list[list[int]]:
+        return common_letters(one, other)
 
 
 class NeedsArguments(Letters):
@@ -46,11 +43,11 @@ class NeedsArguments(Letters):
 class Called:
     """An object that is called itself."""
 
-    def __call__(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> list[list[int]]:
-        return common_letters(judged, others)
+    def __call__(self, one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> list[list[int]]:
+        return common_letters(one, other)
 
 
-JUDGED, OTHERS = hypotheses("ab", "cd", "abc"), hypotheses("bc", "dd")
+LETTERS, OTHERS = hypotheses("ab", "cd", "abc"), hypotheses("bc", "dd")
 EXPECTED = [[1, 0], [1, 1], [2, 0]]
 
 
@@ -59,7 +56,7 @@ def test_all_of_them_answer_alike(given: Any) -> None:
     similarity: Any = as_similarity(given)
 
     with counting() as work:
-        answered = similarity.pairwise(JUDGED, OTHERS)
+        answered = similarity.pairwise(LETTERS, OTHERS)
 
     assert answered == EXPECTED
     assert work.compared_pairs == 3 * 2
@@ -83,13 +80,10 @@ def test_it_goes_by_its_python_name_unless_told_another(given: Any, name: str) -
     assert str(told.signature) == "similarity:mine"
 
 
-def test_one_that_has_a_signature_stays_as_it_is() -> None:
+def test_a_signature_and_whether_it_is_parallel_are_kept() -> None:
     ours = BleuT(max_length=7)
 
     assert as_similarity(ours, "another name") is ours
-
-
-def test_whether_it_is_parallel_is_kept() -> None:
     assert getattr(as_similarity(Letters()), "is_parallel", None) is True
     assert getattr(as_similarity(common_letters), "is_parallel", None) is False
 
@@ -101,19 +95,14 @@ def test_what_is_no_similarity_is_refused(given: Any) -> None:
     with pytest.raises(SimilarityError) as caught:
         as_similarity(given, "mine")
 
-    assert str(caught.value) == (
-        f"The similarity mine is of type {type(given).__name__}. Give a function of two lists of hypotheses, "
-        "or an object with a method pairwise."
-    )
+    assert f"mine is of type {type(given).__name__}. Give a function of two lists" in str(caught.value)
 
 
 def test_a_class_that_needs_arguments_is_refused() -> None:
-    with pytest.raises(SimilarityError) as caught:
+    with pytest.raises(SimilarityError, match=r"NeedsArguments cannot be made: .*\. Give a class"):
         as_similarity(NeedsArguments)
 
-    assert str(caught.value).startswith(f"The similarity {__name__}:NeedsArguments cannot be made: ")
-    assert str(caught.value).endswith(". Give a class that needs no arguments, or an object of it.")
-    assert as_similarity(NeedsArguments(2)).pairwise(JUDGED, OTHERS) == EXPECTED
+    assert as_similarity(NeedsArguments(2)).pairwise(LETTERS, OTHERS) == EXPECTED
 
 
 def test_per_pair_makes_a_matrix_of_two_texts_at_a_time() -> None:
@@ -135,8 +124,8 @@ def test_per_pair_takes_anything_that_is_called() -> None:
 
 
 def test_what_stands_at_a_python_name() -> None:
-    assert imported("bidibeam.similarities.bleu:BleuT") is BleuT
-    assert imported("bidibeam.similarities.custom:FunctionSimilarity.pairwise") is FunctionSimilarity.pairwise
+    assert import_similarity("bidibeam.similarities.bleu:BleuT") is BleuT
+    assert import_similarity("bidibeam.similarities.bleu:BleuT.pairwise") is BleuT.pairwise
 
 
 @pytest.mark.parametrize(
@@ -151,12 +140,9 @@ def test_what_stands_at_a_python_name() -> None:
 )
 def test_a_python_name_that_leads_nowhere_is_one_sentence(location: str, reason: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        imported(location)
+        import_similarity(location)
 
-    assert str(caught.value) == (
-        f"The similarity {location!r} cannot be imported: {reason}. Write package.module:name, and make sure "
-        "that Python finds the module from here."
-    )
+    assert f"{location!r} cannot be imported: {reason}. Write package.module:name" in str(caught.value)
 
 
 def test_a_module_that_does_not_even_parse_is_one_sentence(
@@ -166,16 +152,7 @@ def test_a_module_that_does_not_even_parse_is_one_sentence(
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(UnknownNameError, match=r"^The similarity 'broken_similarity:same' cannot be"):
-        imported("broken_similarity:same")
-
-
-def test_a_class_that_cannot_be_made_is_one_sentence() -> None:
-    class Unready:
-        def __init__(self) -> None:
-            raise ValueError("no file")
-
-    with pytest.raises(SimilarityError, match=r"cannot be made: no file\. Give a class that needs"):
-        as_similarity(Unready, "mine:Unready")
+        import_similarity("broken_similarity:same")
 
 
 def test_a_function_of_two_texts_that_fails_says_on_which() -> None:

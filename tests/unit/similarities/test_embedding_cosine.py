@@ -9,33 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Hypothesis
 from bidibeam.similarities.embedding_cosine import EmbeddingCosine
-from bidibeam.similarities.spaces import WordVectors
-from bidibeam.work import counting
+from bidibeam.similarities.word_vectors import WordVectors
+from tests.unit.similarities.made import compare, compiling, hypotheses
 
 WORDS = ["east", "north", "west", "far", "the", "nowhere"]
 PLANE = WordVectors(WORDS, np.array([[1.0, 0], [0, 1], [-1, 0], [5, 0], [0, -1], [0, 0]]), "plane")
 SCATTERED = WordVectors([*"abcdefgh"], np.random.default_rng(0).normal(scale=20, size=(8, 300)))
-compiling = settings(deadline=None)  # the first example may wait for the compiler
-
 sentences = st.lists(st.sampled_from([*"abcdefgh"]), min_size=1, max_size=12)
 
 
-def hypotheses(*texts: str) -> list[Hypothesis]:
-    return [Hypothesis(text, tuple(text.split()), None, len(text.split()) + 1, None) for text in texts]
-
-
-def value(similarity: EmbeddingCosine, judged: str, other: str) -> float:
-    return float(similarity.pairwise(hypotheses(judged), hypotheses(other)).item())
-
-
 @pytest.mark.parametrize(
-    ("judged", "other", "expected"),
+    ("hypothesis", "reference", "expected"),
     [
         ("east", "far", 1.0),
         ("east", "north", 0.5),
@@ -54,20 +43,20 @@ def value(similarity: EmbeddingCosine, judged: str, other: str) -> float:
         ("", "", 1.0),
     ],
 )
-def test_it_equals_the_arithmetic(judged: str, other: str, expected: float) -> None:
-    assert value(EmbeddingCosine(PLANE), judged, other) == pytest.approx(expected, abs=1e-15)
+def test_it_equals_the_arithmetic(hypothesis: str, reference: str, expected: float) -> None:
+    assert compare(EmbeddingCosine(PLANE), hypothesis, reference) == pytest.approx(expected, abs=1e-15)
 
 
 def test_stop_words_go_if_asked_and_if_anything_is_left() -> None:
-    assert value(EmbeddingCosine(PLANE), "east the", "east") == pytest.approx((1 + sqrt(0.5)) / 2)
-    assert value(EmbeddingCosine(PLANE, remove_stop_words=True), "east the", "east") == 1.0
-    assert value(EmbeddingCosine(PLANE, remove_stop_words=True), "the", "north") == 0.0
+    assert compare(EmbeddingCosine(PLANE), "east the", "east") == pytest.approx((1 + sqrt(0.5)) / 2)
+    assert compare(EmbeddingCosine(PLANE, remove_stop_words=True), "east the", "east") == 1.0
+    assert compare(EmbeddingCosine(PLANE, remove_stop_words=True), "the", "north") == 0.0
 
 
 @given(st.lists(sentences, min_size=1, max_size=5))
 @compiling
 def test_it_equals_numpys(lists: list[list[str]]) -> None:
-    texts = hypotheses(*(" ".join(each) for each in lists))
+    texts = hypotheses(*lists)
     means = np.array(
         [SCATTERED.matrix[[SCATTERED.rows[word] for word in each]].mean(axis=0) for each in lists]
     )
@@ -86,21 +75,14 @@ def test_nothing_is_closer_than_the_same_words_in_any_order(
     shuffled = list(one)
     order.shuffle(shuffled)
 
-    row = EmbeddingCosine(SCATTERED).pairwise(
-        hypotheses(" ".join(one)), hypotheses(*(" ".join(each) for each in (shuffled, one * 3, *others)))
-    )[0]
+    row = EmbeddingCosine(SCATTERED).pairwise(hypotheses(one), hypotheses(shuffled, one * 3, *others))[0]
 
     assert row[0] == row[1] == row.max() == 1.0
 
 
-def test_pairs_are_counted_and_the_signature_has_every_setting() -> None:
-    similarity = EmbeddingCosine(PLANE)
-
-    with counting() as work:
-        similarity.pairwise(hypotheses("east", "west"), hypotheses("north", "far", "the"))
-
-    assert work.compared_pairs == 6
-    assert str(similarity.signature) == "similarity:embedding_cosine|vectors:plane|remove_stop_words:False"
+def test_the_signature_has_every_setting() -> None:
+    signature = "similarity:embedding_cosine|vectors:plane|remove_stop_words:False"
+    assert str(EmbeddingCosine(PLANE).signature) == signature
 
 
 def test_settings_that_cannot_be() -> None:
@@ -113,11 +95,11 @@ def test_real_vectors_bring_together_what_is_about_the_same() -> None:
     folder = os.environ.get("BIDIBEAM_TEST_DATA")
     if not folder:
         pytest.skip("BIDIBEAM_TEST_DATA is not set: the real vectors are not here")
-    judged = hypotheses("the doctor treats the patient", "they play football in the park")
+    about = hypotheses("the doctor treats the patient", "they play football in the park")
     others = hypotheses("we watched a soccer game", "a nurse works in this hospital")
-    words = {token for each in (*judged, *others) for token in each.tokens}
+    words = {token for each in (*about, *others) for token in each.tokens}
     space = WordVectors.from_file(Path(folder) / "vectors" / "en-300d.vec.xz", wanted=words)
 
-    matrix = EmbeddingCosine(space, remove_stop_words=True).pairwise(judged, others)
+    matrix = EmbeddingCosine(space, remove_stop_words=True).pairwise(about, others)
 
     assert matrix.argmax(axis=1).tolist() == [1, 0]

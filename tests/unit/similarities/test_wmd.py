@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Hypothesis
 from bidibeam.protocols import ClosestPairFinder
-from bidibeam.similarities.closeness import MOST_SHARED
-from bidibeam.similarities.spaces import WordVectors
-from bidibeam.similarities.stop_words import english
 from bidibeam.similarities.wmd import FORMS, Wmd, WmdT
+from bidibeam.similarities.word_vectors import WordVectors, english_stop_words
 from bidibeam.work import counting
+from tests.unit.similarities.made import compare, hypotheses, is_first_highest
 
 LINE = WordVectors(
     ["paris", "london", "rome", "see", "the", "in"], np.array([[0.0, 3, 7, 100, 20, 24]]).T, "line"
@@ -31,14 +27,6 @@ ROUNDED = WordVectors(
     [*LINE.words], np.random.default_rng(1).normal(size=(6, 7)).astype(np.float32), "seven dimensions"
 )
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
-
-
-def hypotheses(*texts: str) -> list[Hypothesis]:
-    return [Hypothesis(text, tuple(text.split()), None, len(text.split()) + 1, None) for text in texts]
-
-
-def value(similarity: Wmd, judged: str, other: str) -> float:
-    return float(similarity.pairwise(hypotheses(judged), hypotheses(other)).item())
 
 
 BP = exp(1 - 4 / 2)  # T = 4, two tokens
@@ -62,40 +50,36 @@ BP = exp(1 - 4 / 2)  # T = 4, two tokens
 )
 def test_every_form_by_hand(similarity: Wmd, expected: float) -> None:
     # half of the mass stays at "see", half goes 3 from "paris" to "london": WMD = 1.5
-    assert value(similarity, "see paris", "see london") == pytest.approx(expected)
+    assert compare(similarity, "see paris", "see london") == pytest.approx(expected)
 
 
 @EVERY_FORM
 def test_the_same_words_are_as_close_as_the_form_allows(form: Any) -> None:
     closest = {"similarity": BP, "ratio": 1.0, "literal-max": 0.0, "literal-min": 1.0}
 
-    assert value(WmdT(LINE, form=form, max_length=4), "paris see", "see paris") == closest[form]
+    assert compare(WmdT(LINE, form=form, max_length=4), "paris see", "see paris") == closest[form]
 
 
 def test_a_word_weighs_its_count_or_the_logarithm_of_it() -> None:
-    judged, other = "paris paris paris rome", "london"
+    pair = "paris paris paris rome", "london"
 
-    assert value(Wmd(LINE), judged, other) == pytest.approx(1 / (1 + (3 * 3 + 4) / 4))
+    assert compare(Wmd(LINE), *pair) == pytest.approx(1 / (1 + (3 * 3 + 4) / 4))
     share = log(4) / (log(4) + log(2))
-    assert value(Wmd(LINE, weights="log"), judged, other) == pytest.approx(
-        1 / (1 + share * 3 + (1 - share) * 4)
-    )
+    assert compare(Wmd(LINE, weights="log"), *pair) == pytest.approx(1 / (1 + share * 3 + (1 - share) * 4))
 
 
 def test_stop_words_move_only_if_asked_but_always_count_towards_the_length() -> None:
-    judged, other = "in the paris", "london"
+    pair = "in the paris", "london"
 
-    assert value(Wmd(LINE), judged, other) == 1 / 4
-    assert value(Wmd(LINE, remove_stop_words=False), judged, other) == pytest.approx(
-        1 / (1 + (3 + 17 + 21) / 3)
-    )
-    assert value(WmdT(LINE, max_length=6), judged, other) == pytest.approx(exp(1 - 6 / 3) / 4)
+    assert compare(Wmd(LINE), *pair) == 1 / 4
+    assert compare(Wmd(LINE, remove_stop_words=False), *pair) == pytest.approx(1 / (1 + (3 + 17 + 21) / 3))
+    assert compare(WmdT(LINE, max_length=6), *pair) == pytest.approx(exp(1 - 6 / 3) / 4)
 
 
-def test_the_penalty_is_that_of_the_judged_hypothesis() -> None:
+def test_the_penalty_is_that_of_the_hypothesis() -> None:
     similarity = WmdT(LINE, max_length=8)
 
-    assert value(similarity, "paris", "paris see see see") < value(similarity, "paris see see see", "paris")
+    assert compare(similarity, "paris", "paris see see") < compare(similarity, "paris see see", "paris")
 
 
 # What a hypothesis is where words are stop words or have no vectors: similarities without a penalty.
@@ -116,13 +100,13 @@ FALLBACKS = [
 ]
 
 
-@pytest.mark.parametrize(("judged", "other", "expected"), FALLBACKS)
-def test_hypotheses_with_little_to_go_by(judged: str, other: str, expected: float) -> None:
-    length = len(judged.split())
-
-    assert value(Wmd(LINE), judged, other) == pytest.approx(expected)
+@pytest.mark.parametrize(("hypothesis", "reference", "expected"), FALLBACKS)
+def test_hypotheses_with_little_to_go_by(hypothesis: str, reference: str, expected: float) -> None:
+    length = len(hypothesis.split())
     penalty = exp(1 - 3 / length) if length else 0.0
-    assert value(WmdT(LINE, max_length=3), judged, other) == pytest.approx(expected * penalty)
+
+    assert compare(Wmd(LINE), hypothesis, reference) == pytest.approx(expected)
+    assert compare(WmdT(LINE, max_length=3), hypothesis, reference) == pytest.approx(expected * penalty)
 
 
 @EVERY_FORM
@@ -132,11 +116,9 @@ def test_there_is_no_such_thing_as_nan(kind: type[Wmd], form: Any) -> None:
     similarity = kind(LINE, form=form)
 
     matrix = similarity.pairwise(texts, texts)
-    closest = similarity.closest(texts, texts)
 
     assert ((matrix >= 0) & (matrix <= 1)).all()
-    assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), len(texts))
-    assert closest.value == matrix.max()
+    assert is_first_highest(similarity.closest(texts, texts), matrix)
 
 
 @EVERY_FORM
@@ -152,55 +134,49 @@ def test_where_there_are_no_vectors_no_form_prefers_the_unlike(form: Any) -> Non
 def test_a_penalty_of_zero_and_a_distance_of_zero_are_still_a_ratio() -> None:
     similarity = WmdT(LINE, form="ratio", max_length=10_000)  # exp(-9999) is 0
 
-    assert value(similarity, "paris", "paris") == 1.0
-    assert value(similarity, "paris", "london") == 0.0
-    assert value(similarity, "", "") == 1.0
+    assert compare(similarity, "paris", "paris") == 1.0
+    assert compare(similarity, "paris", "london") == 0.0
+    assert compare(similarity, "", "") == 1.0
 
 
 def test_the_closest_pair_is_found_with_few_transports_and_both_are_counted() -> None:
     generator = np.random.default_rng(0)
     words = [f"w{number}" for number in range(100)]
     space = WordVectors(words, generator.normal(size=(100, 50)))
-    judged, others = (
+    one, other = (
         hypotheses(
-            *(" ".join(generator.choice(words, size=size)) for size in generator.integers(5, 20, size=25))
+            *(generator.choice(words, size=size).tolist() for size in generator.integers(5, 20, size=25))
         )
         for _ in range(2)
     )
 
     for similarity in (Wmd(space), WmdT(space), WmdT(space, form="ratio", weights="log")):
         with counting() as everything:
-            matrix = similarity.pairwise(judged, others)
+            matrix = similarity.pairwise(one, other)
         with counting() as work:
-            closest = similarity.closest(judged, others)
+            closest = similarity.closest(one, other)
 
         assert isinstance(similarity, ClosestPairFinder)
-        assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), 25)
-        assert closest.value == matrix.max()
+        assert is_first_highest(closest, matrix)
         assert everything.compared_pairs == everything.exact_transports == work.compared_pairs == 625
         assert 0 < work.exact_transports < 100
-
-
-@st.composite
-def many_comparisons(draw: st.DrawFn) -> list[tuple[list[Hypothesis], list[Hypothesis]]]:
-    """Few texts, so that they recur; stop words and words without vectors among them."""
-    words = st.sampled_from(["paris", "london", "rome", "see", "the", "in", "atlantis", "eldorado"])
-    pool = draw(st.lists(st.lists(words, max_size=6).map(" ".join), min_size=1, max_size=6))
-    some = st.lists(st.sampled_from(pool), min_size=1, max_size=5).map(lambda few: hypotheses(*few))
-    return draw(st.lists(st.tuples(some, some), max_size=4))
 
 
 @EVERY_FORM
 @pytest.mark.parametrize("weights", ["count", "log"])
 @settings(deadline=None, max_examples=60)
 @given(
-    comparisons=many_comparisons(),
+    pool=st.lists(
+        st.lists(st.sampled_from([*LINE.words, "atlantis", "eldorado"]), max_size=6), min_size=1, max_size=6
+    ),
+    data=st.data(),
     max_length=st.sampled_from([None, 1, 3, 6, 20, 10_000]),
     remove_stop_words=st.booleans(),
     space=st.sampled_from([LINE, ROUNDED]),
 )
-def test_many_at_once_are_each_the_first_highest_of_its_own_matrix(
-    comparisons: list[tuple[list[Hypothesis], list[Hypothesis]]],
+def test_the_closest_pair_is_the_first_highest_of_the_matrix(
+    pool: list[list[str]],
+    data: st.DataObject,
     max_length: int | None,
     remove_stop_words: bool,
     space: WordVectors,
@@ -211,62 +187,19 @@ def test_many_at_once_are_each_the_first_highest_of_its_own_matrix(
     similarity = (
         Wmd(space, **options) if max_length is None else WmdT(space, **options, max_length=max_length)
     )
+    some = st.lists(st.sampled_from(pool), min_size=1, max_size=5)  # few texts, so that they recur
+    one, other = (hypotheses(*data.draw(some)) for _ in range(2))
 
-    found = similarity.closest_pairs(comparisons)
-
-    assert len(found) == len(comparisons)
-    for closest, (judged, others) in zip(found, comparisons, strict=True):
-        matrix = similarity.pairwise(judged, others)
-        assert (closest.judged, closest.other) == divmod(int(matrix.argmax()), len(others))
-        assert closest.value == matrix.max()
-
-
-@pytest.mark.parametrize(
-    ("words", "count"), [(200, 60), (200, 20), (MOST_SHARED, 300), (MOST_SHARED + 1, 300)]
-)
-def test_many_at_once_are_the_closest_of_each_with_any_number_of_words(words: int, count: int) -> None:
-    chance = np.random.default_rng(0)
-    vocabulary = [f"w{number}" for number in range(words)]
-    similarity = WmdT(WordVectors(vocabulary, chance.normal(size=(words, 9)).astype(np.float32)))
-
-    def beam() -> list[Hypothesis]:
-        return hypotheses(*(" ".join(chance.choice(vocabulary, chance.integers(1, 9))) for _ in range(12)))
-
-    comparisons = [(beam(), beam()) for _ in range(count)]
-    comparisons.append((hypotheses(*vocabulary), beam()))  # so that each of them occurs
-
-    found = similarity.closest_pairs(comparisons)
-
-    assert found == [similarity.closest(*comparison) for comparison in comparisons]
-    for pair, (judged, others) in zip(found, comparisons, strict=True):
-        matrix = similarity.pairwise(judged, others)
-        assert matrix[pair.judged, pair.other] == matrix.max() == pair.value
-
-
-def test_many_at_once_count_what_each_would() -> None:
-    comparisons = [
-        (hypotheses("paris see", "rome"), hypotheses("london", "see london")),
-        (hypotheses("rome"), hypotheses("rome", "paris", "london")),
-    ]
-
-    with counting() as together:
-        Wmd(LINE).closest_pairs(comparisons)
-    with counting() as alone:
-        for judged, others in comparisons:
-            Wmd(LINE).closest(judged, others)
-
-    assert together == alone
-    assert together.compared_pairs == 2 * 2 + 1 * 3
+    assert is_first_highest(similarity.closest(one, other), similarity.pairwise(one, other))
 
 
 def test_the_farthest_pair_needs_every_transport() -> None:
-    judged, others = hypotheses("paris", "see"), hypotheses("rome", "london")
-    similarity = Wmd(LINE, form="literal-max")
-
     with counting() as work:
-        closest = similarity.closest(judged, others)
+        closest = Wmd(LINE, form="literal-max").closest(
+            hypotheses("paris", "see"), hypotheses("rome", "london")
+        )
 
-    assert (closest.judged, closest.other) == (1, 1)
+    assert closest[:2] == (1, 1)
     assert closest.value == pytest.approx(97 / 98)
     assert work.exact_transports == work.compared_pairs == 4
 
@@ -286,11 +219,8 @@ def test_the_signature_has_every_setting() -> None:
     [
         ({"weights": "tfidf"}, r"^weights must be one of count, log, not 'tfidf'\.$"),
         ({"remove_stop_words": "no"}, r"^remove_stop_words must be true or false, not 'no'\.$"),
-        (
-            {"form": "distance"},
-            r"^form must be one of similarity, ratio, literal-max, literal-min, not 'distance'\.$",
-        ),
-        ({"max_length": 0}, r"^max_length \(T\) must be a whole number from 1 to 1,000,000, not 0\.$"),
+        ({"form": "distance"}, r"^form must be one of similarity, ratio, .*, not 'distance'\.$"),
+        ({"max_length": 0}, r"^max_length \(T\) must be a whole number .*, not 0\.$"),
     ],
 )
 def test_settings_that_cannot_be(options: dict[str, Any], message: str) -> None:
@@ -298,18 +228,12 @@ def test_settings_that_cannot_be(options: dict[str, Any], message: str) -> None:
         WmdT(LINE, **options)
 
 
-def test_it_does_without_torch() -> None:
-    command = "import sys, bidibeam.similarities.wmd; sys.exit('torch' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0
-
-
 @pytest.mark.corpus
 def test_real_vectors_bring_together_what_means_the_same() -> None:
     folder = os.environ.get("BIDIBEAM_TEST_DATA")
     if not folder:
         pytest.skip("BIDIBEAM_TEST_DATA is not set: the real vectors are not here")
-    judged = hypotheses(
+    texts = hypotheses(
         "i do n't know what you 're talking about .", "the president greets the press in chicago ."
     )
     others = hypotheses(
@@ -317,15 +241,15 @@ def test_real_vectors_bring_together_what_means_the_same() -> None:
         "obama speaks to the media in illinois .",
         "you have no idea what i mean .",
     )
-    words = {token for each in (*judged, *others) for token in each.tokens}
+    words = {token for each in (*texts, *others) for token in each.tokens}
     space = WordVectors.from_file(Path(folder) / "vectors" / "en-300d.vec.xz", wanted=words)
 
-    matrix = Wmd(space).pairwise(judged, others)
+    matrix = Wmd(space).pairwise(texts, others)
 
     assert matrix.argmax(axis=1).tolist() == [2, 1]
-    assert Wmd(space).closest(judged, others) == (0, 2, matrix.max())
-    for (row, one), (column, other) in [(a, b) for a in enumerate(judged) for b in enumerate(others)]:
-        tokens = [[token for token in each.tokens if token not in english()] for each in (one, other)]
+    assert Wmd(space).closest(texts, others) == (0, 2, matrix.max())
+    for (row, one), (column, other) in [(a, b) for a in enumerate(texts) for b in enumerate(others)]:
+        tokens = [[word for word in each.tokens if word not in english_stop_words()] for each in (one, other)]
         points = [space.matrix[[space.rows[token] for token in each]].astype(np.float64) for each in tokens]
         costs = np.linalg.norm(points[0][:, None] - points[1], axis=-1)
         expected = ot.emd2(ot.unif(len(points[0])), ot.unif(len(points[1])), costs)

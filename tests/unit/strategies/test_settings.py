@@ -17,8 +17,8 @@ from bidibeam.hypotheses import Direction
 from bidibeam.protocols import Requirements, Strategy
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.custom import per_pair
-from bidibeam.similarities.spaces import WordVectors
 from bidibeam.similarities.wmd import WmdT
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.baselines import Random, Vbs, VbsTuned
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS

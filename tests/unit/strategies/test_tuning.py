@@ -19,8 +19,8 @@ from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.protocols import Strategy
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.bleu import BleuT
-from bidibeam.similarities.spaces import WordVectors
 from bidibeam.similarities.wmd import WmdT
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.baselines import Vbs, VbsTuned
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS

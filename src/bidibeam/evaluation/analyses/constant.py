@@ -12,8 +12,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.evaluate import WORDS
 from bidibeam.evaluation.significance import ORDER, Resampling, bleu_of_sums, interval, resampled_bleu
 from bidibeam.metrics import METRICS
-from bidibeam.similarities.ngrams import count_matches
-from bidibeam.similarities.tokens import number_tokens
+from bidibeam.similarities.bleu import count_matches, number_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized

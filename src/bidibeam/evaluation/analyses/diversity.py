@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bidibeam.evaluation.significance import Resampling, chances_of, paired_test
-from bidibeam.similarities.tokens import number_tokens
+from bidibeam.similarities.bleu import number_tokens
 from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:

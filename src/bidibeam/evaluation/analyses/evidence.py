@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.tally import Tally
 from bidibeam.evaluation.systems import System
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import map_in_threads, rank_all
 from bidibeam.strategies.settings import StrategySettings
 

@@ -16,7 +16,7 @@ from bidibeam.strategies.ranking import check_requirements
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Requirements, Strategy
-    from bidibeam.similarities.spaces import WordVectors
+    from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bidibeam.evaluation.analyses.evidence import Evidence, spread
-from bidibeam.similarities.bleu import SMOOTHINGS, Bleu
-from bidibeam.similarities.brevity import penalties_of
-from bidibeam.similarities.closeness import closeness
-from bidibeam.similarities.transport import distances
+from bidibeam.similarities.bleu import SMOOTHINGS, Bleu, brevity_penalties
+from bidibeam.similarities.transport import to_similarities
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd
 from bidibeam.strategies.bidia import Agreement, Answer, BidiA
 from bidibeam.strategies.settings import StrategySettings
@@ -179,14 +177,10 @@ def _wmd(evidence: Evidence) -> Callable[[Beams], Recipe]:
     wmd = Wmd(evidence.vectors)
 
     def compare(line: Beams) -> Recipe:
-        bags = wmd.space.bags(
-            line.regular.hypotheses,
-            line.reverse.hypotheses,
-            remove_stop_words=wmd.remove_stop_words,
-            logarithmic=wmd.weights == "log",
+        distances = wmd.distances(line.regular.hypotheses, line.reverse.hypotheses)
+        return lambda penalties, options: to_similarities(
+            distances, penalties, FORMS[options.get("form", wmd.form)]
         )
-        compared, _ = distances(*bags)
-        return lambda penalties, options: closeness(compared, penalties, FORMS[options.get("form", wmd.form)])
 
     return compare
 
@@ -220,7 +214,8 @@ class Compared:
     def _penalties(self, settings: StrategySettings) -> Floats:
         if not settings.similarity.endswith("_t"):
             return np.ones(len(self._lengths))
-        return penalties_of(self._lengths, settings.similarity_options.get("max_length", self._max_length))
+        max_length = settings.similarity_options.get("max_length", self._max_length)
+        return brevity_penalties(self._lengths, max_length)
 
 
 @dataclass(frozen=True)

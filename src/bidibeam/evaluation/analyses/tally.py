@@ -10,8 +10,7 @@ from bidibeam.data.words import split
 from bidibeam.evaluation.significance import ORDER, bleu_of_sums
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.ngrams import check_paired
-from bidibeam.similarities.ngrams import count_matches
-from bidibeam.similarities.tokens import number_tokens
+from bidibeam.similarities.bleu import count_matches, number_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,7 +34,7 @@ from bidibeam.models.huggingface.sides import Side, Spelling, Task, both_searche
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.turns import Turns, first_in_line, holding

@@ -20,7 +20,7 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.sides import Side, Task, Written, both_searched, positions_of, task_of
 from bidibeam.protocols import Requirements
 from bidibeam.search.settings import SearchSettings
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import SystemName
 
 RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")

@@ -12,7 +12,7 @@ import numpy as np
 from bidibeam.evaluation.analyses.evidence import Evidence
 from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.ranking import choose
 

@@ -11,7 +11,7 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.analyses.evidence import Evidence, spread
 from bidibeam.hypotheses import Beams
 from bidibeam.metrics import METRICS
-from bidibeam.similarities.spaces import WordVectors
+from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import strategy_named
 from tests.unit.evaluation.analyses.evidences import (
     SPACE,
