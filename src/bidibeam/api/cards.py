@@ -1,22 +1,22 @@
-"""A model card: what an exported run is, what it was made of, how good it is, and what to beware of.
-
-Every figure comes from the folder's own files, so that card and weights cannot tell different stories.
-"""
+"""Model cards of exported runs. Every number comes from the folder's own files."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import shlex
 import textwrap
+from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.recipes import commands
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-from bidibeam.config import preset_names
+from bidibeam.config import preset_names, resolve
+from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
 from bidibeam.models import checkpoint
+from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,42 +24,26 @@ if TYPE_CHECKING:
 
 WIDTH = 120
 PACKAGES = {"chitchat": "chitchat-dataset"}
-"""Corpora that are installed as packages."""
+"""Corpora that are installed as packages, under a licence that lets models be passed on."""
 ORIGINS = {
     "chitchat": "the open-domain conversations of the BYU Chit-Chat Challenge (Perception, Control & "
     "Cognition lab, Brigham Young University), written by people to people, in English; MIT licence"
 }
-KNOWS = {"chitchat": "It makes small talk, in English, and nothing else."}
-"""What may be expected of a model, by its corpus."""
-
-PARTS = {
-    "embedding_size": "embeddings, units",
-    "encoder_size": "encoder, units in each reading direction",
-    "encoder_layers": "encoder, layers",
-    "decoder_size": "decoders, units",
-    "attention_size": "attention, units",
-    "readout_size": "readout, units",
-    "shared_encoder": "one encoder for both decoders",
-    "tied_output": "embeddings are the output projection",
-    "directions": "decoders",
-}
 TRAINING = ("batch_size", "epochs", "max_steps", "learning_rate", "weight_decay", "regular_weight", "seed")
-"""What the card tells of training; its commands have the rest where that is not the preset's."""
-
+PRESETS = "src/bidibeam/presets"
 USE = (
     "`bidibeam chat DIR` and `bidibeam decode DIR`, where DIR is the folder of this file; without DIR, "
     "bidibeam uses the model that comes with it. In Python, `bidibeam.load_decoder(DIR)`, or "
     "`bidibeam.load_decoder()` for that model."
 )
-PRESETS = "src/bidibeam/presets"
-CHECKOUT = "From a checkout of bidibeam, where the file that `--config` names is:"
-ROUNDING = "Another machine may round differently and end with somewhat other weights."
-LICENCE = "Under the licence of bidibeam, MIT."
-"""Of models trained on corpora that may be passed on under it."""
+LIMITS = """\
+- It answers as people do in its corpus, and can do nothing else. What it says is often false; never advice.
+- It learnt from unfiltered conversations: it may be rude, biased or offensive, and claim a life of its own.
+- It is there to show and to test decoding. People who talk to it should know that it is a small model."""
 
 
-def card_facts(folder: Path) -> dict[str, Any]:
-    """All that a card needs, from an exported run.
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Reads everything that a card needs from an exported run.
 
     Raises:
         RunError: If a file is missing or damaged.
@@ -78,8 +62,8 @@ def card_facts(folder: Path) -> dict[str, Any]:
     }
 
 
-def corpus_package(corpus: str) -> str:
-    """The package that a corpus is installed as, with its version; empty for one that is not."""
+def find_package(corpus: str) -> str:
+    """Returns the package that a corpus is installed as, with its version; empty if it is not one."""
     package = PACKAGES.get(corpus, "")
     try:
         return f"{package} {version(package)}" if package else ""
@@ -87,22 +71,31 @@ def corpus_package(corpus: str) -> str:
         return package
 
 
-def scores_of(path: Path, fingerprint: str) -> dict[str, Any]:
-    """The test scores of some weights, from a results.json that `bidibeam reproduce` wrote.
+def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
+    """Reads perplexities and the scores at the largest N_B from a results.json of `bidibeam reproduce`.
 
     Args:
         path: The file.
-        fingerprint: That of the weights.
+        fingerprint: The fingerprint of the weights.
 
     Raises:
-        InputError: If it cannot be read, or is of other weights.
+        InputError: If the file cannot be read, or holds no scores of these weights.
     """
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
         for seed in results["seeds"]:
             signatures = [str(each["signature"]) for each in seed["perplexity"].values()]
-            if any(f"model:{fingerprint}" in signature.split("|") for signature in signatures):
-                return _scores(results, seed)
+            if not any(f"model:{fingerprint}" in signature.split("|") for signature in signatures):
+                continue
+            largest = str(max(map(int, results["settings"]["beam_sizes"])))
+            by_name = seed["systems"].items()
+            return {
+                "command": str(results.get("command", "bidibeam reproduce")),
+                "sources": results["sources"],
+                "beam_size": int(largest),
+                "perplexity": seed["perplexity"],
+                "systems": {name: sizes[largest]["scores"] for name, sizes in by_name if largest in sizes},
+            }
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -112,183 +105,164 @@ def scores_of(path: Path, fingerprint: str) -> dict[str, Any]:
     )
 
 
-def _scores(results: Mapping[str, Any], seed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card tells of a seed: perplexities, and every system at the largest N_B."""
-    largest = str(max(map(int, results["settings"]["beam_sizes"])))
-    by_name = seed["systems"].items()
-    return {
-        "command": str(results.get("command", "bidibeam reproduce")),
-        "sources": results["sources"],
-        "beam_size": int(largest),
-        "perplexity": seed["perplexity"],
-        "systems": {name: by_size[largest]["scores"] for name, by_size in by_name if largest in by_size},
-    }
-
-
-def model_card(facts: Mapping[str, Any]) -> str:
-    """The card as Markdown.
-
-    Args:
-        facts: What `card_facts` found.
-    """
-    made = "\n".join(["```", *map(_in_a_checkout, commands(facts)), "```"])
-    is_free = str(facts.get("data", {}).get("corpus")) in PACKAGES
-    sections = {
-        "Use": [_wrapped(USE)],
-        "Data": _data(facts.get("data", {}), facts.get("exported", {})),
-        "Settings": [_settings(facts)],
-        "Metrics": _metrics(facts),
-        "Limits": ["\n".join(_wrapped(limit, "- ") for limit in _limits(facts))],
-        "How it was made": [
-            *([_wrapped(CHECKOUT)] if PRESETS in made else []),
-            made,
-            _wrapped(f"{ROUNDING} {LICENCE}" if is_free else ROUNDING),
-        ],
-    }
-    parts = [f"# Model card\n{_wrapped(_summary(facts))}"]
-    parts += [f"## {name}\n" + "\n\n".join(paragraphs) for name, paragraphs in sections.items()]
+def render_card(facts: Mapping[str, Any]) -> str:
+    """Renders the facts of `read_facts` as Markdown."""
+    data, exported, model = facts.get("data", {}), facts.get("exported", {}), facts["model"]
+    corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
+    summary = (
+        f"A response generator of {facts['parameters']:,} parameters; decoders: "
+        f"{' and '.join(model['directions'])}. Weights ({exported.get('precision', 'float32')}) and "
+        f"tokenizer take {facts['bytes'] / 2**20:.1f} MiB."
+    )
+    origin = exported.get("corpus") or f"The corpus {corpus}"
+    origin += f": {ORIGINS[corpus]}" if corpus in ORIGINS else ""
+    pairs = [(f"{split} pairs", count) for split, count in data.get("pairs", {}).items()]
+    fingerprint = ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")
+    unused = {"readout_size"} if model.get("tied_output") else set()
+    network = [(name, value) for name, value in model.items() if name not in unused]
+    training = [(name, facts.get("training", {}).get(name)) for name in TRAINING]
+    trained = [(name, value) for name, value in training if value is not None]
+    length = settings.get("max_source_length")
+    limits = f"{LIMITS}\n- It reads only the last {length} tokens of a source." if length else LIMITS
+    commands = "\n".join(_list_commands(facts))
+    licence = " Under the licence of bidibeam, MIT." if corpus in PACKAGES else ""
+    rounding = f"Another machine may round differently and end with somewhat other weights.{licence}"
+    checkout = ["Run these in a checkout of bidibeam:"] if PRESETS in commands else []
+    parts = [
+        f"# Model card\n{_wrap(summary)}",
+        f"## Use\n{_wrap(USE)}",
+        f"## Data\n{_wrap(f'{origin}.')}",
+        _table(("data", ""), [*pairs, *settings.items(), fingerprint]),
+        "## Settings\n" + _table(("setting", ""), [("vocabulary", facts["vocabulary"]), *network, *trained]),
+        *_render_metrics(facts.get("tuned", {}), exported),
+        f"## Limits\n{limits}",
+        "\n\n".join(["## How it was made", *checkout, f"```\n{commands}\n```", _wrap(rounding)]),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def _in_a_checkout(command: str) -> str:
-    """A command whose --config, if it is a preset of ours, is named by where that is in a checkout."""
-    ours = "|".join(map(re.escape, preset_names()))
-    return re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
-
-
-def _summary(facts: Mapping[str, Any]) -> str:
-    precision = facts.get("exported", {}).get("precision", "float32")
-    decoders = {
-        "regular": "a regular decoder writes the reply from its first word to its last",
-        "reverse": "a reverse decoder writes it from its last word to its first",
-    }
-    written = ", and ".join(decoders[direction] for direction in facts["model"]["directions"])
-    return (
-        f"A small response generator of {facts['parameters']:,} parameters: an encoder reads the source, "
-        f"{written}. Weights ({precision}) and tokenizer take {facts['bytes'] / 2**20:.1f} MiB."
-    )
-
-
-def _data(data: Mapping[str, Any], exported: Mapping[str, Any]) -> Iterator[str]:
-    corpus = str(data.get("corpus", "unknown"))
-    name = exported.get("corpus") or f"The corpus {corpus}"
-    yield _wrapped(f"{name}{f': {ORIGINS[corpus]}' if corpus in ORIGINS else ''}.")
-    rows = [(f"{split} pairs", f"{count:,}") for split, count in data.get("pairs", {}).items()]
-    rows += [(_spaced(name), _shown(value)) for name, value in data.get("settings", {}).items()]
-    yield _table(("data", ""), [*rows, ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")])
-
-
-def _settings(facts: Mapping[str, Any]) -> str:
-    model, training = facts["model"], facts.get("training", {})
-    unused = {"readout_size"} if model["tied_output"] else set()
-    rows = [("vocabulary", f"{facts['vocabulary']:,}")]
-    rows += [(PARTS.get(key, key), _shown(value)) for key, value in model.items() if key not in unused]
-    rows += [(_spaced(key), _shown(training[key])) for key in TRAINING if training.get(key) is not None]
-    return _table(("setting", ""), rows)
-
-
-def _metrics(facts: Mapping[str, Any]) -> Iterator[str]:
-    exported, tuned = facts.get("exported", {}), facts.get("tuned", {})
+def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Metrics"
     if exported.get("progress"):
         yield "At the best evaluation of training, on validation pairs:"
-        rows = [(name, _shown(value)) for name, value in exported["progress"].items()]
-        yield _table(("training", ""), rows)
+        yield _table(("training", ""), exported["progress"].items())
     if tuned:
         search = tuned["search"]
-        yield _wrapped(
+        yield _wrap(
             f"Corpus BLEU (0 to 100) on {tuned['sources']:,} {tuned['split']} sources, N_B = "
             f"{search['beam_size']}, T = {search['max_length']}, with the settings tuned on the same sources "
             f"(`{tuned['metric']}`):"
         )
-        options = {name: _pairs(tuned["options"].get(name, {})) for name in tuned["bleu"]}
-        bleu = [(f"`{name}`", _shown(value), options[name]) for name, value in tuned["bleu"].items()]
-        yield _table(("strategy", "BLEU", "tuned"), bleu)
+        options = {
+            name: ", ".join(f"{_spell(key)} {_format(value)}" for key, value in each.items())
+            for name, each in tuned["options"].items()
+        }
+        rows = [(f"`{name}`", value, options.get(name, "")) for name, value in tuned["bleu"].items()]
+        yield _table(("strategy", "BLEU", "tuned"), rows)
     if "scores" in exported:
-        yield from _tested(exported["scores"], exported["from"])
-
-
-def _tested(scores: Mapping[str, Any], weights: str) -> Iterator[str]:
-    """The scores on the test split."""
-    by_direction = scores["perplexity"].items()
-    perplexity = ", ".join(f"{_shown(each['value'])} ({direction})" for direction, each in by_direction)
-    yield _wrapped(
-        f"On {scores['sources']:,} test sources, which neither training nor tuning saw, by the weights "
-        f"`{weights}` before they were exported: perplexity {perplexity}; and with N_B = "
-        f"{scores['beam_size']} (95 % intervals in brackets; config.json has every score's signature):"
-    )
-    names = list(dict.fromkeys(name for found in scores["systems"].values() for name in found))
-    rows = [
-        (f"`{system}`", *(_interval(found.get(name)) for name in names))
-        for system, found in scores["systems"].items()
-    ]
-    yield _table(("system", *names), rows)
-
-
-def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
-    """What to beware of, an item each."""
-    data = facts.get("data", {})
-    settings, corpus = data.get("settings", {}), str(data.get("corpus"))
-    knows = KNOWS.get(corpus, "It answers as people do in its corpus, and can do nothing else.")
-    yield (
-        f"{knows} It knows nothing of the world and looks nothing up: what it says is often false, and never "
-        "advice."
-    )
-    yield (
-        "It learnt from what people said to each other, unfiltered. It may repeat what is rude, biased or "
-        "offensive in it, and claim a life that it does not have."
-    )
-    length = settings.get("max_source_length")
-    read = f" Of a long one only the last {length} tokens are read." if length else ""
-    yield f"It has no memory: every source is answered by itself.{read}"
-    if settings.get("tokenizer") == "word":
-        yield (
-            f"Words outside its vocabulary of {facts['vocabulary']:,} look all the same to it, and it writes "
-            "in lower case."
+        scores = exported["scores"]
+        by_direction = scores["perplexity"].items()
+        perplexity = ", ".join(f"{_format(each['value'])} ({name})" for name, each in by_direction)
+        yield _wrap(
+            f"On {scores['sources']:,} test sources, which neither training nor tuning saw, by the weights "
+            f"`{exported['from']}` before they were exported: perplexity {perplexity}; and with N_B = "
+            f"{scores['beam_size']} (95 % intervals in brackets; config.json has every score's signature):"
         )
-    yield (
-        "It is there to show and to test decoding from both ends on any machine. Do not put it before people "
-        "who do not know that they talk to a small model."
-    )
+        names = list(dict.fromkeys(name for found in scores["systems"].values() for name in found))
+        systems = [
+            (f"`{system}`", *(_format_score(found.get(name)) for name in names))
+            for system, found in scores["systems"].items()
+        ]
+        yield _table(("system", *names), systems)
 
 
-def _wrapped(text: str, bullet: str = "") -> str:
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=bullet,
-        subsequent_indent=" " * len(bullet),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def _list_commands(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Lists the commands from corpus to export; defaults and the preset's settings are left out."""
+    data, tuned, exported = facts.get("data", {}), facts.get("tuned", {}), facts.get("exported", {})
+    settings = dict(data.get("settings", {}))
+    corpus = str(settings.pop("corpus", "CORPUS"))
+    source = [] if corpus == PrepareSettings().corpus else ["--source", "SOURCE"]
+    yield _command("prepare", corpus, *source, *_flags(settings, PrepareSettings()), "--out", "data")
+    run, command = "run", exported.get("scores", {}).get("command")
+    if command:  # training was part of the experiment
+        ours = "|".join(map(re.escape, preset_names()))
+        command = re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
+        yield f"{command} --out out"
+        run = f"out/seed-{facts.get('training', {}).get('seed', 0)}/run"
+    else:
+        vectors = ["--vectors", str(facts["vectors"])] if "vectors" in facts else []
+        yield _command("train", "data", "--out", run, *_training_flags(facts), *vectors)
+    if tuned:
+        flags = _flags(tuned["search"], SearchSettings())
+        if tuned["sources"] < data.get("pairs", {}).get(tuned["split"], 0):
+            flags += ["--sources", str(tuned["sources"])]
+        yield _command("tune", run, *flags)
+    half = ["--half"] if exported.get("precision") == "float16" else []
+    results = ["--results", "out/results.json"] if command else []
+    yield _command("export", run, "--out", "model", *half, "--card", *results)
 
 
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _training_flags(facts: Mapping[str, Any]) -> list[str]:
+    """Returns the preset nearest to a run's settings, and what differs."""
+    wanted = {"model": facts["model"], "training": facts.get("training", {})}
+    differing: dict[str, list[str]] = {}
+    for name in preset_names():
+        preset = json.loads(json.dumps(asdict(resolve(preset=name))))  # tuples become lists, as in the files
+        differing[name] = [
+            f"{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for section, values in wanted.items()
+            for key, value in values.items()
+            if preset[section].get(key) != value
+        ]
+    nearest = min(differing, key=lambda name: len(differing[name]))
+    return ["--preset", nearest, *(word for each in differing[nearest] for word in ("--set", each))]
 
 
-def _spaced(name: str) -> str:
+def _flags(values: Mapping[str, Any], defaults: Any) -> list[str]:
+    """Returns the flags of the values that differ from the defaults."""
+    words: list[str] = []
+    for each in fields(defaults):
+        default = getattr(defaults, each.name)
+        value, flag = values.get(each.name, default), each.name.rstrip("_").replace("_", "-")
+        if value == default:
+            continue
+        words += (
+            [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
+        )
+    return words
+
+
+def _command(*words: str) -> str:
+    return shlex.join(["bidibeam", *words])
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    cells = [[name if "`" in name else _spell(name), *map(_format, values)] for name, *values in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (headers, ["---"] * len(headers), *cells))
+
+
+def _spell(name: str) -> str:
     return name.rstrip("_").replace("_", " ")
 
 
-def _shown(value: object) -> str:
-    """A value as a cell: whole numbers in groups of three, others to four digits."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+def _format(value: object) -> str:
+    """Formats a value: whole numbers in groups of three, others to four digits."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
-    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
+        return ", ".join(map(_format, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _interval(score: Mapping[str, Any] | None) -> str:
+def _format_score(score: Mapping[str, Any] | None) -> str:
     if score is None:
         return ""
     low, high = score.get("low"), score.get("high")
-    has_interval = low is not None and high is not None
-    return _shown(score["value"]) + (f" [{_shown(low)}, {_shown(high)}]" if has_interval else "")
-
-
-def _pairs(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_spaced(name)} {_shown(value)}" for name, value in options.items())
+    interval = "" if low is None or high is None else f" [{_format(low)}, {_format(high)}]"
+    return _format(score["value"]) + interval

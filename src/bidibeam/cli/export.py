@@ -35,20 +35,20 @@ def export(run: Path, out: Path, half: bool, card: bool, results: Path | None, o
     bidibeam export runs/first --out model --half --card
     """  # noqa: D301
     from bidibeam.api import load_run
-    from bidibeam.api.cards import card_facts, corpus_package, model_card, scores_of
+    from bidibeam.api.cards import find_package, read_facts, read_scores, render_card
     from bidibeam.api.export import CARD_FILE, export_run
     from bidibeam.files import write_text
     from bidibeam.models import checkpoint
 
     facts: dict[str, Any] = {}
     config = checkpoint.read_config(run)
-    if package := corpus_package(str(config.facts.get("data", {}).get("corpus"))):
+    if package := find_package(str(config.facts.get("data", {}).get("corpus"))):
         facts["corpus"] = package
     if results is not None:
-        facts["scores"] = scores_of(results, load_run(run, device="cpu").fingerprint)
+        facts["scores"] = read_scores(results, load_run(run, device="cpu").fingerprint)
     export_run(run, out, half=half, overwrite=overwrite, facts=facts)
     if card:
-        write_text(out / CARD_FILE, model_card(card_facts(out)))
+        write_text(out / CARD_FILE, render_card(read_facts(out)))
     _show(out)
 
 

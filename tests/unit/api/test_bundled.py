@@ -10,13 +10,13 @@ import pytest
 
 import bidibeam
 from bidibeam.api import load_decoder, load_run
-from bidibeam.models.loading import bundled_path
-from bidibeam.api.cards import card_facts, model_card
+from bidibeam.api.cards import read_facts, render_card
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
 from bidibeam.errors import RunError
 from bidibeam.models.checkpoint import halved, tensor_shapes
 from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.loading import bundled_path
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 
@@ -60,7 +60,7 @@ def test_its_settings_were_tuned_for_its_weights() -> None:
 def test_its_card_is_what_its_files_say() -> None:
     card = (bundled_path() / "MODEL_CARD.md").read_text(encoding="utf-8")
 
-    assert card == model_card(card_facts(bundled_path()))
+    assert card == render_card(read_facts(bundled_path()))
     for told in (
         "chitchat-dataset 0.9.0",
         "MIT",
