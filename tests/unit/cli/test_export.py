@@ -59,9 +59,9 @@ def test_it_loads_and_answers_like_the_run(tuned_run: Path, out: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == sorted(set(FILES) - {"MODEL_CARD.md"})
     before, after = load_run(tuned_run), load_run(out)
     assert before.config.model == after.config.model
-    assert before.max_source_length == after.max_source_length
-    for name, tensor in before.model.state_dict().items():
-        assert torch.equal(after.model.state_dict()[name], tensor)
+    assert before.limits == after.limits
+    for name, tensor in before.network.state_dict().items():
+        assert torch.equal(after.network.state_dict()[name], tensor)
     typed = "red cat\nblue dog fish\n"
     for strategy in ("bidia", "bidis", "vbs-tuned"):
         here, there = (called("decode", run, "--strategy", strategy, typed=typed) for run in (tuned_run, out))
@@ -217,7 +217,7 @@ def test_the_card_has_the_figures_of_the_run(tuned_run: Path, out: Path) -> None
     assert f"| regular validation perplexity | {progress['regular validation perplexity']:.4g} |" in card
     assert f"| reverse validation loss | {progress['reverse validation loss']:.4g} |" in card
     assert f"| `vbs-tuned` | {tuned['bleu']['vbs-tuned']:.4g} | length exponent " in card
-    assert "on 5 validation sources, N_B = 4, T = 20" in " ".join(card.split())
+    assert f"on 5 validation sources, N_B = 4, T = {tuned['search']['max_length']}" in " ".join(card.split())
     assert f"| train pairs | {read(out / 'config.json')['data']['pairs']['train']:,} |" in card
     assert "| decoder size | 32 |" in card
     assert "The corpus tsv." in card
