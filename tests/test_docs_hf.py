@@ -14,13 +14,13 @@ import pytest
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+from bidibeam.api.custom_generate import RECORDS
 from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrapped
-from bidibeam.models.huggingface.generate import RECORDS
 from tests.unit.cli.calls import called, write_lines
 from tests.unit.models.huggingface.folders import tokenizer_of, write_joint, write_model
 from tests.unit.models.huggingface.tiny import prepared, write_config

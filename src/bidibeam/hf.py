@@ -13,36 +13,36 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.errors import TransformersMissingError
 
 if TYPE_CHECKING:
-    from bidibeam.models.huggingface.decoding import HFGenerator, load_hf_decoder
+    from bidibeam.api.custom_generate import BidiGenerate
+    from bidibeam.api.huggingface import HFGenerator, load_hf_decoder
     from bidibeam.models.huggingface.directions import check_pair, check_same_tokens, direction_of, mark
-    from bidibeam.models.huggingface.generate import BidiGenerate
     from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig
     from bidibeam.models.huggingface.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
     from bidibeam.models.huggingface.loading import load_models, load_pair
-    from bidibeam.models.huggingface.scoring import HFScorer
+    from bidibeam.models.huggingface.scorer import HFScorer
     from bidibeam.models.huggingface.settings import FineTuneSettings
     from bidibeam.models.huggingface.training import fine_tune, started_with
 
 _HOMES = {
-    "BidiGenerate": "generate",
-    "BidirectionalSeq2Seq": "joint",
-    "BidirectionalSeq2SeqConfig": "joint",
-    "FineTuneSettings": "settings",
-    "HFGenerator": "decoding",
-    "HFScorer": "scoring",
-    "PairCollator": "labels",
-    "ReverseCollator": "labels",
-    "check_pair": "directions",
-    "check_same_tokens": "directions",
-    "direction_of": "directions",
-    "fine_tune": "training",
-    "load_hf_decoder": "decoding",
-    "load_models": "loading",
-    "load_pair": "loading",
-    "mark": "directions",
-    "reverse_labels": "labels",
-    "special_ids": "labels",
-    "started_with": "training",
+    "BidiGenerate": "api.custom_generate",
+    "BidirectionalSeq2Seq": "models.huggingface.joint",
+    "BidirectionalSeq2SeqConfig": "models.huggingface.joint",
+    "FineTuneSettings": "models.huggingface.settings",
+    "HFGenerator": "api.huggingface",
+    "HFScorer": "models.huggingface.scorer",
+    "PairCollator": "models.huggingface.labels",
+    "ReverseCollator": "models.huggingface.labels",
+    "check_pair": "models.huggingface.directions",
+    "check_same_tokens": "models.huggingface.directions",
+    "direction_of": "models.huggingface.directions",
+    "fine_tune": "models.huggingface.training",
+    "load_hf_decoder": "api.huggingface",
+    "load_models": "models.huggingface.loading",
+    "load_pair": "models.huggingface.loading",
+    "mark": "models.huggingface.directions",
+    "reverse_labels": "models.huggingface.labels",
+    "special_ids": "models.huggingface.labels",
+    "started_with": "models.huggingface.training",
 }
 
 __all__ = [
@@ -72,7 +72,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
     try:
-        module = import_module(f"bidibeam.models.huggingface.{_HOMES[name]}")
+        module = import_module(f"bidibeam.{_HOMES[name]}")
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise

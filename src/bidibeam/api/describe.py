@@ -26,9 +26,9 @@ def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
     if kind == "run":
         metadata = describe_run(folder)
     elif kind == "huggingface":  # transformers takes seconds to import, and may be missing
-        from bidibeam.models.huggingface.folders import described
+        from bidibeam.models.huggingface.directions import describe_folder
 
-        metadata = described(folder, checkpoint.hugging_face_config(folder) or {})
+        metadata = describe_folder(folder, checkpoint.hugging_face_config(folder) or {})
     else:
         metadata = get_kind(kind).describe(folder)
     return TITLES.get(kind, kind), metadata

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.models.run import RunModel as Run
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
@@ -21,6 +20,7 @@ from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameErro
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange import nbest
 from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.models.run import RunModel as Run
 from bidibeam.api import load_run
 from bidibeam.api.perplexity import perplexities
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.run import RunModel as Run
 from bidibeam.training.logs import read_metrics
 
 

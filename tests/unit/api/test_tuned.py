@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bidibeam._version import __version__
-from bidibeam.models.run import RunModel as Run
 from bidibeam.api import load_decoder, load_run
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.models.run import RunModel as Run
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.baselines import VbsTuned

@@ -32,7 +32,7 @@ def sources(tmp_path: Path) -> Path:
 def test_replies_are_those_of_the_api_from_a_file_and_from_stdin(
     pair: tuple[str, ...], sources: Path
 ) -> None:
-    from bidibeam.models.huggingface.decoding import load_hf_decoder
+    from bidibeam.hf import load_hf_decoder
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(beam_size=6, max_length=7)

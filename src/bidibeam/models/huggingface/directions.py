@@ -1,16 +1,23 @@
-"""Which way a model writes: its config says so, so that no pair of models is put together wrongly."""
+"""Which way a model writes, by its config, whether two models fit together, and what a folder says of one."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import tensor_shapes
 
 FIELD = "bidibeam_direction"
 """The config's field; a model without it writes as everybody does."""
 JOINT = "bidibeam-joint"
 """The model type of a model that holds both directions."""
+METADATA_FILE = "bidibeam.json"
+"""What `bidibeam train --base` leaves beside a model."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 
 
@@ -112,27 +119,26 @@ def check_same_tokens(first: Any, second: Any) -> None:
     Raises:
         SettingsError: If they differ; it says where they do first.
     """
-    difference = _first_difference(first, second)
+    difference = _find_difference(first, second)
     if difference is not None:
         raise SettingsError(
             f"The two models have different tokenizers: {difference}. Scoring each other's tokens needs the "
             "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
-            "with the --tokenizer of the first."
+            "with the tokenizer of the first."
         )
 
 
-def _first_difference(first: Any, second: Any) -> str | None:
+def _find_difference(first: Any, second: Any) -> str | None:
     """Where two tokenizers differ first, by id; then by special token."""
     ours, theirs = first.get_vocab(), second.get_vocab()
     if ours != theirs:
         token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
-        return (
-            f"the token {token!r} has {_id(ours.get(token))} in one and {_id(theirs.get(token))} in the other"
-        )
+        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
+        return f"the token {token!r} has {one} in one and {other} in the other"
     for name in SPECIAL:
-        one, other = getattr(first, name, None), getattr(second, name, None)
-        if one != other:
-            return f"{name} is {one} in one and {other} in the other"
+        ids = [getattr(tokenizer, name, None) for tokenizer in (first, second)]
+        if ids[0] != ids[1]:
+            return f"{name} is {ids[0]} in one and {ids[1]} in the other"
     return None
 
 
@@ -163,5 +169,41 @@ def _name(model: Any) -> str:
     return str(getattr(config, "name_or_path", "") or f"the {getattr(config, 'model_type', 'unnamed')} model")
 
 
-def _id(index: int | None) -> str:
-    return "no id" if index is None else f"id {index}"
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
+    try:
+        content = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def describe_folder(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What `bidibeam info` shows: the model, and its data and training where that was ours.
+
+    Args:
+        folder: The folder.
+        config: What its config.json holds.
+
+    Raises:
+        RunError: If a file of weights is damaged.
+    """
+    metadata = read_metadata(folder)
+    is_joint = config["model_type"] == JOINT
+    parameters = sum(
+        math.prod(shape)
+        for path in sorted(folder.glob("*.safetensors"))
+        for shape in tensor_shapes(path).values()
+    )
+    content = {
+        "folder": str(folder),
+        "kind": config["model_type"],
+        "direction": "both" if is_joint else config.get(FIELD, Direction.REGULAR.value),
+        "parameters": metadata.get("parameters", parameters) or None,
+        "vocabulary": config.get("vocab_size"),
+        "base": metadata.get("base"),
+        "progress": {name: metadata[name] for name in ("trained_on", "steps", "best") if metadata.get(name)},
+        "data": metadata.get("data"),
+        "training": metadata.get("settings"),
+    }
+    return {name: value for name, value in content.items() if value}

@@ -1,75 +1,38 @@
-"""Hugging Face models as they are loaded to write or to judge: from a folder, or from the Hub."""
+"""Loads Hugging Face models from folders or from the Hub, and refuses what cannot write or be scored."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    PreTrainedModel,
-)
-from transformers.utils import logging
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import find_device, unfinished
 from bidibeam.models.huggingface.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
-from bidibeam.models.huggingface.directions import JOINT, check_pair, direction_of
-from bidibeam.models.huggingface.folders import training_facts as training_facts
+from bidibeam.models.huggingface.by_generate import find_sequence_scorer
+from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task, quiet_transformers
+from bidibeam.models.huggingface.directions import JOINT, check_pair, direction_of, read_metadata
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
-from bidibeam.models.huggingface.scoring import HFScorer
-from bidibeam.models.huggingface.sides import Task, prepared
 from bidibeam.models.huggingface.texts import is_run
 
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
 FINGERPRINT_DIGITS = 12
-ANY_LENGTH = 1 << 16
-"""So many new tokens that no least number of a generation config is more."""
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A model that writes in one direction, ready to be asked.
-
-    Attributes:
-        model: The model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        direction: In which order it writes.
-        name: What messages and signatures call it.
-        fingerprint: Tells it from any other of that name.
-        max_source_length: The longest source that training saw, where that is known.
-        folder: Where it lies; None if it came from the Hub.
-    """
-
-    model: PreTrainedModel
-    tokenizer: Any
-    direction: Direction
-    name: str = "model"
-    fingerprint: str = ""
-    max_source_length: int | None = None
-    folder: Path | None = None
-
-    @property
-    def label(self) -> str:
-        """Its name and fingerprint."""
-        return f"{self.name}@{self.fingerprint}" if self.fingerprint else self.name
-
-
 def load_models(
-    name: str | Path, *, device: str | None = None, dtype: str | None = None
-) -> dict[Direction, LoadedModel]:
+    name: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
+) -> dict[Direction, DirectionalModel]:
     """Load a model by its direction; of one with a shared encoder both halves.
 
     Args:
@@ -77,6 +40,7 @@ def load_models(
         device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
         dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights are
             stored.
+        trust_remote_code: Whether code that the model brings along may run.
 
     Raises:
         InputError: If there is no such model, or it is incomplete or of no use.
@@ -85,22 +49,31 @@ def load_models(
     """
     where, place = str(name), find_device(device)
     if dtype is not None and dtype not in DTYPES:
-        raise SettingsError(f"--dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
-    config = _config(where)
-    with _quiet(is_local=Path(where).is_dir()):
-        tokenizer = _tokenizer(where)
-        model = _model(where, config, dtype or ("float32" if place.type == "cpu" else "auto"))
-    model = model.to(place).eval()
-    shown, fingerprint = _identity(where, model)
-    halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
+        raise SettingsError(f"dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
+    config = _load_config(where, trust_remote_code=trust_remote_code)
     folder = Path(where) if Path(where).is_dir() else None
-    longest = _longest_source(folder) if folder else None
-    loaded = {
-        direction: LoadedModel(half, tokenizer, direction, shown, fingerprint, longest, folder)
-        for direction, half in ((direction_of(half), half) for half in halves)
-    }
-    for each in loaded.values():
-        check_usable(each)
+    with quiet_transformers(is_local=folder is not None):
+        tokenizer = _load_tokenizer(where, trust_remote_code=trust_remote_code)
+        precision = dtype or ("float32" if place.type == "cpu" else "auto")
+        model = _load_weights(where, config, precision, trust_remote_code=trust_remote_code)
+    model = model.to(place).eval()
+    shown, fingerprint = _identify(where, model)
+    halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
+    settings = read_metadata(folder).get("settings") if folder else None
+    lengths = [
+        value if isinstance(value, int) and value > 0 else None
+        for value in (
+            settings.get(key) if isinstance(settings, dict) else None
+            for key in ("max_source_length", "max_response_length")
+        )
+    ]
+    loaded = {}
+    for half in halves:
+        direction = direction_of(half)
+        loaded[direction] = DirectionalModel(
+            half, tokenizer, direction, shown, fingerprint, lengths[0], folder, lengths[1]
+        )
+        check_usable(loaded[direction])
     return loaded
 
 
@@ -110,7 +83,8 @@ def load_pair(
     *,
     device: str | None = None,
     dtype: str | None = None,
-) -> dict[Direction, LoadedModel]:
+    trust_remote_code: bool = False,
+) -> dict[Direction, DirectionalModel]:
     """Load a regular and a reverse model, or one of the two.
 
     Args:
@@ -118,51 +92,40 @@ def load_pair(
         reverse: The reverse model, or the model with a shared encoder again.
         device: As in `load_models`.
         dtype: As in `load_models`.
+        trust_remote_code: As in `load_models`.
 
     Raises:
         BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
     """
-    first = load_models(regular, device=device, dtype=dtype) if regular is not None else {}
-    if reverse is None or (regular is not None and _is_same(regular, reverse) and len(first) == 2):
-        second = dict[Direction, LoadedModel]()
-    else:
-        second = load_models(reverse, device=device, dtype=dtype)
-    given = {Direction.REGULAR: first, Direction.REVERSE: second}
-    if not first and not second:
-        raise SettingsError("No model was named: give --regular MODEL and --reverse MODEL.")
-    found: dict[Direction, LoadedModel] = {}
-    for direction, models in given.items():
-        if models:
-            found[direction] = models.get(direction) or models[direction.other]
+    if regular is None and reverse is None:
+        raise SettingsError("No model was named: give a regular model, a reverse model, or both.")
+    how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    first = load_models(regular, **how) if regular is not None else {}
+    is_same = regular is not None and reverse is not None and _is_same(regular, reverse)
+    second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **how)
+    found = {
+        direction: models.get(direction) or models[direction.other]
+        for direction, models in ((Direction.REGULAR, first), (Direction.REVERSE, second))
+        if models
+    }
     if len(found) == 2:
         check_pair(found[Direction.REGULAR].model, found[Direction.REVERSE].model)
         return found
-    return _alone(found, first or second)
+    ((direction, loaded),) = found.items()
+    if loaded.direction is not direction:
+        raise InputError(
+            f"{loaded.name} was given as the {direction.value} model, but it is a {loaded.direction.value} "
+            f"model: give it as the {loaded.direction.value} one."
+        )
+    return first or second
 
 
-def weights_of(models: Mapping[Direction, LoadedModel]) -> str:
+def weights_of(models: Mapping[Direction, DirectionalModel]) -> str:
     """What tells a pair from any other: the fingerprints of its models, those of a shared folder once."""
     return "+".join(dict.fromkeys(models[each].fingerprint for each in Direction if each in models))
 
 
-def _alone(
-    found: Mapping[Direction, LoadedModel], models: dict[Direction, LoadedModel]
-) -> dict[Direction, LoadedModel]:
-    """All that a model holds that was named alone.
-
-    Raises:
-        InputError: If it was named as what it is not.
-    """
-    ((direction, loaded),) = found.items()
-    if loaded.direction is not direction:
-        raise InputError(
-            f"{loaded.name} was given as --{direction.value}, but it is a {loaded.direction.value} model: "
-            f"give it as --{loaded.direction.value}."
-        )
-    return models
-
-
-def check_usable(loaded: LoadedModel) -> None:
+def check_usable(loaded: DirectionalModel) -> None:
     """Ask a model for the probability of some tokens, lest it be found of no use after hours.
 
     Raises:
@@ -180,9 +143,8 @@ def check_usable(loaded: LoadedModel) -> None:
         )
     ids = torch.tensor([[largest]], device=model.device)
     try:
-        scorer = HFScorer(model)
-        task = prepared_quietly(model, ids, torch.ones_like(ids))
-        scorer.log_probs_after(scorer.start_with(task.inputs), [[[largest] * 3]])
+        task = prepare_task(model, ids, torch.ones_like(ids))
+        find_sequence_scorer(model).log_probs_of(task.inputs, [[[largest] * 3]])
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways
@@ -192,15 +154,7 @@ def check_usable(loaded: LoadedModel) -> None:
         ) from error
 
 
-def prepared_quietly(
-    model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
-) -> Task:
-    """What `prepared` makes of sources, without notes on lengths of a generation config that are replaced."""
-    with _quiet(is_local=True):
-        return prepared(model, ids, mask, max_new_tokens=max_new_tokens, num_return_sequences=1, **options)
-
-
-def _config(where: str) -> Any:
+def _load_config(where: str, *, trust_remote_code: bool) -> Any:
     path = Path(where)
     if path.is_dir():
         if is_run(path):
@@ -223,34 +177,37 @@ def _config(where: str) -> Any:
     else:
         check_reachable(where, "model", ("config.json",))
     try:
-        config = AutoConfig.from_pretrained(where)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError) as error:
         what = "cannot be read" if path.is_dir() else "is neither a folder nor on the Hugging Face Hub"
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
-    _check_kind(where, config)
-    return config
+    own = getattr(config, "auto_map", None) if trust_remote_code else None
+    loader = _find_loader(config)
+    if (
+        loader is BidirectionalSeq2Seq
+        or type(config) in loader._model_mapping
+        or loader.__name__ in (own or ())
+    ):
+        return config
+    raise InputError(
+        f"{where} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
+        "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
+    )
 
 
-def _check_kind(where: str, config: Any) -> None:
-    if config.model_type == JOINT:
-        return
-    if type(config) not in _loader(config)._model_mapping:
-        raise InputError(
-            f"{where} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
-            "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
-        )
-
-
-def _loader(config: Any) -> Any:
+def _find_loader(config: Any) -> Any:
     if config.model_type == JOINT:
         return BidirectionalSeq2Seq
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
-def _model(where: str, config: Any, dtype: str) -> Any:
-    chosen = getattr(torch, dtype, dtype)
+def _load_weights(where: str, config: Any, dtype: str, *, trust_remote_code: bool) -> Any:
+    loader = _find_loader(config)
+    remote = {} if loader is BidirectionalSeq2Seq else {"trust_remote_code": trust_remote_code}
     try:
-        model, told = _loader(config).from_pretrained(where, dtype=chosen, output_loading_info=True)
+        model, told = loader.from_pretrained(
+            where, dtype=getattr(torch, dtype, dtype), output_loading_info=True, **remote
+        )
     except Exception as error:  # OSError, SafetensorError, RuntimeError and more
         raise InputError(f"The weights of {where} cannot be loaded ({first_sentence(error)}).") from error
     missing = sorted(told["missing_keys"])
@@ -263,19 +220,19 @@ def _model(where: str, config: Any, dtype: str) -> Any:
     return model
 
 
-def _tokenizer(where: str) -> Any:
+def _load_tokenizer(where: str, *, trust_remote_code: bool) -> Any:
     folder, way_out = Path(where), "save it beside the model, with tokenizer.save_pretrained."
     if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         raise InputError(f"There is no tokenizer in {where}: {way_out}")  # transformers would make one up
     try:
-        return AutoTokenizer.from_pretrained(where)
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
             f"The tokenizer of {where} cannot be loaded ({first_sentence(error)}): {way_out}"
         ) from error
 
 
-def _identity(where: str, model: Any) -> tuple[str, str]:
+def _identify(where: str, model: Any) -> tuple[str, str]:
     """What a signature calls a model, and what tells it from others of that name."""
     folder = Path(where)
     if not folder.is_dir():
@@ -289,30 +246,6 @@ def _identity(where: str, model: Any) -> tuple[str, str]:
     return folder.resolve().name, digest.hexdigest()[:FINGERPRINT_DIGITS]
 
 
-def _longest_source(folder: Path) -> int | None:
-    """The longest source that training saw, if that was ours and said so."""
-    try:
-        value = training_facts(folder)["settings"]["max_source_length"]
-    except (KeyError, TypeError):
-        return None
-    return value if isinstance(value, int) and value > 0 else None
-
-
 def _is_same(one: str | Path, other: str | Path) -> bool:
     paths = Path(one), Path(other)
     return str(one) == str(other) or (all(path.is_dir() for path in paths) and paths[0].samefile(paths[1]))
-
-
-@contextmanager
-def _quiet(*, is_local: bool) -> Iterator[None]:
-    """No reports of transformers' own; bars only where something is downloaded."""
-    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    if is_local:
-        logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if had_bars:
-            logging.enable_progress_bar()

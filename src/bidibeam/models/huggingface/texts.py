@@ -16,10 +16,7 @@ from bidibeam.models.loading import bundled_path
 from bidibeam.models.run import RunModel
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from bidibeam.models.huggingface.loading import LoadedModel
-    from bidibeam.models.huggingface.scoring import HFScorer
+    from bidibeam.models.huggingface.directional import DirectionalModel
 
 
 class Asked(NamedTuple):
@@ -132,12 +129,12 @@ def is_run(folder: Path) -> bool:
     return isinstance(content, dict) and "format_version" in content and "model_type" not in content
 
 
-def _loaded(name: str | Path, direction: Direction | None, device: str | None) -> list[LoadedModel]:
+def _loaded(name: str | Path, direction: Direction | None, device: str | None) -> list[DirectionalModel]:
     from bidibeam.models.huggingface.directions import FIELD
 
     with needing_transformers(f"The model {name}"):
         from bidibeam.models.huggingface.loading import load_models
-    models: dict[Direction, LoadedModel] = load_models(name, device=device)
+    models: dict[Direction, DirectionalModel] = load_models(name, device=device)
     if direction is None or direction in models:
         return [loaded for each, loaded in models.items() if direction in (None, each)]
     (loaded,) = models.values()
@@ -202,15 +199,15 @@ class HFTexts:
         loaded: The model.
     """
 
-    loaded: LoadedModel
-    _scorer: HFScorer = field(init=False, repr=False)
+    loaded: DirectionalModel
+    _scorer: Any = field(init=False, repr=False)
     _special: frozenset[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        from bidibeam.models.huggingface.adapter import HFSequenceScorer
         from bidibeam.models.huggingface.labels import special_ids
-        from bidibeam.models.huggingface.scoring import HFScorer
 
-        object.__setattr__(self, "_scorer", HFScorer(self.loaded.model))
+        object.__setattr__(self, "_scorer", HFSequenceScorer(self.loaded))
         object.__setattr__(self, "_special", special_ids(self.loaded.tokenizer))
 
     @property
@@ -225,44 +222,19 @@ class HFTexts:
 
     def scores(self, sources: Sequence[str], texts: Sequence[Sequence[Asked]]) -> list[list[TextScore]]:
         """Score each source's texts, tokenised as the model's targets are."""
-        from bidibeam.models.huggingface.decoding import longest_source, padded_sources
-        from bidibeam.models.huggingface.loading import prepared_quietly
-        from bidibeam.models.huggingface.pairs import response_ids
-
-        loaded, model = self.loaded, self.loaded.model
-        flat = [each.text for line in texts for each in line]
-        encoded = iter(response_ids(flat, loaded.tokenizer, model.config) if flat else [])
+        encoded = iter(self._scorer.encode([each.text for line in texts for each in line]))
         sequences = [
             [self._sequence(next(encoded), asked, number, place) for place, asked in enumerate(line)]
             for number, line in enumerate(texts)
         ]
-        limits = [longest_source(loaded, max(map(len, line), default=1)) for line in sequences]
-        ids, mask = padded_sources(sources, loaded, limits)
-        if len(sources) > 1 and not _is_room(model.config, mask, sequences):
-            return [self.scores([each], [line])[0] for each, line in zip(sources, texts, strict=True)]
-        inputs = prepared_quietly(model, ids, mask).inputs
-        found = self._scorer.log_probs_after(self._scorer.start_with(inputs), sequences)
-        return _with_lengths(found, sequences)
+        return _with_lengths(self._scorer.log_probs(sources, sequences), sequences)
 
-    def _sequence(self, ids: list[int], asked: Asked, number: int, place: int) -> list[int]:
-        """A text's ids in writing order."""
-        from bidibeam.models.huggingface.labels import reverse_labels
-
+    def _sequence(self, ids: tuple[int, ...], asked: Asked, number: int, place: int) -> tuple[int, ...]:
         if self._special.issuperset(ids):
             raise EmptyTextError(number, place, self.label)
-        if not asked.has_end:
-            end = self.loaded.tokenizer.eos_token_id
-            ids = ids[: max(index for index, token in enumerate(ids) if token == end)]
-        return ids if self.direction is Direction.REGULAR else reverse_labels(ids, self._special)
-
-
-def _is_room(config: Any, mask: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> bool:
-    """Whether the longest text has room behind the longest prompt, so that all can be scored together."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if config.is_encoder_decoder or positions is None:
-        return True
-    longest = max((len(each) for line in sequences for each in line), default=0)
-    return int(mask.sum(1).max()) + longest <= int(positions)
+        if asked.has_end:
+            return ids
+        return ids[: max(index for index, token in enumerate(ids) if token == self._scorer.end_id)]
 
 
 def _with_lengths(

@@ -20,7 +20,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 from bidibeam.models.huggingface.bases import Base, open_base
 from bidibeam.models.huggingface.cards import model_card
-from bidibeam.models.huggingface.folders import FACTS_FILE
+from bidibeam.models.huggingface.directions import METADATA_FILE
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import PairCollator
 from bidibeam.models.huggingface.pairs import encode_pairs, set_prompt_end
@@ -292,7 +292,7 @@ def _save(trainer: DirectionalTrainer, start: Base, out: Path, facts: dict[str, 
         start.tokenizer.padding_side = start.tokenizer.init_kwargs["padding_side"] = "left"
     start.tokenizer.save_pretrained(final)
     write_text(final / "README.md", model_card(facts))
-    write_json(final / FACTS_FILE, facts)
+    write_json(final / METADATA_FILE, facts)
     names = sorted(path.name for path in final.iterdir())
     for name in sorted(names, key=lambda name: name == "config.json"):  # a folder that has it has them all
         (final / name).replace(out / name)

@@ -110,3 +110,17 @@ def test_a_special_id_that_differs_is_named() -> None:
 
     with pytest.raises(SettingsError, match=r"tokenizers: pad_token_id is 0 in one and 3 in the other\."):
         check_same_tokens(one, other)
+
+
+def test_tokens_that_no_model_reads_and_special_ones_may_differ() -> None:
+    one, other = (tokenizer("red blue cat dog") for _ in range(2))
+    size = len(one)
+    one.add_tokens(["<one>"])
+    other.add_tokens(["<other>"])
+    config, larger = (tiny_config("bart", vocab_size=size + more) for more in (0, 1))
+
+    check_same_ids(config, config, (one, other))
+    with pytest.raises(SettingsError, match=rf": {size} is '<one>' in the bart model and '<other>' in the "):
+        check_same_ids(larger, larger, (one, other))
+    one.add_special_tokens({"additional_special_tokens": ["<one>"]})
+    check_same_ids(larger, larger, (one, other))

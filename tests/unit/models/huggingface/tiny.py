@@ -33,19 +33,39 @@ _LLAMA = {
     "num_attention_heads": 2,
     "max_position_embeddings": 64,
 }
+_T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 4, "dropout_rate": 0.0}
+_T5 |= {"decoder_start_token_id": 0}
+_GROUPED = {**_LLAMA, "num_attention_heads": 4, "num_key_value_heads": 2}
 SHAPES: dict[str, dict[str, Any]] = {
     "bart": _BART,
     "mbart": _BART,
+    "m2m_100": {**_BART, "max_position_embeddings": 100},
     "pegasus": _BART,
+    "plbart": _BART,
     "blenderbot": _BART,
     "blenderbot-small": _BART,
     "marian": {**_BART, "pad_token_id": 3, "decoder_start_token_id": 3, "eos_token_id": 2},
-    "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 4, "dropout_rate": 0.0},
+    "t5": _T5,
+    "mt5": _T5,
+    "umt5": _T5,
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
     | {f"{name}_pdrop": 0.0 for name in ("attn", "embd", "resid")},
     "llama": _LLAMA,
     "qwen2": {**_LLAMA, "num_key_value_heads": 1},
     "mistral": {**_LLAMA, "num_key_value_heads": 1, "sliding_window": None},
+    "biogpt": _LLAMA,
+    "gemma": {**_GROUPED, "head_dim": 16},
+    "gpt_neox": _LLAMA,
+    "granite": _GROUPED,
+    "mixtral": {**_GROUPED, "num_local_experts": 4},
+    "olmo": _GROUPED,
+    "opt": {**_LLAMA, "ffn_dim": 64, "word_embed_proj_dim": 32},
+    "phi": _LLAMA,
+    "phi3": {**_GROUPED, "pad_token_id": 1},
+    "qwen3": {**_GROUPED, "head_dim": 16},
+    "stablelm": _GROUPED,
+    "starcoder2": _GROUPED,
+    "xglm": {"d_model": 32, "ffn_dim": 64, "num_layers": 2, "attention_heads": 2},
 }
 ENCODER_DECODERS = ("bart", "marian", "t5")
 DECODERS = ("gpt2", "llama")
@@ -55,8 +75,6 @@ LIMITS: dict[str, Any] = {"max_source_length": 20, "max_response_length": 20}
 
 
 def tiny_config(kind: str, **changes: Any) -> Any:
-    if kind == "t5":
-        changes = {"decoder_start_token_id": 0, **changes}
     return AutoConfig.for_model(kind, **{**SHAPES[kind], "vocab_size": 40, **changes})
 
 

@@ -1,17 +1,28 @@
-"""`BidiGenerate`: both directions behind transformers' own `generate`."""
+"""`BidiGenerate`: both directions behind transformers' own `generate`, and in a folder of their own."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, MaxLengthCriteria, StoppingCriteria
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    MaxLengthCriteria,
+    StoppingCriteria,
+)
+from transformers.modeling_outputs import BaseModelOutput
 
-from bidibeam.errors import BidibeamError
-from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, mark, reverse_labels
+from bidibeam.api.custom_generate import tokenizer_beside
+from bidibeam.errors import BidibeamError, SettingsError
+from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reverse_labels
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.scoring import HFScorer
+from tests.unit.models.huggingface.folders import tokenizer_of, write_model
 from tests.unit.models.huggingface.test_parity import KINDS, model_of
 from tests.unit.models.huggingface.tiny import tiny_model
 
@@ -106,8 +117,6 @@ def test_bidis_ranks_by_both_models_opinions(kind: str) -> None:
 
 def test_a_shared_encoder_reads_the_sources_once() -> None:
     joint = BidirectionalSeq2Seq.from_encoder_decoder(model_of("bart", seed=3), special_ids=[0, 1, 2]).eval()
-    for model in (joint.regular, joint.reverse):
-        HFScorer(model)  # asks a model once how it makes its logits
     calls = []
     joint.regular.get_encoder().register_forward_hook(lambda *_: calls.append(1))
 
@@ -119,86 +128,76 @@ def test_a_shared_encoder_reads_the_sources_once() -> None:
     assert calls == [1]
 
 
-def refusals() -> list[tuple[Any, str]]:
-    def same_direction() -> None:
-        model, _ = pair("bart")
-        BidiGenerate(model_of("bart", seed=1))
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(model_of("bart", seed=1)),
-            num_beams=4,
-            max_new_tokens=4,
-        )
+def test_encoder_outputs_are_given_back_as_they_came() -> None:
+    model, ids = model_of("bart", seed=0), torch.tensor([[5, 6, 7], [8, 9, 10]])
+    with torch.no_grad():
+        hidden = model.get_encoder()(ids).last_hidden_state
+    mine = BaseModelOutput(last_hidden_state=hidden.clone(), hidden_states=(hidden,))
 
-    def no_reverse() -> None:
-        BidiGenerate(strategy="bidia")
+    model.generate(
+        encoder_outputs=mine,
+        attention_mask=torch.ones_like(ids),
+        custom_generate=BidiGenerate(strategy="vbs"),
+        num_beams=4,
+        max_new_tokens=3,
+    )
 
-    def sampling() -> None:
-        model, reverse = pair("bart")
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse),
-            num_beams=4,
-            max_new_tokens=4,
-            do_sample=True,
-        )
-
-    def one_beam() -> None:
-        model, reverse = pair("bart")
-        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=1, max_new_tokens=4)
-
-    def too_many() -> None:
-        model, reverse = pair("bart")
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse),
-            num_beams=4,
-            num_return_sequences=4,
-            max_new_tokens=4,
-        )
-
-    def training() -> None:
-        model, reverse = pair("bart")
-        reverse.train()
-        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
-
-    def reference() -> None:
-        BidiGenerate(strategy="oracle")
-
-    def words() -> None:
-        model, reverse = pair("bart")
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse, similarity="wmd_t"),
-            num_beams=4,
-            max_new_tokens=4,
-        )
-
-    return [
-        (same_direction, "direction"),
-        (no_reverse, "needs a reverse model"),
-        (sampling, "searched, not sampled"),
-        (one_beam, "num_beams must be at least 2 for bidia"),
-        (too_many, "num_return_sequences is 4, but bidia ranks only 2"),
-        (training, "training mode"),
-        (reference, "asks for the reference"),
-        (words, "give vectors= and tokenizer="),
-    ]
+    assert mine.last_hidden_state is not None
+    assert torch.equal(mine.last_hidden_state, hidden)
+    assert mine.hidden_states == (hidden,)
 
 
-@pytest.mark.parametrize(("call", "message"), refusals(), ids=[call.__name__ for call, _ in refusals()])
-def test_what_cannot_be_done_is_refused_with_the_reason(call: Any, message: str) -> None:
+def test_a_config_that_asks_for_tuples_is_no_hindrance() -> None:
+    model, how = model_of("t5", 1), {"num_beams": 3, "max_new_tokens": 4}
+    expected = model.generate(**inputs(model), **how, custom_generate=BidiGenerate(None, "vbs"))
+
+    model.config.return_dict = False
+
+    found = model.generate(**inputs(model), **how, custom_generate=BidiGenerate(None, "vbs"))
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ({}, {"do_sample": True}, "searched, not sampled"),
+        ({}, {"num_beams": 1}, "num_beams must be at least 2 for bidia"),
+        ({}, {"num_return_sequences": 4}, "num_return_sequences is 4, but bidia ranks only 2"),
+        ({"similarity": "wmd_t"}, {}, "give vectors= and tokenizer="),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    given: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    model, reverse = pair("bart")
+
     with pytest.raises(BidibeamError, match=message):
-        call()
+        model.generate(
+            **inputs(model),
+            custom_generate=BidiGenerate(reverse, **given),
+            **{"num_beams": 4, "max_new_tokens": 4, **options},
+        )
 
 
-def test_a_name_is_no_model() -> None:
+def test_models_that_do_not_serve_are_refused() -> None:
+    model, reverse = pair("bart")
+    how: dict[str, Any] = {**inputs(model), "num_beams": 4, "max_new_tokens": 4}
+
+    with pytest.raises(BidibeamError, match="direction"):
+        model.generate(**how, custom_generate=BidiGenerate(model_of("bart", seed=1)))
+    reverse.train()
+    with pytest.raises(BidibeamError, match="training mode"):
+        model.generate(**how, custom_generate=BidiGenerate(reverse))
+    with pytest.raises(BidibeamError, match="needs a reverse model"):
+        BidiGenerate(strategy="bidia")
+    with pytest.raises(BidibeamError, match="asks for the reference"):
+        BidiGenerate(strategy="oracle")
     name: Any = "bart-reverse"
     with pytest.raises(BidibeamError, match=r"takes a model, not 'bart-reverse': load it first, as by Auto"):
         BidiGenerate(name)
 
 
-def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
+def test_a_model_that_our_own_search_does_not_run_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(
         AutoConfig.for_model(
             "bloom", vocab_size=40, hidden_size=16, n_layer=1, n_head=2, eos_token_id=2, pad_token_id=1
@@ -206,7 +205,7 @@ def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
     ).eval()
     ids = torch.tensor([[5, 6, 7]])
 
-    with pytest.raises(BidibeamError, match="does not attend through the attention interface"):
+    with pytest.raises(BidibeamError, match="is a bloom model, which cannot be searched here"):
         model.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
@@ -264,15 +263,15 @@ def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> N
     assert last - {2}
 
 
-def test_an_end_stays_the_end_where_the_other_model_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_stays_the_end_where_the_other_model_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
-    own = HFScorer.log_probs_after
+    own = HFScorer.log_probs_of
 
-    def log_probs_after(self: HFScorer, state: Any, sequences: Any) -> list[list[float]]:
+    def log_probs_of(self: HFScorer, given: Any, sequences: Any) -> list[list[float]]:
         asked.extend(tuple(sequence) for line in sequences for sequence in line)
-        return own(self, state, sequences)
+        return own(self, given, sequences)
 
-    monkeypatch.setattr(HFScorer, "log_probs_after", log_probs_after)
+    monkeypatch.setattr(HFScorer, "log_probs_of", log_probs_of)
     last = set()
     for seed in range(6):
         model, reverse = model_of("bart", seed), pair("bart")[1]
@@ -500,3 +499,72 @@ def test_a_reverse_model_of_other_ids_is_refused(
         model.generate(
             **inputs(model), custom_generate=BidiGenerate(reverse, strategy), num_beams=4, max_new_tokens=4
         )
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path, Path]:
+    """A model, its folder with our own generate in it, and the folder of the reverse model."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    model, reverse = pair("bart")
+    model.save_pretrained(tmp_path / "regular")
+    reverse.save_pretrained(tmp_path / "reverse")
+    shutil.copytree(Path(__file__).parents[3] / "custom_generate", tmp_path / "regular" / "custom_generate")
+    return model, tmp_path / "regular", tmp_path / "reverse"
+
+
+def test_a_model_answers_from_both_ends_by_the_folder_alone(saved: tuple[Any, Path, Path]) -> None:
+    model, folder, reverse = saved
+    how: dict[str, Any] = {"num_beams": 6, "max_new_tokens": 6, **inputs(model)}
+
+    found = model.generate(
+        **how,
+        custom_generate=str(folder),
+        trust_remote_code=True,
+        reverse_model=str(reverse),
+        strategy="bidis",
+        strategy_options={"lambda_": 0.5},
+    )
+
+    _, other = pair("bart")
+    expected = model.generate(**how, custom_generate=BidiGenerate(other, "bidis", lambda_=0.5))
+    assert torch.equal(found, expected)
+
+
+def test_the_config_may_name_the_reverse_model(saved: tuple[Any, Path, Path]) -> None:
+    model, folder, reverse = saved
+    how: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4, **inputs(model)}
+    model.config.bidibeam_reverse = str(reverse)
+
+    assert len(model.generate(**how, custom_generate=str(folder), trust_remote_code=True)) == 3
+    with pytest.raises(BidibeamError, match="direction"):
+        model.generate(**how, custom_generate=str(folder), trust_remote_code=True, reverse_model=str(folder))
+
+
+WORDS, OTHERS = ["red", "blue", "cat", "dog"], ["red", "green", "cat", "dog"]
+LOADERS: dict[str, Any] = {"bart": AutoModelForSeq2SeqLM, "gpt2": AutoModelForCausalLM}
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_models_beside_which_other_tokenizers_lie_share_no_ids(tmp_path: Path, kind: str) -> None:
+    def answer(words: list[str], strategy: str, *, is_told: bool = False) -> Any:
+        reverse = write_model(tmp_path / "reverse", kind, Direction.REVERSE, tokenizer=tokenizer_of(words))
+        other = LOADERS[kind].from_pretrained(reverse)
+        both = BidiGenerate(other, strategy, tokenizer=tokenizer if is_told else None)
+        return model.generate(**given, custom_generate=both, num_beams=4, max_new_tokens=3)
+
+    regular = write_model(tmp_path / "regular", kind, tokenizer=tokenizer_of(WORDS))
+    model, tokenizer = LOADERS[kind].from_pretrained(regular), AutoTokenizer.from_pretrained(regular)
+    given = tokenizer(["red cat"], return_tensors="pt", return_token_type_ids=False)
+
+    for strategy in ("bidia", "bidis"):
+        with pytest.raises(SettingsError, match=r"cannot share the ids .* is '\w+' in .* and '\w+'"):
+            answer(OTHERS, strategy)
+    assert len(answer(WORDS, "bidia")) == 1
+    assert len(answer(OTHERS, "bidia", is_told=True)) == 1  # whoever names the tokenizer knows it
+
+
+def test_where_nothing_lies_beside_a_model_nothing_is_known(tmp_path: Path) -> None:
+    assert tokenizer_beside("") is None
+    assert tokenizer_beside(str(tmp_path)) is None
+    (tmp_path / "tokenizer.json").write_text("{")
+    assert tokenizer_beside(str(tmp_path / ".")) is None

@@ -21,13 +21,12 @@ from transformers import (
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import BidiGenerate, mark
-from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.huggingface.decoding import HFGenerator
-from bidibeam.models.huggingface.loading import load_pair
-from bidibeam.models.huggingface.turning import turned
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.adapter import HuggingFaceModel
+from bidibeam.models.huggingface.constraints import reverse_processor
 from bidibeam.search.settings import SearchSettings
+from tests.unit.api.test_custom_generate import inputs, pair
 from tests.unit.models.huggingface.folders import SOURCES, write_pair
-from tests.unit.models.huggingface.test_generate import inputs, pair
 from tests.unit.models.huggingface.test_parity import model_of
 
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
@@ -136,7 +135,7 @@ words = st.lists(st.integers(3, 6), min_size=1, max_size=3)
     biased=st.lists(st.tuples(words, st.sampled_from([-2.0, 0.5, 3.0])), min_size=1, max_size=4),
     reply=st.lists(st.integers(3, 6), max_size=7),
 )
-def test_turned_around_a_processor_makes_as_much_of_what_is_turned_around(
+def test_a_reversed_processor_makes_as_much_of_a_reversed_reply(
     biased: list[tuple[list[int], float]], reply: list[int]
 ) -> None:
     source = torch.tensor([[ids for word, _ in biased for ids in word] * 2])
@@ -145,7 +144,9 @@ def test_turned_around_a_processor_makes_as_much_of_what_is_turned_around(
         NoBadWordsLogitsProcessor([word for word, _ in biased], eos_token_id=2),
         EncoderNoRepeatNGramLogitsProcessor(2, source),
     ):
-        assert total(turned(processor, {0, 2}), reply[::-1]) == pytest.approx(total(processor, reply))
+        assert total(reverse_processor(processor, {0, 2}), reply[::-1]) == pytest.approx(
+            total(processor, reply)
+        )
 
 
 ABOUT_BEGINNINGS: dict[str, dict[str, Any]] = {
@@ -183,30 +184,31 @@ def test_special_tokens_may_be_forced_or_suppressed_at_the_beginning(more: dict[
 
 
 def test_a_word_that_must_come_first_is_refused(tmp_path: Path) -> None:
+    how = SearchSettings(beam_size=4, max_length=7)
     for number, more in enumerate(({}, {"no_repeat_ngram_size": 3})):
-        rules = {"forced_bos_token_id": 8, **more}
-        models = load_pair(*write_pair(tmp_path / str(number), "bart", generation=rules))
-        sizes = dict.fromkeys(Direction, SearchSettings(beam_size=4, max_length=7))
+        generation = {"forced_bos_token_id": 8, **more}
+        model = HuggingFaceModel.load(*write_pair(tmp_path / str(number), "bart", generation=generation))
         with pytest.raises(SettingsError, match=r"^forced_bos_token_id goes by what a reply begins with"):
-            HFGenerator(models, sizes).generate([Beams("1", SOURCES[0])])
-        judged = HFGenerator(models, {Direction.REGULAR: sizes[Direction.REGULAR]}, judged=True)
-        assert judged.generate([Beams("1", SOURCES[0])])[0].regular
+            model.n_best(Direction.REVERSE, SOURCES, how)
+        assert all(map(len, model.n_best(Direction.REGULAR, SOURCES, how)))
+        assert model.sequence_scorer(Direction.REVERSE).log_probs(SOURCES[:1], [[(5, 3)]])
 
 
-def test_a_decoder_of_both_directions_forbids_words_in_reading_order(tmp_path: Path) -> None:
-    settings = SearchSettings(beam_size=6, max_length=7, stopping="constant")
-    batch = [Beams(str(number), text) for number, text in enumerate(SOURCES)]
-    free = load_pair(*write_pair(tmp_path / "free", "bart"))
-    found = HFGenerator(free, {Direction.REVERSE: settings}).generate(batch)
-    tokens = next(one.tokens for line in found for one in line.reverse if len({*one.tokens}) > 2)
+def test_both_directions_forbid_words_in_reading_order(tmp_path: Path) -> None:
+    how = SearchSettings(beam_size=6, max_length=7, stopping="constant")
+    free = HuggingFaceModel.load(*write_pair(tmp_path / "free", "bart"))
+    found = free.n_best(Direction.REVERSE, SOURCES, how)
+    tokens = next(one.tokens for nbest in found for one in nbest if len({*one.tokens}) > 2)
     first, second = next((a, b) for a, b in pairwise(tokens) if a != b)
-    word = free[Direction.REVERSE].tokenizer.convert_tokens_to_ids([first, second])
+    word = free.tokenizer.convert_tokens_to_ids([first, second])
 
-    bound = load_pair(*write_pair(tmp_path / "bound", "bart", generation={"bad_words_ids": [word]}))
+    bound = HuggingFaceModel.load(
+        *write_pair(tmp_path / "bound", "bart", generation={"bad_words_ids": [word]})
+    )
 
-    for line in HFGenerator(bound, dict.fromkeys(Direction, settings)).generate(batch):
-        for one in (*line.regular, *line.reverse):
-            assert (first, second) not in {*pairwise(one.tokens)}
+    for direction in Direction:
+        for nbest in bound.n_best(direction, SOURCES, how):
+            assert all((first, second) not in {*pairwise(one.tokens)} for one in nbest)
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,28 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
+from bidibeam.decoding.beams import split_beam
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, Ranking
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
+from bidibeam.models.huggingface.directional import (
+    DirectionalModel,
+    Task,
+    find_max_positions,
+    merge_texts,
+    read_task,
+)
 from bidibeam.models.huggingface.directions import check_pair, check_same_ids
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
-from bidibeam.models.huggingface.sides import Side, Task, Written, both_searched, positions_of, task_of
 from bidibeam.protocols import Requirements
-from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import SystemName
 
 RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 """What `generate` may be asked to return besides, and a search does not keep."""
+
+
+Groups = list[list[list[Hypothesis]]]
+"""By source, hypotheses in groups that read as the same text; the first of a group stands for all."""
 
 
 class _Chosen(NamedTuple):
@@ -75,12 +85,12 @@ class BidiGenerate:
         self._compared: set[tuple[str, str]] = set()
         self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
         self._strategy.check_tuned()
-        self._needs = self._strategy.requirements
-        if self._needs.reference:
+        self._requirements = self._strategy.requirements
+        if self._requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy} asks for the reference, which generate does not know."
             )
-        if self._reverse is None and wants_reverse(self._needs):
+        if self._reverse is None and wants_reverse(self._requirements):
             raise SettingsError(
                 f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
             )
@@ -100,8 +110,8 @@ class BidiGenerate:
         Raises:
             BidibeamError: If the models do not fit together, or cannot be searched.
         """
-        task = _with_counted_mask(
-            task_of(
+        task = _count_mask(
+            read_task(
                 model,
                 input_ids,
                 logits_processor,
@@ -112,11 +122,11 @@ class BidiGenerate:
             )
         )
         check_records(generation_config)
-        beams, written = self._searched(model, task)
-        selection = self._strategy.build(max_length=task.rules.max_new_tokens, space=self._space)
+        beams, groups = self._search(model, task)
+        strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
         chosen = [
-            _first(selection.rank(line), {way: lines[number] for way, lines in written.items()}, count)
+            _first(strategy.rank(line), {way: lines[number] for way, lines in groups.items()}, count)
             for number, line in enumerate(beams)
         ]
         fewest = min(map(len, chosen))
@@ -127,35 +137,44 @@ class BidiGenerate:
             )
         return _output(model, task, chosen)
 
-    def _searched(
-        self, model: PreTrainedModel, task: Task
-    ) -> tuple[list[Beams], dict[Direction, list[Written]]]:
+    def _search(self, model: PreTrainedModel, task: Task) -> tuple[list[Beams], dict[Direction, Groups]]:
         """The hypotheses that the strategy needs."""
-        settings = task.rules.settings(task.config, task.config.num_beams)
-        sizes = shared_out(self._needs, settings, "num_beams", self._strategy.name)
-        models, tasks = {Direction.REGULAR: model}, {Direction.REGULAR: task}
-        if self._reverse is not None and wants_reverse(self._needs):
-            check_pair(model, self._reverse)
-            check_same_ids(model, self._reverse)
-            if self._tokenizer is None and model.name_or_path != self._reverse.name_or_path:
-                self._compare_tokens(model, self._reverse)
-            models[Direction.REVERSE] = self._reverse
-            tasks[Direction.REVERSE] = _beside(task, model, self._reverse)
-        judged = self._needs.other_weight is not None
+        settings = task.constraints.search_settings(task.config, task.config.num_beams)
+        searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
+        models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
+        tasks, reverse = {Direction.REGULAR: task}, self._reverse
+        if reverse is not None and wants_reverse(self._requirements):
+            check_pair(model, reverse)
+            check_same_ids(model, reverse)
+            if self._tokenizer is None and model.name_or_path != reverse.name_or_path:
+                self._compare_tokens(model, reverse)
+            models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
+            tasks[Direction.REVERSE] = _share_task(task, model, reverse)
+        is_scored = self._requirements.other_weight is not None
         for direction, one in models.items():
-            check_room(one, tasks[direction], judged=judged)
-        kept = {*task.rules.roles.ends, task.config.forced_bos_token_id} - {None}
-        sides = {way: Side.of(one, way, self._tokenizer, kept) for way, one in models.items()}
-        if Direction.REVERSE in sizes:
-            tasks[Direction.REVERSE] = turned(tasks[Direction.REVERSE], sides[Direction.REVERSE])
-        return both_searched(
-            sides,
-            tasks,
-            sizes,
-            [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)],
-            judged=judged,
-            merged=wants_both(self._needs),
-        )
+            check_max_positions(one.model, tasks[direction], is_scored=is_scored)
+        if Direction.REVERSE in searches:
+            tasks[Direction.REVERSE] = reverse_task(tasks[Direction.REVERSE], models[Direction.REVERSE])
+        is_merged = len(self._requirements.directions) > 1 or is_scored
+        beams = [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)]
+        groups: dict[Direction, Groups] = {}
+        for direction, how in searches.items():
+            lists = models[direction].search(tasks[direction], how)
+            groups[direction] = [
+                merge_texts(line) if is_merged else [[one] for one in line] for line in lists
+            ]
+            firsts = [[group[0] for group in line] for line in groups[direction]]
+            if is_scored:
+                values = models[direction.other].score(tasks[direction.other], firsts)
+                firsts = [
+                    [one._replace(other_log_prob=value) for one, value in zip(line, scores, strict=True)]
+                    for line, scores in zip(firsts, values, strict=True)
+                ]
+            beams = [
+                line.with_hypotheses(direction, NBest(tuple(first)))
+                for line, first in zip(beams, firsts, strict=True)
+            ]
+        return beams, groups
 
     def _compare_tokens(self, model: PreTrainedModel, reverse: PreTrainedModel) -> None:
         """Refuse models beside which other tokenizers lie; once. Whoever names their tokenizer knows it."""
@@ -182,23 +201,18 @@ def tokenizer_beside(name: str) -> Any:
         return None
 
 
-def turned(task: Task, side: Side) -> Task:
-    """The same task for a side that writes from the end.
+def reverse_task(task: Task, model: DirectionalModel) -> Task:
+    """The same task for a model that writes from the end.
 
     Raises:
         SettingsError: If something is asked of the beginning of replies.
     """
-    return task._replace(rules=task.rules.turned(side.special.union(task.rules.roles.ends)))
+    return task._replace(constraints=task.constraints.reverse(model.find_special(task)))
 
 
 def wants_reverse(requirements: Requirements) -> bool:
     """Whether a strategy needs a model that writes from the end."""
     return Direction.REVERSE in requirements.directions or requirements.other_weight is not None
-
-
-def wants_both(requirements: Requirements) -> bool:
-    """Whether a strategy holds what the two models say against each other."""
-    return len(requirements.directions) > 1 or requirements.other_weight is not None
 
 
 def check_records(config: GenerationConfig) -> None:
@@ -215,51 +229,30 @@ def check_records(config: GenerationConfig) -> None:
         )
 
 
-def check_room(model: PreTrainedModel, task: Task, *, judged: bool) -> None:
-    """Refuse replies longer than a model has positions for, before it writes or judges any.
+def check_max_positions(model: PreTrainedModel, task: Task, *, is_scored: bool) -> None:
+    """Refuse replies longer than a model has positions for, before it writes or scores any.
 
     Args:
         model: The model.
         task: What it is to write.
-        judged: Whether replies are judged, each with an end, so that those cut off are one token longer.
+        is_scored: Whether replies are scored, each with an end, so that those cut off are one token longer.
 
     Raises:
         SettingsError: If there are too few.
     """
-    config, steps = model.config, task.rules.max_new_tokens
-    positions = positions_of(config)
+    config, steps = model.config, task.constraints.max_new_tokens
+    positions = find_max_positions(config)
     if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
         return
     begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
-    if begun + steps - 1 + judged > positions:  # what is written last is not read
+    if begun + steps - 1 + is_scored > positions:  # what is written last is not read
         raise SettingsError(
             f"{type(model).__name__} has {positions:,} positions, too few for {begun} tokens and a reply of "
             f"{steps}: lower max_new_tokens."
         )
 
 
-def shared_out(
-    requirements: Requirements, settings: SearchSettings, flag: str, strategy: str
-) -> dict[Direction, SearchSettings]:
-    """The searches of a strategy: N_B shared out among its directions, the first taking the odd one.
-
-    Raises:
-        SettingsError: If there are fewer than one each.
-    """
-    parts = len(requirements.directions)
-    small, larger = divmod(settings.beam_size, parts)
-    if not small:
-        raise SettingsError(
-            f"{flag} must be at least {parts} for {strategy}, which shares it out among the directions, not "
-            f"{settings.beam_size}."
-        )
-    return {
-        direction: replace(settings, beam_size=small + (index < larger))
-        for index, direction in enumerate(requirements.directions)
-    }
-
-
-def _with_counted_mask(task: Task) -> Task:
+def _count_mask(task: Task) -> Task:
     """The same task, its mask of whole numbers.
 
     Raises:
@@ -274,7 +267,7 @@ def _with_counted_mask(task: Task) -> Task:
     return task._replace(inputs=replace(task.inputs, mask=mask))
 
 
-def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
+def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
     """The same task for the reverse model; an encoder that both share has read the sources already."""
     if not model.config.is_encoder_decoder:
         return task
@@ -290,20 +283,18 @@ def _beside(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Tas
     return task._replace(inputs=replace(task.inputs, encoded=None))
 
 
-def _first(ranking: Ranking, written: Mapping[Direction, Written], count: int) -> list[_Chosen]:
+def _first(ranking: Ranking, groups: Mapping[Direction, list[list[Hypothesis]]], count: int) -> list[_Chosen]:
     """The first of a ranking as ids; then, if there are too few, what reads the same, best reply first."""
-    chosen = [
-        _Chosen(written[entry.direction].ids[entry.place], entry.score) for entry in ranking.entries[:count]
-    ]
+    chosen = [_Chosen(entry.hypothesis.ids, entry.score) for entry in ranking.entries[:count]]
     for entry in ranking.entries if len(chosen) < count else ():
-        chosen += [_Chosen(ids, entry.score) for ids in written[entry.direction].others[entry.place]]
+        chosen += [_Chosen(one.ids, entry.score) for one in groups[entry.direction][entry.place][1:]]
     return chosen[:count]
 
 
 def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chosen]]) -> Any:
     """What `generate` returns: sequences with their prompt, padded; or with their scores."""
     pad = task.config.pad_token_id
-    fill = task.rules.roles.end if pad is None else int(pad)
+    fill = task.constraints.roles.end if pad is None else int(pad)
     rows, scores = [], []
     for prompt, line in zip(task.prompt, chosen, strict=True):
         for one in line:

@@ -9,29 +9,13 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub.errors import HFValidationError
-from transformers import (
-    BertConfig,
-    BertLMHeadModel,
-    MambaConfig,
-    MambaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    ViTConfig,
-    ViTModel,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, ViTConfig, ViTModel
 
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.errors import InputError, ScorerError, SettingsError
-from bidibeam.hypotheses import Direction
+from bidibeam.errors import BidibeamError, InputError, RunError, ScorerError, SettingsError
+from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair
+from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.huggingface.bases import wrapped
-from bidibeam.models.huggingface.decoding import (
-    HFGenerator,
-    load_hf_decoder,
-    load_models,
-    load_pair,
-    padded_sources,
-)
-from bidibeam.models.huggingface.loading import LoadedModel
 from bidibeam.search.settings import SearchSettings
 from tests.conftest import WORDS
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model, write_pair
@@ -56,23 +40,24 @@ def test_two_of_one_direction_and_swapped_models_are_refused(tmp_path: Path) -> 
     refused(
         InputError, r"^The models are swapped: .*bart-reverse, given as the regular one", reverse, regular
     )
-    message = r"^bart-reverse was given as --regular, but it is a reverse model: give it as --reverse\.$"
+    message = (
+        r"^bart-reverse was given as the regular model, but it is a reverse model: give it as the reverse"
+    )
     refused(InputError, message, reverse)
-    refused(InputError, r"^bart-regular was given as --reverse, but it is a regular model", None, regular)
+    refused(InputError, r"^bart-regular was given as the reverse model, but it is a regular", None, regular)
 
 
 def test_a_strategy_without_its_model_is_refused(tmp_path: Path) -> None:
     regular, reverse = write_pair(tmp_path, "gpt2")
 
     for strategy in ("bidia", "bidis", "reverse-vbs"):
-        message = rf"^The strategy {strategy} needs a reverse model: give --reverse MODEL, or choose another"
-        refused(SettingsError, message, regular, strategy=strategy)
-    refused(SettingsError, r"^The strategy vbs needs a regular model", None, reverse, "vbs")
-    refused(SettingsError, r"^No model was named: give --regular MODEL and --reverse MODEL\.$")
+        message = rf"^The strategy {strategy} needs the reverse direction, and gpt2-regular has only: regular"
+        refused(RunError, message, regular, strategy=strategy)
+    refused(RunError, r"^The strategy vbs needs the regular direction", None, reverse, "vbs")
+    refused(SettingsError, r"^No model was named: give a regular model, a reverse model, or both\.$")
     assert len(load_hf_decoder(None, reverse, "reverse-vbs").decode(["red"])[0])
-    loaded = load_models(regular)
-    with pytest.raises(SettingsError, match=r"^There is no reverse model: give --reverse MODEL\.$"):
-        HFGenerator(loaded, {Direction.REGULAR: SearchSettings()}, judged=True)
+    with pytest.raises(RunError, match=r"^There is no reverse model beside gpt2-regular"):
+        HFGenerator(load_models(regular), {Direction.REGULAR: SearchSettings()}, judged=True)
 
 
 def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> None:
@@ -84,16 +69,10 @@ def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> No
         SettingsError, r"^The two models have different tokenizers: the token ", regular, reverse, "bidis"
     )
     decoder = load_hf_decoder(regular, reverse, "bidia", score_other=True)
-    (answer,) = decoder.answers([next(iter(_beams()))])
+    (answer,) = decoder.answers([Beams("1", "red cat")])
 
     assert answer.ranking.entries
     assert all(one.other_log_prob is None for one in answer.beams.regular)
-
-
-def _beams() -> Any:
-    from bidibeam.hypotheses import Beams
-
-    return [Beams("1", "red cat")]
 
 
 def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +113,7 @@ def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
     monkeypatch.setattr(
-        "transformers.AutoConfig.from_pretrained", lambda name: pytest.fail(f"{name} is loaded")
+        "transformers.AutoConfig.from_pretrained", lambda name, **_: pytest.fail(f"{name} is loaded")
     )
 
     message = (
@@ -154,7 +133,7 @@ def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytes
         if given is not None:
             raise given
 
-    def load(name: str) -> None:
+    def load(name: str, **_: object) -> None:
         loaded.append(name)
         raise OSError("enough")
 
@@ -208,29 +187,61 @@ def saved(model: Any, folder: Path) -> Path:
     return folder
 
 
-def test_a_model_that_cannot_be_searched_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 20}
-    attention = {"num_attention_heads": 2, "intermediate_size": 16}
-    mamba = MambaForCausalLM(MambaConfig(**sizes, state_size=4))
-    vit = ViTModel(ViTConfig(**{**sizes, **attention}, image_size=8, patch_size=4))
-    ids = {"eos_token_id": 3, "pad_token_id": 0, "bos_token_id": 2}
-    bert = BertLMHeadModel(BertConfig(**sizes, **attention, **ids, is_decoder=True))
-    window = MistralForCausalLM(MistralConfig(**sizes, **attention, num_key_value_heads=2, sliding_window=2))
+def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    vit = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4))
+
+    refused(InputError, r"vit is a vit model, which is neither an encoder-d", saved(vit, tmp_path / "vit"))
+
+
+def test_a_model_that_fails_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no such tensor. Look elsewhere")
+
+    folder = write_model(tmp_path / "bart", "bart")
+    monkeypatch.setattr("transformers.BartForConditionalGeneration.forward", fail)
 
     message = (
-        r"^mamba is a mamba model, which cannot be searched here \(.*\); write n-best lists with its gen"
+        r"^bart is a bart model, which cannot be searched here \(no such tensor\); write n-best lists with"
     )
-    refused(ScorerError, message, saved(mamba, tmp_path / "mamba"), strategy="vbs")
-    refused(InputError, r"vit is a vit model, which is neither an encoder-d", saved(vit, tmp_path / "vit"))
-    refused(ScorerError, r"makes its logits in a way of its own", saved(bert, tmp_path / "bert"))
-    refused(ScorerError, r"attends with sliding_window", saved(window, tmp_path / "window"), strategy="vbs")
+    refused(ScorerError, message, folder, strategy="vbs")
+
+
+CODE = """
+from transformers import GPT2Config, GPT2LMHeadModel
+
+class OwnConfig(GPT2Config):
+    model_type = "own-gpt2"
+
+class OwnModel(GPT2LMHeadModel):
+    config_class = OwnConfig
+"""
+
+
+def test_code_that_a_model_brings_along_runs_only_where_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = write_model(tmp_path / "own", "gpt2")
+    (folder / "own.py").write_text(CODE)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own-gpt2", "architectures": ["OwnModel"]}
+    config["auto_map"] = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(BidibeamError, match=r"^The model '.*own' cannot be read \("):
+        load_models(folder)
+    (loaded,) = load_models(folder, trust_remote_code=True).values()
+    assert type(loaded.model).__name__ == "OwnModel"
 
 
 def test_devices_and_precisions_that_are_none_are_refused(tmp_path: Path) -> None:
     regular, reverse = write_pair(tmp_path, "t5")
 
     refused(SettingsError, r"^There is no device 'abacus' here that can", regular, reverse, device="abacus")
-    refused(SettingsError, r"^--dtype is 'int3'; choose one of: float32, bfl", regular, reverse, dtype="int3")
+    refused(SettingsError, r"^dtype is 'int3'; choose one of: float32, bfl", regular, reverse, dtype="int3")
 
 
 def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +261,9 @@ def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_beams_and_lengths_that_cannot_be_are_refused(tmp_path: Path) -> None:
     regular, reverse = write_pair(tmp_path, "gpt2")
 
-    message = r"^--beam-size must be at least 2 for bidia, which shares it out among the directions, not 1\.$"
+    message = r"^beam_size must be at least 2 for bidia, which shares it out among the directions, not 1\.$"
     refused(SettingsError, message, regular, reverse, settings=SearchSettings(beam_size=1))
-    message = r"^gpt2-regular has 64 positions, too few for a reply of 64 tokens: shorten it, in decoding by"
+    message = r"^gpt2-regular has 64 positions, too few for a reply of 64 tokens: shorten it"
     refused(SettingsError, message, regular, reverse, settings=SearchSettings(max_length=64))
     message = r"^The system 'bidia bleu_t tuned' must be tuned first"
     refused(SettingsError, message, regular, reverse, "bidia bleu_t tuned")
@@ -262,9 +273,7 @@ def test_beams_and_lengths_that_cannot_be_are_refused(tmp_path: Path) -> None:
 def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[str, int]) -> None:
     folder = write_model(tmp_path / "bart", "bart", generation=rule)
 
-    message = (
-        r"^The generation config of bart asks for at least 56 tokens, and --max-length is 20: raise --ma"
-    )
+    message = r"^The generation config of bart asks for at least 56 tokens, and max_length is 20: raise max_"
     refused(SettingsError, message, folder, strategy="vbs")
     assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))
 
@@ -273,9 +282,7 @@ def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
     pieces = Tokenizer.train([" ".join(WORDS)], kind="bpe", vocabulary_size=270)
     regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)
 
-    message = (
-        r"^The similarity compares words by their vectors, and bart-regular knows subwords: give vectors"
-    )
+    message = r"^The similarity compares words by their vectors, and bart-regular knows subwords: give a file"
     refused(SettingsError, message, regular, reverse, "bidia wmd_t")
     assert load_pair(regular, reverse)
 
@@ -287,21 +294,18 @@ def test_an_empty_prompt_needs_a_token(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"^The source '' has no token for gpt2, whose tokenizer has neither"
     ):
-        padded_sources(["red", ""], loaded, [None, None])
+        loaded.pad_sources(["red", ""], [None, None])
 
 
 def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "gpt2", "gpt2")
-    local = load_models(folder)[Direction.REGULAR]
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
+    local = load_models(write_model(tmp_path / "gpt2", "gpt2"))[Direction.REGULAR]
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     local.model.config._commit_hash = "0123456789abcdef0123"
-    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda _: local.model.config)
-    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda _: local.tokenizer)
     told = {"missing_keys": set[str]()}
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda _, **__: local.model.config)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda _, **__: local.tokenizer)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: (local.model, told))
 
-    loaded: LoadedModel = load_models("openai-community/gpt2")[Direction.REGULAR]
+    loaded = load_models("openai-community/gpt2")[Direction.REGULAR]
 
     assert loaded.label == "openai-community/gpt2@0123456789ab"

@@ -1,0 +1,108 @@
+"""Decoders for Hugging Face models by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bidibeam.api.decoders import load_decoder
+from bidibeam.decoding.beams import ModelGenerator
+from bidibeam.decoding.decoder import Decoder
+from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.huggingface.adapter import HuggingFaceModel
+from bidibeam.models.huggingface.directional import DirectionalModel
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies.settings import StrategySettings
+
+
+@dataclass(frozen=True)
+class HFGenerator:
+    """Fills in hypotheses by searching Hugging Face models.
+
+    Args:
+        models: The models, by direction.
+        sizes: How to search, by direction; one without is not searched.
+        judged: Whether the other direction scores each hypothesis too (`other_log_prob`).
+        max_source_length: Longer sources keep their last tokens only; by default the longest that a model
+            has room for, or that its training saw.
+
+    Raises:
+        BidibeamError: If a model is missing, has too few positions, or cannot score the other's tokens.
+    """
+
+    models: Mapping[Direction, DirectionalModel]
+    sizes: Mapping[Direction, SearchSettings]
+    judged: bool = False
+    max_source_length: int | None = None
+
+    def __post_init__(self) -> None:
+        model = HuggingFaceModel(self.models, max_source_length=self.max_source_length)
+        for direction, settings in self.sizes.items():
+            model.sequence_scorer(direction)
+            model.check_settings(settings)
+        if self.judged:
+            model.check_shared_tokens()
+        scored = tuple(self.sizes) if self.judged else ()
+        object.__setattr__(self, "_generator", ModelGenerator(model, self.sizes, scored))
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        """Search for every source in one batch, and keep their order."""
+        generator: ModelGenerator = self._generator  # type: ignore[attr-defined]
+        return generator.generate(beams)
+
+
+def load_hf_decoder(
+    regular: str | Path | None = None,
+    reverse: str | Path | None = None,
+    strategy: StrategySettings | str = "bidia",
+    settings: SearchSettings | None = None,
+    *,
+    models: Mapping[Direction, DirectionalModel] | None = None,
+    batch_size: int | None = None,
+    workers: int = 1,
+    replies_only: bool = False,
+    score_other: bool = False,
+    max_source_length: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> Decoder:
+    """A decoder for a pair of Hugging Face models: `load_decoder` over `bidibeam.load`.
+
+    Args:
+        regular: The regular model: a folder or a name on the Hub. One with a shared encoder is both.
+        reverse: The reverse model, for strategies that need one.
+        strategy: How to choose among hypotheses.
+        settings: How to search; a strategy that needs both directions shares the beam out among them.
+        models: Models that are loaded already, instead of `regular` and `reverse`.
+        batch_size: Sources searched at once; 32 by default, 64 on a GPU.
+        workers: Threads that compare hypotheses.
+        replies_only: Whether the replies are enough: rankings then hold nothing else.
+        score_other: Whether the other direction scores every hypothesis too, where it can.
+        max_source_length: Longer sources keep their last tokens only.
+        device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
+        dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights are
+            stored.
+
+    Raises:
+        BidibeamError: If a model cannot be used or is missing, the two do not fit together, or a setting is
+            unknown or out of range.
+    """
+    model = (
+        HuggingFaceModel.load(regular, reverse, device=device, dtype=dtype)
+        if models is None
+        else HuggingFaceModel(models, dtype)
+    )
+    if max_source_length is not None:
+        model = replace(model, max_source_length=max_source_length)
+    search = settings or replace(SearchSettings(), stopping=model.default_stopping)
+    model.check_settings(search)
+    return load_decoder(
+        model,
+        strategy,
+        settings=search,
+        batch_size=batch_size,
+        workers=workers,
+        replies_only=replies_only,
+        score_other=score_other,
+    )

@@ -1,0 +1,332 @@
+"""Hugging Face models as a `Model`: a pair, one with a shared encoder, or one direction alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.hypotheses import Direction, NBest
+from bidibeam.models.base import Limits
+from bidibeam.models.checkpoint import hugging_face_config
+from bidibeam.models.huggingface.by_generate import (
+    check_stopping,
+    find_sequence_scorer,
+    search_by_generate,
+)
+from bidibeam.models.huggingface.directional import (
+    DirectionalModel,
+    find_max_positions,
+    prepare_task,
+    to_n_best,
+)
+from bidibeam.models.huggingface.directions import FIELD, check_same_tokens, read_metadata
+from bidibeam.models.huggingface.labels import special_ids
+from bidibeam.models.huggingface.loading import load_pair, weights_of
+from bidibeam.models.huggingface.pairs import response_ids
+from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
+from bidibeam.scores import Signature
+from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities.word_vectors import WordVectors
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HuggingFaceModel:
+    """Hugging Face models by direction, searched by our own search or else by their own `generate`.
+
+    Attributes:
+        models: The models, by direction.
+        dtype: The precision that was asked for, if one was.
+        max_source_length: Longer sources keep their last tokens only; by default the longest that a model has
+            room for, or that its training saw.
+    """
+
+    models: Mapping[Direction, DirectionalModel]
+    dtype: str | None = None
+    max_source_length: int | None = None
+
+    @classmethod
+    def recognises(cls, folder: Path) -> bool:
+        """Whether a folder holds a Hugging Face model."""
+        return hugging_face_config(folder) is not None
+
+    @classmethod
+    def load(
+        cls,
+        name: Path | str | None,
+        reverse: Path | str | None = None,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> HuggingFaceModel:
+        """Load a pair of models, one with a shared encoder, or one alone.
+
+        Args:
+            name: The regular model, or one with a shared encoder, or the only one; None with `reverse` loads
+                the reverse model alone.
+            reverse: The reverse model.
+            device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
+            dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights
+                are stored.
+            trust_remote_code: Whether code that a model brings along may run.
+
+        Raises:
+            BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
+        """
+        models = load_pair(name, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+        for loaded in models.values():
+            if obstacle := find_obstacle(loaded.model):
+                LOGGER.warning("%s is searched by its own generate: %s.", loaded.name, obstacle)
+        return cls(models, dtype)
+
+    @property
+    def _first(self) -> DirectionalModel:
+        return next(self.models[direction] for direction in Direction if direction in self.models)
+
+    @property
+    def _is_by_generate(self) -> bool:
+        return any(find_obstacle(loaded.model) for loaded in self.models.values())
+
+    @property
+    def name(self) -> str:
+        """The name of the regular model's folder, or its name on the Hub."""
+        return self._first.name
+
+    @property
+    def path(self) -> Path | None:
+        """The regular model's folder, beside which lies what was tuned."""
+        return self.models[Direction.REGULAR].folder if Direction.REGULAR in self.models else None
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions it writes in."""
+        return tuple(direction for direction in Direction if direction in self.models)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The regular model's tokenizer."""
+        return self._first.tokenizer
+
+    @property
+    def limits(self) -> Limits:
+        """The longest source and response that training saw, where that was ours."""
+        asked = self.max_source_length
+        return Limits(self._first.max_source_length if asked is None else asked, self._first.max_length)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models compute."""
+        device: torch.device = self._first.model.device
+        return device
+
+    @property
+    def batch_size(self) -> int:
+        """How many sources to search at once by default."""
+        return 32 if self.device.type == "cpu" else 64
+
+    @property
+    def default_stopping(self) -> str:
+        """The stopping rule of a search where none is asked for."""
+        return "constant" if self._is_by_generate else "shrinking"
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens it chooses among."""
+        size: int = self._first.model.config.get_text_config(decoder=True).vocab_size
+        return size
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """What training knew of its data, where that was ours."""
+        folder = self._first.folder
+        known = read_metadata(folder).get("data") if folder is not None else None
+        return known if isinstance(known, dict) else {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprints of its models, those of a shared folder once."""
+        return weights_of(self.models)
+
+    @property
+    def signature(self) -> Signature:
+        """Names and fingerprints, the precision, and whether `generate` searched."""
+        facts: dict[str, object] = {
+            direction.value: self.models[direction].label for direction in self.directions
+        }
+        if self.max_source_length is not None:
+            facts["max_source_length"] = self.max_source_length
+        if self.dtype is not None:
+            facts["dtype"] = self.dtype
+        if self._is_by_generate:
+            facts["search"] = "generate"
+        return Signature(()).extended(**facts)
+
+    def word_vectors(self, file: Path | None = None) -> WordVectors:
+        """The vectors of a file, or the model's own embeddings where its tokens are words.
+
+        Raises:
+            SettingsError: If its tokens are no words, and no file is given.
+        """
+        loaded = self._first
+        tokenizer = loaded.tokenizer
+        ids = sorted({*tokenizer.get_vocab().values()} - {*tokenizer.all_special_ids})
+        words = tokenizer.convert_ids_to_tokens(ids)
+        if file is not None:
+            return WordVectors.from_file(file, wanted=words if loaded.writes_words else None)
+        if not loaded.writes_words:
+            raise SettingsError(
+                f"The similarity compares words by their vectors, and {loaded.name} knows subwords: give "
+                "a file of word vectors, or compare by bleu_t."
+            )
+        matrix = loaded.model.get_input_embeddings().weight.detach()[ids].float().cpu().numpy()
+        return WordVectors(words, matrix, "model")
+
+    def check_shared_tokens(self) -> None:
+        """See that both directions know the same tokens, so that one can score the other's hypotheses.
+
+        Raises:
+            SettingsError: If they do not.
+        """
+        check_same_tokens(*(self._find(direction).tokenizer for direction in Direction))
+
+    def check_settings(self, settings: SearchSettings) -> None:
+        """Refuse settings that a model cannot follow, before anything is read.
+
+        Raises:
+            SettingsError: If a model has too few positions, may not end a reply in time, or is searched by
+                `generate`, which does not have a setting.
+        """
+        for loaded in self.models.values():
+            loaded.find_source_limit(settings.max_length, self.max_source_length)
+            config = loaded.model.generation_config
+            started = int(loaded.model.config.is_encoder_decoder)
+            least = max(config.min_new_tokens or 0, (config.min_length or 0) - 1 if started else 0)
+            if least >= settings.max_length:
+                raise SettingsError(
+                    f"The generation config of {loaded.name} asks for at least {least} tokens, and "
+                    f"max_length is {settings.max_length}: raise max_length above {least}."
+                )
+            if find_obstacle(loaded.model):
+                check_stopping(loaded.name, settings)
+
+    def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
+        """Search in one direction: the hypotheses of each source, best first, in reading order.
+
+        The model's own `generate` prepares what it reads and the tokens that are forced or suppressed.
+
+        Raises:
+            SettingsError: If the model cannot follow a setting; the message names it.
+            RunError: If there is no model of that direction.
+        """
+        loaded = self._find(direction)
+        if not sources:
+            return []
+        self.check_settings(settings)
+        limit = loaded.find_source_limit(settings.max_length, self.max_source_length)
+        ids, mask = loaded.pad_sources(sources, [limit] * len(sources))
+        task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length)
+        constraints, unknown = task.constraints, getattr(loaded.tokenizer, "unk_token_id", None)
+        if direction is Direction.REVERSE:
+            constraints = constraints.reverse(loaded.find_special(task))
+        forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
+        task = task._replace(constraints=constraints.forbid(forbidden))
+        if find_obstacle(loaded.model):
+            return [to_n_best(line) for line in search_by_generate(loaded, task, settings)]
+        settings = replace(settings, min_length=max(settings.min_length, constraints.min_new_tokens))
+        return [to_n_best(line) for line in loaded.search(task, settings)]
+
+    def sequence_scorer(self, direction: Direction) -> HFSequenceScorer:
+        """What scores texts under one direction.
+
+        A model alone whose config does not say which way it writes is taken for either direction.
+
+        Raises:
+            SettingsError: If its config says that it writes the other way.
+            RunError: If there is no model of that direction.
+        """
+        if direction not in self.models and len(self.models) == 1:
+            loaded = self._first
+            if getattr(loaded.model.config, FIELD, None) is None:
+                return HFSequenceScorer(replace(loaded, direction=direction))
+            raise SettingsError(
+                f"{loaded.name} is a {loaded.direction.value} model by its config: leave out the direction "
+                f"{direction.value}."
+            )
+        return HFSequenceScorer(self._find(direction))
+
+    def scorer(self, direction: Direction) -> HFScorer | None:
+        """What our own search steps through; None where the model's own `generate` searches."""
+        model = self._find(direction).model
+        return None if find_obstacle(model) else HFScorer(model)
+
+    def _find(self, direction: Direction) -> DirectionalModel:
+        if direction not in self.models:
+            raise RunError(
+                f"There is no {direction.value} model beside {self.name}: give one, or choose a strategy "
+                "that does without."
+            )
+        return self.models[direction]
+
+
+class HFSequenceScorer:
+    """Scores texts under a model, tokenised as its targets are.
+
+    Args:
+        loaded: The model.
+    """
+
+    def __init__(self, loaded: DirectionalModel) -> None:
+        self.loaded = loaded
+        self._scorer = find_sequence_scorer(loaded.model)
+
+    @property
+    def end_id(self) -> int:
+        """The token that ends a sequence."""
+        end: int = self.loaded.tokenizer.eos_token_id
+        return end
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Token ids of texts as the model's targets, in reading order, each with its end token."""
+        if not texts:
+            return []
+        ids = response_ids(texts, self.loaded.tokenizer, self.loaded.model.config)
+        return [tuple(row) for row in ids]
+
+    def log_probs(
+        self,
+        sources: Sequence[str],
+        sequences: Sequence[Sequence[Sequence[int]]],
+        *,
+        first: int | None = None,
+    ) -> list[list[float]]:
+        """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
+        if not sources:
+            return []
+        loaded = self.loaded
+        special = special_ids(loaded.tokenizer).union(_end_ids(loaded))
+        written = [[loaded.arrange(ids, special)[:first] for ids in line] for line in sequences]
+        longest = [max(map(len, line), default=1) for line in written]
+        limits = [loaded.find_source_limit(max(1, steps)) for steps in longest]
+        ids, mask = loaded.pad_sources(sources, limits)
+        config = loaded.model.config
+        most = None if config.is_encoder_decoder else find_max_positions(config)
+        if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
+            pairs = zip(
+                sources, sequences, strict=True
+            )  # the longest text has no room behind the longest prompt
+            return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
+        inputs = prepare_task(loaded.model, ids, mask).inputs
+        return self._scorer.log_probs_of(inputs, written)
+
+
+def _end_ids(loaded: DirectionalModel) -> Sequence[int]:
+    ends = loaded.model.generation_config.eos_token_id
+    return ends if isinstance(ends, list) else () if ends is None else (ends,)

@@ -1,0 +1,428 @@
+"""What a generation config forbids, forces and asks for, as the search understands it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import torch
+from torch import Tensor
+from transformers import (
+    EncoderNoRepeatNGramLogitsProcessor,
+    EosTokenCriteria,
+    ForcedBOSTokenLogitsProcessor,
+    ForcedEOSTokenLogitsProcessor,
+    GenerationConfig,
+    LogitsProcessorList,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    NoBadWordsLogitsProcessor,
+    PrefixConstrainedLogitsProcessor,
+    SequenceBiasLogitsProcessor,
+    StopStringCriteria,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+    SynthIDTextWatermarkLogitsProcessor,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+    WatermarkLogitsProcessor,
+)
+
+from bidibeam.errors import SettingsError
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import StepScorer
+
+State = TypeVar("State")
+
+STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
+"""The stopping rule by `early_stopping`."""
+ARGUMENTS: dict[type, str] = {MaxTimeCriteria: "max_time", StopStringCriteria: "stop_strings"}
+"""Which argument of `generate` asks for a criterion."""
+UNSUPPORTED: dict[str, Any] = {
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "force_words_ids": None,
+    "constraints": None,
+    "low_memory": False,
+}
+"""Arguments that beam search no longer has, `generate`'s own neither, and what they are where nobody asks."""
+IRREVERSIBLE: dict[type, str] = {
+    PrefixConstrainedLogitsProcessor: "prefix_allowed_tokens_fn",
+    WatermarkLogitsProcessor: "watermarking_config",
+    SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
+}
+"""Which argument of `generate` asks for a processor that has no counterpart from the end."""
+WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs or bidis."
+
+
+@dataclass(frozen=True)
+class GenerationConstraints:
+    """What may be written.
+
+    Attributes:
+        roles: The tokens that end, and those that are forbidden.
+        max_new_tokens: T, the end token included.
+        min_new_tokens: How many tokens must come before the end.
+        first: The token that must be written first.
+        last: The token that must be written last, at T.
+        processors: All logits processors, if the search cannot follow one of them by the fields above; they
+            are then called with every hypothesis.
+        rows: How many hypotheses of a source processors are shown at least: `num_beams`.
+    """
+
+    roles: VocabularyRoles
+    max_new_tokens: int
+    min_new_tokens: int = 0
+    first: int | None = None
+    last: int | None = None
+    processors: LogitsProcessorList | None = None
+    rows: int = 1
+
+    @classmethod
+    def of(
+        cls, config: GenerationConfig, processors: LogitsProcessorList, prompt_length: int
+    ) -> GenerationConstraints:
+        """The constraints of a generation config and its logits processors.
+
+        Args:
+            config: The config, complete: as `generate` has prepared it.
+            processors: What it, and the person who calls, want done to logits.
+            prompt_length: How many tokens the decoder reads before it writes.
+
+        Raises:
+            SettingsError: If the config asks for what a search does not do, or has no end token or no room to
+                write.
+        """
+        _check_supported(config, processors)
+        ends = _ids(config.eos_token_id)
+        if not ends:
+            raise SettingsError("The generation config has no eos_token_id, so no reply could end; set one.")
+        room = config.max_length - prompt_length
+        if room < 1:
+            raise SettingsError(
+                f"max_length is {config.max_length}, but {prompt_length} tokens are there already; give "
+                "max_new_tokens."
+            )
+        roles = VocabularyRoles(start=0, end=ends[0], other_ends=frozenset(ends[1:]))
+        known = plain = cls(roles, room)
+        processed = replace(plain, processors=processors, rows=config.num_beams or 1)
+        for processor in processors:
+            extended = _add_processor(known, processor, prompt_length)
+            if extended is None:
+                return processed
+            known = extended
+        return processed if known.min_new_tokens >= room else known  # no reply may end: only processors can
+
+    def search_settings(self, config: GenerationConfig, beam_size: int) -> SearchSettings:
+        """How to search so that Hugging Face's settings mean what they mean there."""
+        early = config.early_stopping if config.early_stopping is not None else False
+        penalty = config.length_penalty
+        return SearchSettings(
+            beam_size=beam_size,
+            max_length=self.max_new_tokens,
+            min_length=self.min_new_tokens,
+            length_penalty=1.0 if penalty is None else float(penalty),
+            length_formula="power",
+            stopping=STOPPING[early],
+            unfinished="rank",
+        )
+
+    def apply(self, scorer: StepScorer[Any], prompt: Tensor) -> StepScorer[Any]:
+        """A scorer that follows what the search itself does not know; prompt: (sources, length)."""
+        if self.processors is not None:
+            return ProcessedScorer(scorer, self.processors, prompt, self.rows, self.roles.end)
+        if self.first is None and self.last is None:
+            return scorer
+        return ForcedScorer(scorer, self.first, self.last, self.max_new_tokens)
+
+    def forbid(self, tokens: Iterable[int | None]) -> GenerationConstraints:
+        """The same with more forbidden tokens; one that ends a reply, or that is forced, stays allowed."""
+        more = {*tokens} - {None, *self.roles.ends, self.first, self.last}
+        forbidden = self.roles.forbidden | cast("set[int]", more)
+        return replace(self, roles=replace(self.roles, forbidden=forbidden))
+
+    def reverse(self, special: Container[int]) -> GenerationConstraints:
+        """The same constraints for a model that writes from the end.
+
+        Words and biases of several tokens are reversed, and so are n-grams of the source. The other
+        processors see what is written in the order in which it is written.
+
+        Args:
+            special: Ids that stay in place when a reply is reversed.
+
+        Raises:
+            SettingsError: If one is about what a reply begins with, or about words next to special tokens.
+        """
+        check_first("begin_suppress_tokens", self.roles.forbidden_first, special)
+        check_first("forced_bos_token_id", () if self.first is None else (self.first,), special)
+        if self.processors is None:
+            return self
+        reversed_ones = LogitsProcessorList(reverse_processor(one, special) for one in self.processors)
+        return replace(self, processors=reversed_ones)
+
+
+def _check_supported(config: GenerationConfig, processors: LogitsProcessorList) -> None:
+    """Refuse what a search does not do.
+
+    Raises:
+        SettingsError: If the config asks for it.
+    """
+    if config.do_sample:
+        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+    for name, usual in UNSUPPORTED.items():
+        asked = getattr(config, name, None)
+        if asked not in (None, usual):
+            raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
+    if any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors):
+        raise SettingsError(
+            "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it out."
+        )
+
+
+def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
+    """Refuse whatever would end a reply otherwise than a search does.
+
+    Args:
+        criteria: When `generate` would stop.
+        config: The config, complete.
+
+    Raises:
+        SettingsError: If one is more than the greatest length and the end tokens of the config.
+    """
+    for one in criteria:
+        if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
+            continue
+        if type(one) is EosTokenCriteria and {*_ids(one.eos_token_id)} == {*_ids(config.eos_token_id)}:
+            continue
+        name = ARGUMENTS.get(type(one)) or f"stopping_criteria= with {type(one).__name__}"
+        raise SettingsError(
+            f"generate was given {name}, but here a reply ends with an end token or at its greatest length "
+            "only: leave it out, and give eos_token_id and max_new_tokens."
+        )
+
+
+def _add_processor(
+    known: GenerationConstraints, processor: Any, prompt_length: int
+) -> GenerationConstraints | None:
+    """The constraints with those of one more processor; None if the search cannot follow it."""
+    roles = known.roles
+    if isinstance(processor, MinLengthLogitsProcessor):
+        least = max(known.min_new_tokens, processor.min_length - prompt_length)
+        return replace(known, min_new_tokens=least)
+    if isinstance(processor, MinNewTokensLengthLogitsProcessor):
+        return replace(known, min_new_tokens=max(known.min_new_tokens, processor.min_new_tokens))
+    if isinstance(processor, NoBadWordsLogitsProcessor):  # Marian's padding, for one
+        words = {tuple(word) for word in processor.bad_word_ids} - {(end,) for end in roles.ends}
+        if any(len(word) > 1 for word in words):
+            return None
+        return replace(known, roles=replace(roles, forbidden=roles.forbidden | {word[0] for word in words}))
+    if isinstance(processor, SuppressTokensLogitsProcessor):
+        forbidden = roles.forbidden | {*_ids(processor.suppress_tokens)}
+        if forbidden & {*roles.ends}:
+            return None
+        return replace(known, roles=replace(roles, forbidden=forbidden))
+    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor) and processor.begin_index == prompt_length:
+        forbidden = roles.forbidden_first | {*_ids(processor.begin_suppress_tokens)}
+        return replace(known, roles=replace(roles, forbidden_first=forbidden))
+    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
+        return replace(known, first=int(processor.bos_token_id)) if prompt_length == 1 else known
+    if isinstance(processor, ForcedEOSTokenLogitsProcessor):
+        forced = _ids(processor.eos_token_id)
+        is_last = processor.max_length == prompt_length + known.max_new_tokens and len(forced) == 1
+        return replace(known, last=forced[0]) if is_last else None
+    return None
+
+
+def _ids(given: Any) -> list[int]:
+    if given is None:
+        return []
+    if isinstance(given, Tensor):
+        given = given.flatten().tolist()
+    return [int(one) for one in given] if isinstance(given, list | tuple | set) else [int(given)]
+
+
+def reverse_processor(processor: Any, special: Container[int]) -> Any:
+    """A processor that asks of replies, from their end, what this one asks from their beginning.
+
+    Raises:
+        SettingsError: If there is none.
+    """
+    name = IRREVERSIBLE.get(type(processor))
+    if name is not None:
+        raise _refuse_first(name)
+    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
+        check_first("forced_bos_token_id", [processor.bos_token_id], special)
+    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
+        check_first("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
+    if isinstance(processor, SequenceBiasLogitsProcessor):  # bad words are such
+        return SequenceBiasLogitsProcessor(_reverse_biases(processor.sequence_bias, special))
+    if isinstance(processor, EncoderNoRepeatNGramLogitsProcessor):
+        copied = copy(processor)
+        copied.generated_ngrams = [_reverse_ngrams(known) for known in processor.generated_ngrams]
+        return copied
+    return processor
+
+
+def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
+    """Refuse what is asked of the first token of replies, unless it is about special tokens.
+
+    Raises:
+        SettingsError: If it is about others.
+    """
+    if any(token not in special for token in tokens):
+        raise _refuse_first(name)
+
+
+def _refuse_first(name: str) -> SettingsError:
+    return SettingsError(
+        f"{name} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
+    )
+
+
+def _reverse_biases(
+    biases: Mapping[tuple[int, ...], float], special: Container[int]
+) -> dict[tuple[int, ...], float]:
+    for ids in biases:
+        if len(ids) > 1 and any(token in special for token in ids):
+            raise SettingsError(
+                f"{[*ids]} of bad_words_ids or sequence_bias has a special token in it, which stays in place "
+                f"where the reverse model writes: {WAY_OUT}"
+            )
+    return {ids[::-1]: bias for ids, bias in biases.items()}
+
+
+def _reverse_ngrams(known: Mapping[tuple[int, ...], Iterable[int]]) -> dict[tuple[int, ...], list[int]]:
+    """The last tokens of n-grams by those before, of the same n-grams reversed."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for before, lasts in known.items():
+        for last in lasts:
+            *rest, first = last, *reversed(before)
+            found.setdefault(tuple(rest), []).append(first)
+    return found
+
+
+@dataclass(frozen=True)
+class _ForcedState(Generic[State]):
+    """A state, and how many steps it has taken."""
+
+    inner: State
+    steps: int
+
+
+class ForcedScorer(Generic[State]):
+    """A scorer that is certain of its first token, or of the one at T.
+
+    Args:
+        inner: The scorer.
+        first: The token that comes first, if it is certain.
+        last: The token that comes at T.
+        length: T.
+    """
+
+    def __init__(self, inner: StepScorer[State], first: int | None, last: int | None, length: int) -> None:
+        self._inner, self._certain = inner, {length: last}
+        if first is not None:
+            self._certain[1] = first
+
+    def start(self, sources: Tensor) -> _ForcedState[State]:
+        """Read the sources."""
+        return _ForcedState(self._inner.start(sources), 0)
+
+    def step(self, last_tokens: Tensor, state: _ForcedState[State]) -> tuple[Tensor, _ForcedState[State]]:
+        """The scorer's logits, or those of one certain token."""
+        logits, inner = self._inner.step(last_tokens, state.inner)
+        token = self._certain.get(state.steps + 1)
+        if token is not None:
+            logits = torch.full_like(logits, -torch.inf)
+            logits[:, token] = 0.0
+        return logits, _ForcedState(inner, state.steps + 1)
+
+    def select(
+        self, state: _ForcedState[State], rows: Tensor, sources: Tensor | None = None
+    ) -> _ForcedState[State]:
+        """Repeat, reorder and drop rows."""
+        return _ForcedState(self._inner.select(state.inner, rows, sources), state.steps)
+
+
+@dataclass(frozen=True)
+class _ProcessedState(Generic[State]):
+    """A state, and what its rows have read and written.
+
+    Attributes:
+        inner: The scorer's state.
+        ids: (rows, length)
+        is_fresh: Whether the first token is still to come.
+        sources: (sources left,), their places in the whole batch.
+    """
+
+    inner: State
+    ids: Tensor
+    is_fresh: bool
+    sources: Tensor
+
+
+class ProcessedScorer(Generic[State]):
+    """A scorer whose log-probabilities pass through Hugging Face's processors, as in its own beam search.
+
+    Processors may know sources, or even hypotheses, by their place in the batch, so at every step they are
+    shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
+    and of a source that has left, rows that ended at once.
+
+    Args:
+        inner: The scorer.
+        processors: What is done to log-probabilities.
+        prompt: (sources, length), what was read before the first token.
+        rows: How many rows of a source they are shown at least.
+        end: A token that ends.
+    """
+
+    is_normalised = True
+
+    def __init__(
+        self, inner: StepScorer[State], processors: LogitsProcessorList, prompt: Tensor, rows: int, end: int
+    ) -> None:
+        self._inner, self._processors, self._prompt = inner, processors, prompt
+        self._rows, self._end = rows, end
+
+    def start(self, sources: Tensor) -> _ProcessedState[State]:
+        """Read the sources."""
+        everyone = torch.arange(len(self._prompt), device=self._prompt.device)
+        return _ProcessedState(self._inner.start(sources), self._prompt, is_fresh=True, sources=everyone)
+
+    def step(
+        self, last_tokens: Tensor, state: _ProcessedState[State]
+    ) -> tuple[Tensor, _ProcessedState[State]]:
+        """Processed log-probabilities."""
+        logits, inner = self._inner.step(last_tokens, state.inner)
+        ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
+        log_probs = self._process(ids, logits.float().log_softmax(-1), state.sources)
+        return log_probs, replace(state, inner=inner, ids=ids, is_fresh=False)
+
+    def _process(self, ids: Tensor, log_probs: Tensor, sources: Tensor) -> Tensor:
+        """What processors make of (rows, vocabulary) after (rows, length), for the sources that are left."""
+        everyone, beams = len(self._prompt), len(ids) // len(sources)
+        shown = max(beams, self._rows)
+        if shown == beams and len(sources) == everyone:
+            return cast("Tensor", self._processors(ids, log_probs))
+        slots = torch.arange(shown, device=ids.device).clamp(max=beams - 1)  # (shown,)
+        all_ids = ids.new_full((everyone, shown, ids.shape[1]), self._end)
+        all_ids[:, :, : self._prompt.shape[1]] = self._prompt[:, None]
+        all_ids[sources] = ids.view(len(sources), beams, -1)[:, slots]
+        all_log_probs = log_probs.new_zeros(everyone, shown, log_probs.shape[1])
+        all_log_probs[sources] = log_probs.view(len(sources), beams, -1)[:, slots]
+        processed: Tensor = self._processors(all_ids.flatten(0, 1), all_log_probs.flatten(0, 1))
+        return processed.view(all_log_probs.shape)[sources, :beams].flatten(0, 1)
+
+    def select(
+        self, state: _ProcessedState[State], rows: Tensor, sources: Tensor | None = None
+    ) -> _ProcessedState[State]:
+        """Repeat, reorder and drop rows."""
+        left = state.sources if sources is None else state.sources[sources]
+        return _ProcessedState(
+            self._inner.select(state.inner, rows, sources), state.ids[rows.flatten()], state.is_fresh, left
+        )

@@ -1,0 +1,361 @@
+"""A model that writes in one direction: what `generate` prepares for it, its hypotheses, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.utils import ModelOutput, logging
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
+from bidibeam.models.huggingface.labels import reverse_labels, special_ids
+from bidibeam.models.huggingface.pairs import source_ids
+from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
+from bidibeam.search.beam import beam_search
+from bidibeam.search.settings import SearchSettings
+
+READ_BY_SEARCH = (
+    "attention_mask",
+    "encoder_outputs",
+    "position_ids",
+    "decoder_attention_mask",
+    "past_key_values",
+)
+"""Tensors that `generate` may hand over: a search reads them, or they are seen to say nothing new."""
+ANY_LENGTH = 1 << 16
+"""So many new tokens that no least number of a generation config is more."""
+SPECIAL_FIELDS = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "sep_token_id",
+)
+
+
+class Task(NamedTuple):
+    """What a model is to write: as `generate` prepares it.
+
+    Attributes:
+        inputs: What it reads.
+        prompt: (sources, length), what its decoder reads.
+        constraints: What it may write.
+        config: The generation config.
+    """
+
+    inputs: Inputs
+    prompt: Tensor
+    constraints: GenerationConstraints
+    config: GenerationConfig
+
+
+def prepare_task(
+    model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
+) -> Task:
+    """Have a model's own `generate` prepare inputs and constraints by its generation config and options."""
+    with quiet_transformers(is_local=True):  # no notes on lengths of a generation config that are replaced
+        task: Task = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            custom_generate=read_task,
+            num_beams=1,
+            num_return_sequences=1,
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            **options,
+        )
+    return task
+
+
+def read_task(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    logits_processor: LogitsProcessorList,
+    generation_config: GenerationConfig,
+    stopping_criteria: Any = None,
+    inputs_tensor: Tensor | None = None,
+    **model_kwargs: Any,
+) -> Task:
+    """A task from what `generate` hands over; every source's row comes as often as there are beams.
+
+    Raises:
+        SettingsError: If something was asked for that a search does not heed.
+    """
+    each = max(generation_config.num_beams or 1, generation_config.num_return_sequences or 1)
+    prompt = input_ids[::each]  # (sources, length)
+    mask = model_kwargs.get("attention_mask")
+    check_criteria(stopping_criteria or (), generation_config)
+    _check_tensors(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
+    if model.config.is_encoder_decoder:
+        encoded = _undo_expansion(model_kwargs["encoder_outputs"], each)
+        known = (
+            torch.ones(encoded.shape[:2], dtype=torch.long, device=encoded.device)
+            if mask is None
+            else mask[::each]
+        )
+        ids = prompt if inputs_tensor is None else inputs_tensor
+        inputs = Inputs(ids, known, prompt, encoded)
+    else:
+        inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
+    constraints = GenerationConstraints.of(generation_config, logits_processor, prompt.shape[1])
+    return Task(inputs, prompt, constraints, generation_config)
+
+
+def _undo_expansion(outputs: Any, each: int) -> Tensor:
+    """The encoder's hidden states, (sources, length, size), of outputs in which each source comes so often.
+
+    `generate` has repeated them in place, also a caller's own, and holds on to them; so they are put back.
+    """
+    if each > 1 and isinstance(outputs, ModelOutput):
+        for name, value in list(outputs.items()):
+            if isinstance(value, Tensor):
+                outputs[name] = value[::each].clone()
+        each = 1
+    encoded: Tensor = outputs[0]
+    return encoded[::each]
+
+
+def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
+    """Refuse tensors that a search would not read.
+
+    Args:
+        given: What `generate` hands over by name.
+        each: How often every source's row comes.
+        is_encoder_decoder: Whether the model is one; its encoder's hidden states then say what it read.
+
+    Raises:
+        SettingsError: If there is one.
+    """
+    names = {name for name, value in given.items() if isinstance(value, Tensor)} - {*READ_BY_SEARCH}
+    if is_encoder_decoder:
+        names.discard("inputs_embeds")
+    cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
+    if cache is not None and cache.get_seq_length() > 0:
+        names.add("past_key_values")
+    if decoder_mask is not None and not bool(decoder_mask.all()):
+        names.add("decoder_attention_mask")
+    if not is_encoder_decoder and _has_own_positions(given, each):
+        names.add("position_ids")
+    if names:
+        what = "input_ids alone" if "inputs_embeds" in names else "input_ids and attention_mask alone"
+        raise SettingsError(
+            f"generate was given {' and '.join(sorted(names))}, which a search does not read: give {what}."
+        )
+
+
+def _has_own_positions(given: Mapping[str, Any], each: int) -> bool:
+    """Whether tokens of a prompt are anywhere but where the mask has them."""
+    positions, mask = given.get("position_ids"), given.get("attention_mask")
+    if positions is None or positions.dim() != 2:
+        return False
+    is_token = torch.ones_like(positions) if mask is None else mask  # (rows, length)
+    is_token = is_token[::each].long()  # (sources, length)
+    return bool(((is_token.cumsum(-1) - 1 != positions[::each]) & (is_token > 0)).any())
+
+
+@dataclass(frozen=True)
+class DirectionalModel:
+    """A model that writes in one direction.
+
+    Attributes:
+        model: The model, in evaluation mode.
+        tokenizer: Its tokenizer; None if it is not known, and ids stand for words.
+        direction: In which order it writes.
+        name: What messages and signatures call it.
+        fingerprint: Tells it from any other of that name.
+        max_source_length: The longest source that training saw, where that is known.
+        folder: Where it lies; None if it came from the Hub.
+        max_length: The longest response that training saw, the end token counted, where that is known.
+    """
+
+    model: PreTrainedModel
+    tokenizer: Any
+    direction: Direction
+    name: str = "model"
+    fingerprint: str = ""
+    max_source_length: int | None = None
+    folder: Path | None = None
+    max_length: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name and fingerprint."""
+        return f"{self.name}@{self.fingerprint}" if self.fingerprint else self.name
+
+    @property
+    def writes_words(self) -> bool:
+        """Whether its tokens are words, so that its embeddings are vectors of words."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        return type(getattr(backend, "model", None)).__name__ == "WordLevel"
+
+    def find_special(self, task: Task) -> frozenset[int]:
+        """Ids that stay in place when a reply is reversed."""
+        ends = task.constraints.roles.ends
+        if self.tokenizer is not None:
+            return special_ids(self.tokenizer).union(ends)
+        found = {*ends, task.config.forced_bos_token_id}
+        for config in (self.model.config, getattr(self.model, "generation_config", None)):
+            for name in SPECIAL_FIELDS:
+                value = getattr(config, name, None)
+                found.update(value if isinstance(value, list | tuple) else (value,))
+        return frozenset(found - {None})
+
+    def arrange(self, ids: Sequence[int], special: frozenset[int]) -> list[int]:
+        """Reading order to this direction's writing order, or back; special tokens stay in place."""
+        return [*ids] if self.direction is Direction.REGULAR else reverse_labels([*ids], special)
+
+    def search(self, task: Task, settings: SearchSettings) -> list[list[Hypothesis]]:
+        """All hypotheses of every source, best first; several may read as the same text."""
+        scorer = HFScorer(self.model)
+        started = task.constraints.apply(_Started(scorer, task.inputs), task.prompt)
+        numbers = torch.arange(len(task.prompt), device=task.prompt.device)[:, None]  # (sources, 1)
+        special = self.find_special(task)
+        hypotheses: list[list[Hypothesis]] = []
+        for line in beam_search(started, numbers, settings, task.constraints.roles):
+            hypotheses.append([])
+            for tokens, log_prob, length, score, finished, end in line:
+                ids = self.arrange([*tokens] if end is None else [*tokens, end], special)
+                text, words = self.detokenize(ids, special)
+                hypotheses[-1].append(
+                    Hypothesis(text, words, log_prob, length, score, finished, ids=tuple(ids))
+                )
+        return hypotheses
+
+    def score(self, task: Task, hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
+        """Log-probabilities of the other direction's hypotheses, each as a whole reply with an end."""
+        ends, special = task.constraints.roles.ends, self.find_special(task)
+        sequences = [
+            [
+                self.arrange(one.ids if one.ids and one.ids[-1] in ends else [*one.ids, ends[0]], special)
+                for one in line
+            ]
+            for line in hypotheses
+        ]
+        return HFScorer(self.model).log_probs_of(task.inputs, sequences)
+
+    def detokenize(self, ids: Sequence[int], special: frozenset[int]) -> tuple[str, tuple[str, ...]]:
+        """Ids in reading order as text, and as words, by which replies are compared."""
+        if self.tokenizer is None:
+            words = tuple(str(one) for one in ids if one not in special)
+            return " ".join(words), words
+        text = " ".join(self.tokenizer.decode([*ids], skip_special_tokens=True).split())
+        return text, tuple(split(text))
+
+    def find_source_limit(self, steps: int, asked: int | None = None) -> int | None:
+        """How many tokens of a source it can read, and write a reply as well; None if any number.
+
+        Args:
+            steps: How long the reply is, the end token counted.
+            asked: The limit that was asked for; the longest source of training by default.
+
+        Raises:
+            SettingsError: If it has no positions for so long a reply.
+        """
+        config = self.model.config
+        positions = find_max_positions(config)
+        known = self.max_source_length if asked is None else asked
+        if positions is None:
+            return known
+        room = positions - (0 if config.is_encoder_decoder else steps)
+        if room < 1 or steps > positions:
+            raise SettingsError(
+                f"{self.name} has {positions:,} positions, too few for a reply of {steps} tokens: shorten "
+                "it, by a smaller max_length."
+            )
+        return room if known is None else min(room, known)
+
+    def pad_sources(self, texts: Sequence[str], limits: Sequence[int | None]) -> tuple[Tensor, Tensor]:
+        """Sources as the model reads them, and their mask: both (sources, length).
+
+        Padding is on the right for an encoder and on the left for a lone decoder. A prompt of no tokens at
+        all becomes the token that begins or ends a text.
+
+        Args:
+            texts: The sources.
+            limits: Of each source, how many of its last tokens are kept.
+
+        Raises:
+            InputError: If a source has no tokens, and there is none to read instead.
+        """
+        model, tokenizer = self.model, self.tokenizer
+        rows: list[list[int]] = []
+        for limit, group in groupby(zip(limits, texts, strict=True), key=itemgetter(0)):
+            rows += source_ids([text for _, text in group], tokenizer, model.config, max_length=limit)
+        if not all(rows):
+            first = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+            if first is None:
+                raise InputError(
+                    f"The source {texts[rows.index([])]!r} has no token for {self.name}, whose tokenizer has "
+                    "neither a start nor an end token to read instead."
+                )
+            rows = [row or [first] for row in rows]
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        longest = max(map(len, rows))
+        ids, mask = torch.full((len(rows), longest), pad), torch.zeros(len(rows), longest, dtype=torch.long)
+        for number, row in enumerate(rows):
+            begin = 0 if model.config.is_encoder_decoder else longest - len(row)
+            ids[number, begin : begin + len(row)] = torch.tensor(row)
+            mask[number, begin : begin + len(row)] = 1
+        return ids.to(model.device), mask.to(model.device)
+
+
+class _Started:
+    """A scorer that starts with inputs that `generate` has prepared."""
+
+    def __init__(self, scorer: HFScorer, inputs: Inputs) -> None:
+        self._scorer, self._inputs = scorer, inputs
+        self.step, self.select = scorer.step, scorer.select
+
+    def start(self, sources: Tensor) -> HFState:  # noqa: ARG002
+        return self._scorer.start_with(self._inputs)
+
+
+def merge_texts(hypotheses: Sequence[Hypothesis]) -> list[list[Hypothesis]]:
+    """Hypotheses in groups that read as the same text, best first; the first of each stands for all.
+
+    One that was cut off does not stand for those that finished: it ranks after them.
+    """
+    groups: dict[tuple[str, bool], list[Hypothesis]] = {}
+    for one in hypotheses:
+        groups.setdefault((one.text, one.finished), []).append(one)
+    return [[group[0]._replace(multiplicity=len(group)), *group[1:]] for group in groups.values()]
+
+
+def to_n_best(hypotheses: Sequence[Hypothesis]) -> NBest:
+    """An n-best list with one hypothesis per text."""
+    return NBest(tuple(group[0] for group in merge_texts(hypotheses)))
+
+
+def find_max_positions(config: Any) -> int | None:
+    """How many tokens a model has positions for; None if any number."""
+    if hasattr(config, "relative_attention_num_buckets"):
+        return None
+    found: int | None = getattr(config, "max_position_embeddings", None)
+    return found
+
+
+@contextmanager
+def quiet_transformers(*, is_local: bool) -> Iterator[None]:
+    """Inside the block, no reports of transformers' own; progress bars only where something is downloaded."""
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if is_local:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()

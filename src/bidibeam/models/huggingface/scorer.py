@@ -1,0 +1,491 @@
+"""A Hugging Face model as a search sees it: its own forward over a plain cache, step by step or at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    DynamicCache,
+    EncoderDecoderCache,
+    PreTrainedModel,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+from transformers.modeling_outputs import BaseModelOutput
+
+from bidibeam import work
+from bidibeam.errors import ScorerError
+
+ENCODER_DECODERS = (
+    "bart",
+    "blenderbot",
+    "blenderbot-small",
+    "m2m_100",
+    "marian",
+    "mbart",
+    "mt5",
+    "pegasus",
+    "plbart",
+    "t5",
+    "umt5",
+)
+DECODERS = (
+    "biogpt",
+    "gemma",
+    "gpt2",
+    "gpt_neox",
+    "granite",
+    "llama",
+    "mistral",
+    "mixtral",
+    "olmo",
+    "opt",
+    "phi",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "stablelm",
+    "starcoder2",
+    "xglm",
+)
+MODEL_TYPES = (*ENCODER_DECODERS, *DECODERS)
+"""Model types that our own search runs; tests compare each with `generate`."""
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")
+"""Rotary embeddings that it runs."""
+SHARED = "bidibeam_shared"
+"""The name under which `attend_shared` is registered with transformers."""
+SCORED_LOGITS = 1 << 26
+"""Logits of one teacher-forced pass: a bound on the memory needed."""
+POSITIONS = ("embed_positions", "wpe", "positions_embed")
+"""What encoders and decoders call a table of positions."""
+
+
+def find_obstacle(model: PreTrainedModel) -> str | None:
+    """Why our own search does not run a model; None if it does."""
+    config = model.config.get_text_config(decoder=True)
+    if model.config.model_type not in MODEL_TYPES:
+        return "its model type is not among those that our own search was tested with"
+    ropes = getattr(config, "rope_parameters", None) or {}
+    kinds = {ropes.get("rope_type", "default")} if isinstance(ropes, dict) else set()
+    if not kinds <= {*ROPE_TYPES}:
+        return f"its rotary embeddings are of the type {kinds.pop()}"
+    if getattr(config, "attn_logit_softcapping", None) or getattr(config, "final_logit_softcapping", None):
+        return "its logits are capped"
+    return None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model reads before it writes, a row per source.
+
+    Attributes:
+        ids: (sources, length), the source's ids; for a decoder-only model the prompt, padded on the left.
+        mask: (sources, length), 1 where there is a token, 0 where there is padding.
+        begin: (sources, length), what an encoder-decoder's decoder reads first, the start token mostly.
+        encoded: (sources, length, size), the encoder's hidden states, if they are known already.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    begin: Tensor | None = None
+    encoded: Tensor | None = None
+
+
+@dataclass
+class HFState:
+    """The rows of a search. A state is good until the next step: its cache grows in place.
+
+    Attributes:
+        cache: Keys and values; those of self-attention per row, cross-attention's per source if it is shared.
+        mask: (sources, length), the sources' attention mask.
+        sources: How many sources there are; each has as many rows.
+        logits: (sources, vocabulary), those of the first token, until the first step.
+        written: How many tokens the rows have read since the prompt.
+        begun: How many tokens the longest prompt has, or what the decoder read first.
+        encoded: (sources at first, length, size), the encoder's hidden states.
+        positions: (sources,), the position of a decoder-only model's first token.
+        is_shared: Whether cross-attention keys are there once per source.
+    """
+
+    cache: Any
+    mask: Tensor
+    sources: int
+    logits: Tensor | None
+    written: int = 0
+    begun: int = 1
+    encoded: Tensor | None = None
+    positions: Tensor | None = None
+    is_shared: bool = False
+
+
+class HFScorer:
+    """A Hugging Face model as a step scorer, and as a scorer of sequences in the order it writes them.
+
+    Logits come from the model's own forward. Keys and values are in a plain cache, reordered as hypotheses
+    are; where attention goes by `sdpa`, those of cross-attention are held once per source.
+
+    Args:
+        model: An encoder-decoder model, or a decoder-only one, in evaluation mode.
+        pad: The id of padding in sources; by default the model's.
+        begin: The ids that an encoder-decoder's decoder reads first; by default its start token.
+
+    Raises:
+        ScorerError: If the model is in training mode, or our own search does not run it.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, pad: int | None = None, begin: Sequence[int] = ()) -> None:
+        check_eval_mode(model)
+        if obstacle := find_obstacle(model):
+            raise ScorerError(
+                f"{Path(model.name_or_path or '').name or type(model).__name__} is a "
+                f"{model.config.model_type} model, which cannot be searched here ({obstacle}); write n-best "
+                "lists with its generate, and rerank them."
+            )
+        self.model = model
+        self.pad = pad if pad is not None else special_id(model, "pad_token_id")
+        start = special_id(model, "decoder_start_token_id")
+        self._begin = tuple(begin) or (() if start is None else (start,))
+        self._is_encoder_decoder: bool = model.config.is_encoder_decoder
+        self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many logits a row has."""
+        size: int = self.model.config.get_text_config(decoder=True).vocab_size
+        return size
+
+    @torch.inference_mode()
+    def start(self, sources: Tensor) -> HFState:
+        """Read ids, (sources, length), padded on the right for an encoder, on the left for a lone decoder."""
+        return self.start_with(self.inputs(sources))
+
+    def inputs(self, sources: Tensor) -> Inputs:
+        """Padded ids with their mask, and what a decoder reads first."""
+        sources = sources.to(self.model.device)
+        is_token = sources != (-1 if self.pad is None else self.pad)  # (sources, length)
+        if not self._is_encoder_decoder:  # padding comes first; later the same id may be the end
+            return Inputs(sources, is_token.long().cummax(1).values)
+        if not self._begin:
+            raise ScorerError(
+                f"{type(self.model).__name__} has no decoder_start_token_id; name what it reads first."
+            )
+        begin = torch.tensor(self._begin, device=sources.device).expand(len(sources), -1)
+        return Inputs(sources, is_token.long(), begin)
+
+    @torch.inference_mode()
+    def start_with(self, inputs: Inputs) -> HFState:
+        """The same with inputs that are more than ids.
+
+        Raises:
+            ScorerError: If the model has too few positions.
+        """
+        if self._is_encoder_decoder:
+            return self._start_encoded(inputs)
+        positions = (inputs.mask.cumsum(1) - 1).clamp(min=0)  # (sources, length)
+        longest = int(positions.max()) + 1
+        check_max_positions(self.model, longest)
+        cache, last = DynamicCache(), {"logits_to_keep": 1} if self._keeps_last else {}
+        read = self.model(
+            input_ids=inputs.ids,
+            attention_mask=inputs.mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            return_dict=True,
+            **last,
+        )
+        return HFState(
+            cache,
+            inputs.mask,
+            len(inputs.ids),
+            read.logits[:, -1].float(),
+            positions=positions[:, -1] + 1,
+            begun=longest,
+        )
+
+    def _start_encoded(self, inputs: Inputs) -> HFState:
+        encoded, begin = inputs.encoded, inputs.begin
+        assert begin is not None
+        if encoded is None:
+            encoder = self.model.get_encoder()
+            check_max_positions(self.model, inputs.ids.shape[1], encoder)
+            encoded = encoder(input_ids=inputs.ids, attention_mask=inputs.mask)[0]
+        check_max_positions(self.model, begin.shape[1])
+        state = HFState(
+            EncoderDecoderCache(DynamicCache(), DynamicCache()),
+            inputs.mask,
+            len(encoded),
+            None,
+            begun=begin.shape[1],
+            encoded=encoded,
+            is_shared=can_share(self.model),
+        )
+        state.logits = self._forward(begin, state)[:, -1].float()
+        return state
+
+    @torch.inference_mode()
+    def step(self, last_tokens: Tensor, state: HFState) -> tuple[Tensor, HFState]:
+        """Read one token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
+
+        The first step reads nothing: the first token follows what the decoder has begun with.
+
+        Raises:
+            ScorerError: If the model has too few positions.
+        """
+        work.count(projected_rows=len(last_tokens))
+        if state.logits is not None:
+            return state.logits, replace(state, logits=None)
+        check_max_positions(self.model, state.begun + state.written + 1)
+        logits = self._forward(last_tokens[:, None], state)[:, -1].float()  # (rows, vocabulary)
+        return logits, replace(state, written=state.written + 1)
+
+    @torch.inference_mode()
+    def select(self, state: HFState, rows: Tensor, sources: Tensor | None = None) -> HFState:
+        """Repeat, reorder and drop rows: (sources, beams)."""
+        flat, cache = rows.flatten(), state.cache
+        left = None if sources is None else torch.as_tensor(sources, device=rows.device)
+        if self._is_encoder_decoder:
+            cache, cross = cache.self_attention_cache, cache.cross_attention_cache
+            if not state.is_shared:  # a source's rows are alike, so they need no reordering
+                if left is not None or len(flat) != len(cross.layers[0].keys):
+                    cross.reorder_cache(flat)
+            elif left is not None:
+                cross.reorder_cache(left)
+        cache.reorder_cache(flat)
+        if left is None:
+            return state
+        positions = None if state.positions is None else state.positions[left]
+        return replace(state, mask=state.mask[left], sources=len(left), positions=positions)
+
+    @torch.inference_mode()
+    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """Log-probabilities of each source's sequences, ids in writing order with the end token if any.
+
+        Each source is read once. Sequences of similar length are scored together, by teacher forcing.
+        """
+        return self.log_probs_of(self.inputs(sources), sequences)
+
+    @torch.inference_mode()
+    def log_probs_of(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+        """The same with inputs that are more than ids."""
+        state = self.start_with(inputs)
+        totals = [[0.0] * len(line) for line in sequences]
+        for part in split_passes(sequences, SCORED_LOGITS // self.vocabulary_size):
+            values = self._force(state, [(source, sequences[source][place]) for source, place in part])
+            for (source, place), value in zip(part, values, strict=True):
+                totals[source][place] = value
+        return totals
+
+    def _force(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
+        """Log-probabilities of sequences, each with the number of its source."""
+        device, longest = state.mask.device, max(len(sequence) for _, sequence in asked)
+        table = torch.full((len(asked), longest), -1)
+        for row, (_, sequence) in enumerate(asked):
+            table[row, : len(sequence)] = torch.tensor(sequence)
+        targets = table.to(device)  # (rows, tokens)
+        is_token = targets >= 0  # (rows, tokens)
+        check_max_positions(self.model, state.begun + longest - 1)
+        work.count(projected_rows=int(is_token.sum()))
+        owners = torch.tensor([source for source, _ in asked], device=device)  # (rows,)
+        assert state.logits is not None
+        logits = state.logits[owners][:, None]  # (rows, 1, vocabulary)
+        if longest > 1:
+            rows = replace(
+                state,
+                cache=_copy_rows(state.cache, owners),
+                mask=state.mask[owners],
+                sources=len(owners),
+                positions=None if state.positions is None else state.positions[owners],
+                is_shared=False,
+            )
+            logits = torch.cat((logits, self._forward(targets[:, :-1].clamp(min=0), rows).float()), dim=1)
+        log_probs = logits.gather(2, targets.clamp(min=0)[..., None]).squeeze(2) - logits.logsumexp(2)
+        values: list[float] = log_probs.double().masked_fill(~is_token, 0.0).sum(1).tolist()
+        return values
+
+    def _forward(self, ids: Tensor, state: HFState) -> Tensor:
+        """The model's logits after (rows, length) ids: (rows, length, vocabulary)."""
+        each = len(ids) // state.sources
+        mask = state.mask if each == 1 else state.mask.repeat_interleave(each, 0)  # (rows, source length)
+        how = {"past_key_values": state.cache, "use_cache": True, "return_dict": True}
+        if state.encoded is not None:
+            is_read = state.cache.get_seq_length() > 0  # then only the shape of hidden states matters
+            encoded = state.encoded[:1].expand(len(ids), -1, -1) if is_read else state.encoded
+            with share_cross_attention(self.model) if state.is_shared else nullcontext():
+                read = self.model(
+                    encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+                    attention_mask=mask,
+                    decoder_input_ids=ids,
+                    **how,
+                )
+            logits: Tensor = read.logits
+            return logits
+        assert state.positions is not None
+        new = mask.new_ones(len(ids), state.written + ids.shape[1])
+        steps = torch.arange(state.written, new.shape[1], device=ids.device)  # (length,)
+        positions = state.positions.repeat_interleave(each)[:, None] + steps  # (rows, length)
+        read = self.model(
+            input_ids=ids, attention_mask=torch.cat((mask, new), dim=1), position_ids=positions, **how
+        )
+        return read.logits  # type: ignore[no-any-return]
+
+
+def _copy_rows(cache: Any, rows: Tensor) -> Any:
+    """Some rows of a cache, (rows,), in memory of their own."""
+    if isinstance(cache, EncoderDecoderCache):
+        return EncoderDecoderCache(
+            _copy_rows(cache.self_attention_cache, rows), _copy_rows(cache.cross_attention_cache, rows)
+        )
+    copied = DynamicCache()
+    for number, layer in enumerate(cache.layers):
+        copied.update(layer.keys.index_select(0, rows), layer.values.index_select(0, rows), number)
+    return copied
+
+
+def split_passes(
+    sequences: Sequence[Sequence[Sequence[int]]], most_tokens: int
+) -> Iterator[list[tuple[int, int]]]:
+    """The sequences scored together, as (source, place): of similar length, and not too many tokens."""
+    numbered = sorted(
+        (len(sequence), source, place)
+        for source, line in enumerate(sequences)
+        for place, sequence in enumerate(line)
+        if len(sequence)
+    )
+    part: list[tuple[int, int]] = []
+    for length, source, place in numbered:
+        if part and (len(part) + 1) * length > most_tokens:
+            yield sorted(part)
+            part = []
+        part.append((source, place))
+    if part:
+        yield sorted(part)
+
+
+def attend_shared(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attend by sdpa, to keys and values that may be there once per source.
+
+    The rows of a source are then queries of one product: query is (rows, heads, 1, size), key and value are
+    (sources, heads, source length, size). The mask is the same for all rows of a source.
+    """
+    rows, heads, _, size = query.shape
+    sources = len(key)
+    if sources == rows:
+        found: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, **options
+        )
+        return found
+    each = rows // sources
+    folded = query.view(sources, each, heads, size).transpose(1, 2)  # (sources, heads, rows of each, size)
+    mask = None if attention_mask is None else attention_mask[::each]
+    output, _ = sdpa_attention_forward(module, folded, key, value, mask, **{**options, "is_causal": False})
+    return output.view(rows, 1, heads, -1), None
+
+
+AttentionInterface.register(SHARED, attend_shared)
+AttentionMaskInterface.register(SHARED, sdpa_mask)
+
+_SHARING: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()
+"""How many threads are inside `share_cross_attention`, by model."""
+_SHARING_LOCK = Lock()
+
+
+def can_share(model: PreTrainedModel) -> bool:
+    """Whether a model's cross-attention goes by sdpa through the attention interface."""
+    decoder = model.get_decoder()
+    module = sys.modules[type(decoder).__module__]
+    return decoder.config._attn_implementation in ("sdpa", SHARED) and hasattr(
+        module, "eager_attention_forward"
+    )
+
+
+@contextmanager
+def share_cross_attention(model: PreTrainedModel) -> Iterator[None]:
+    """Have the decoder attend by `attend_shared` inside the block, and by sdpa again after it.
+
+    Other threads may meanwhile use the model: with as many keys as queries the two are the same.
+    """
+    parts = (part.config for part in model.get_decoder().modules() if hasattr(part, "config"))
+    configs = {id(config): config for config in parts}.values()
+    with _SHARING_LOCK:
+        _SHARING[model] = _SHARING.get(model, 0) + 1
+        for config in configs:
+            config._attn_implementation = SHARED
+    try:
+        yield
+    finally:
+        with _SHARING_LOCK:
+            _SHARING[model] -= 1
+            if not _SHARING[model]:
+                for config in configs:
+                    config._attn_implementation = "sdpa"
+
+
+def special_id(model: PreTrainedModel, name: str) -> int | None:
+    """A token's id by its name, as the generation config has it, or else the config; of several the first."""
+    for config in (getattr(model, "generation_config", None), model.config):
+        found = getattr(config, name, None)
+        if isinstance(found, list | tuple):
+            found = found[0] if found else None
+        if found is not None:
+            return int(found)
+    return None
+
+
+def check_eval_mode(model: PreTrainedModel) -> None:
+    """See that a model does the same each time.
+
+    Raises:
+        ScorerError: If it is in training mode.
+    """
+    if model.training:
+        raise ScorerError(
+            f"{type(model).__name__} is in training mode, in which dropout makes scores random; call "
+            "model.eval()."
+        )
+
+
+def check_max_positions(model: PreTrainedModel, tokens: int, encoder: nn.Module | None = None) -> None:
+    """See that the decoder, or the encoder, has positions for so many tokens.
+
+    Raises:
+        ScorerError: If it has fewer.
+    """
+    most = _max_positions(model.get_decoder() if encoder is None else encoder)
+    if most is None or tokens <= most:
+        return
+    name = type(model).__name__
+    if encoder is not None:
+        raise ScorerError(f"{name} has {most:,} positions, too few for a source of {tokens:,} tokens.")
+    what = "what it writes" if model.config.is_encoder_decoder else "a prompt and what follows"
+    raise ScorerError(
+        f"{name} has {most:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
+    )
+
+
+def _max_positions(part: nn.Module) -> int | None:
+    """How many positions an encoder or a decoder has a table for; None if it counts on without one."""
+    for name in POSITIONS:
+        table = getattr(part, name, None)
+        if isinstance(table, nn.Embedding):
+            return len(table.weight) - int(getattr(table, "offset", 0))
+    return None

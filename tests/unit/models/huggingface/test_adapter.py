@@ -1,0 +1,461 @@
+"""Hugging Face models as a `Model`: lists, scores, limits and signatures, by our search or by `generate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, mark, reverse_labels
+from bidibeam.hypotheses import Beams, Direction, Hypothesis
+from bidibeam.models.huggingface.adapter import HuggingFaceModel
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.directional import DirectionalModel, merge_texts
+from bidibeam.models.loading import load
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.settings import StrategySettings
+from tests.unit.models.huggingface.folders import SOURCES, tokenizer_of, write_joint, write_model, write_pair
+
+KINDS = ("bart", "t5", "marian", "gpt2", "llama")
+SEARCH = SearchSettings(beam_size=6, max_length=7, stopping="constant", length_penalty=0.0)
+SPECIAL = {0, 2, 3}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> HuggingFaceModel:
+    return HuggingFaceModel.load(*write_pair(tmp_path_factory.mktemp("pair"), request.param))
+
+
+def searched(model: HuggingFaceModel, *, judged: bool = False, **changes: Any) -> list[Beams]:
+    """All directions' hypotheses of the sources."""
+    sizes = dict.fromkeys(model.directions, replace(SEARCH, **changes))
+    generator = HFGenerator(model.models, sizes, judged=judged)
+    return generator.generate([Beams(str(n), text) for n, text in enumerate(SOURCES)])
+
+
+def log_prob(loaded: DirectionalModel, source: str, written: list[int]) -> float:
+    """Of ids in writing order, by one plain forward pass."""
+    ids, model = loaded.tokenizer(source).input_ids, loaded.model
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            decoded = torch.tensor([[2, *written[:-1]]])
+            logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=decoded).logits[0]
+        else:
+            logits = model(input_ids=torch.tensor([[*ids, *written[:-1]]])).logits[0, len(ids) - 1 :]
+    found = logits.log_softmax(-1)
+    return float(sum(found[step, token] for step, token in enumerate(written)))
+
+
+def near(value: Any) -> Any:
+    return pytest.approx(value, abs=1e-4)
+
+
+def test_hypotheses_have_the_log_probabilities_that_plain_passes_give(pair: HuggingFaceModel) -> None:
+    for beams in searched(pair, judged=True):
+        for direction, loaded in pair.models.items():
+            for one in beams.of(direction):
+                assert one.ids
+                assert one.finished == (one.ids[-1] == 3)
+                orders = {
+                    Direction.REGULAR: [*one.ids],
+                    Direction.REVERSE: reverse_labels([*one.ids], SPECIAL),
+                }
+                assert one.log_prob == near(log_prob(loaded, beams.source, orders[direction]))
+                whole = orders[direction.other] + ([] if one.finished else [3])
+                other = log_prob(pair.models[direction.other], beams.source, whole)
+                assert one.other_log_prob == near(other)
+
+
+def test_sequence_scorers_read_texts_and_beginnings(pair: HuggingFaceModel) -> None:
+    for direction, loaded in pair.models.items():
+        scorer = pair.sequence_scorer(direction)
+        ids = scorer.encode(["red cat", "blue"])
+        assert [row[-1] for row in ids] == [scorer.end_id] * 2
+        written = [row if direction is Direction.REGULAR else reverse_labels(row, SPECIAL) for row in ids]
+
+        found = scorer.log_probs(SOURCES[:2], [ids, ids[:1]])
+        beginnings = scorer.log_probs(SOURCES[:2], [ids, ids[:1]], first=1)
+
+        assert found[0] == near([log_prob(loaded, SOURCES[0], [*row]) for row in written])
+        assert found[1] == near([log_prob(loaded, SOURCES[1], [*written[0]])])
+        assert beginnings[0] == near([log_prob(loaded, SOURCES[0], [row[0]]) for row in written])
+        assert scorer.encode([]) == []
+        assert scorer.log_probs([], []) == []
+
+
+def test_a_batch_finds_what_each_source_finds_alone(pair: HuggingFaceModel) -> None:
+    together = searched(pair, judged=True)
+    generator = HFGenerator(pair.models, dict.fromkeys(Direction, SEARCH), judged=True)
+
+    for beams in together:
+        (alone,) = generator.generate([Beams(beams.id, beams.source)])
+        for direction in Direction:
+            assert [one.text for one in alone.of(direction)] == [one.text for one in beams.of(direction)]
+            for one, other in zip(alone.of(direction), beams.of(direction), strict=True):
+                assert one.log_prob == near(other.log_prob)
+                assert one.other_log_prob == near(other.other_log_prob)
+
+
+def test_nothing_is_searched_for_no_source(pair: HuggingFaceModel) -> None:
+    assert pair.n_best(Direction.REGULAR, [], SEARCH) == []
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES.names()))
+def test_every_strategy_answers(pair: HuggingFaceModel, strategy: str) -> None:
+    options = {"length_exponent": 1.0, "word_reward": 0.2} if strategy == "vbs-tuned" else {}
+    decoder = load_hf_decoder(
+        models=pair.models, strategy=StrategySettings(strategy, options), settings=SEARCH
+    )
+
+    answers = list(decoder.answers(Beams(str(n), text, "red cat") for n, text in enumerate(SOURCES)))
+
+    assert len(answers) == len(SOURCES)
+    assert all(answer.ranking.entries for answer in answers)
+    assert str(decoder.signature).startswith(f"strategy:{strategy}")
+    sizes = {direction: max(len(answer.beams.of(direction)) for answer in answers) for direction in Direction}
+    both = {Direction.REGULAR: 3, Direction.REVERSE: 3}
+    one = {
+        "bidia": both,
+        "reverse-vbs": {Direction.REGULAR: 0, Direction.REVERSE: 6},
+    }.get(strategy, {Direction.REGULAR: 6, Direction.REVERSE: 0})
+    assert all(0 < sizes[direction] <= most or sizes[direction] == most for direction, most in one.items())
+
+
+def test_padding_is_where_the_model_wants_it(pair: HuggingFaceModel) -> None:
+    loaded = pair.models[Direction.REGULAR]
+    is_encoder = loaded.model.config.is_encoder_decoder
+
+    ids, mask = loaded.pad_sources(["red", "blue cat dog"], [None, None])
+    _, empty = loaded.pad_sources(["", "red"], [None, None])  # read as a start
+
+    assert mask[1].all()
+    short = mask[0].tolist()
+    assert short == sorted(short, reverse=is_encoder)
+    assert sum(short) == 1 + is_encoder
+    assert ids[0][mask[0] == 0].tolist() == [0, 0]
+    assert empty.sum(1).tolist() == ([1, 2] if is_encoder else [1, 1])
+
+
+def test_long_sources_keep_their_end(tmp_path: Path) -> None:
+    loaded = load_models(write_model(tmp_path / "gpt2", "gpt2"))[Direction.REGULAR]
+    text = " ".join(["red"] * 99 + ["cat"])
+
+    assert loaded.find_source_limit(20) == 44
+    assert loaded.find_source_limit(20, asked=5) == 5
+    ids, mask = loaded.pad_sources([text, "red"], [44, 44])
+
+    assert (ids.shape, int(mask[0].sum())) == ((2, 44), 44)
+    assert loaded.tokenizer.decode(ids[0, -2:]) == "red cat"
+    (answer,) = load_hf_decoder(models={Direction.REGULAR: loaded}, strategy="vbs").decode([text])
+    assert len(answer)
+    scorer = HuggingFaceModel({Direction.REGULAR: loaded}).sequence_scorer(Direction.REGULAR)
+    replies: list[list[tuple[int, ...]]] = [[(5,) * 60], [(5,)]]  # the one leaves little room for a prompt
+    together = scorer.log_probs([text, text], replies)
+    assert together == [scorer.log_probs([text], [line])[0] for line in replies]
+
+
+def test_what_training_saw_is_the_longest_source(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "t5", "t5")
+    assert load(folder).limits.max_source_length is None
+    (folder / "bidibeam.json").write_text(
+        '{"settings": {"max_source_length": 9, "max_response_length": 7}, "data": {"pairs": 3}}'
+    )
+
+    model = load(folder)
+
+    assert (model.limits.max_source_length, model.limits.max_length) == (9, 7)
+    assert load_models(folder)[Direction.REGULAR].find_source_limit(20) == 9
+    assert model.data == {"pairs": 3}
+
+
+def test_the_models_own_constraints_are_followed(tmp_path: Path) -> None:
+    free = HuggingFaceModel.load(write_model(tmp_path / "free", "bart"))
+    (nbest,) = (beams.regular for beams in searched(free)[:1])
+    word = nbest[0].tokens[0]
+    taboo = free.tokenizer.convert_tokens_to_ids(word)
+
+    rules = {"suppress_tokens": [taboo], "min_new_tokens": 3, "forced_bos_token_id": 8}
+    bound = HuggingFaceModel.load(write_model(tmp_path / "bound", "bart", generation=rules))
+
+    first = bound.tokenizer.convert_ids_to_tokens(8)
+    for beams in searched(bound, min_length=1):
+        for one in beams.regular:
+            assert one.tokens[0] == first != word
+            assert word not in one.tokens
+            assert one.length >= 4
+
+
+def test_forbidden_words_of_one_token_need_no_processor(tmp_path: Path) -> None:
+    alone: dict[str, Any] = {"bad_words_ids": [[0], [3], [9]], "suppress_tokens": [2]}  # an end stays allowed
+    more = {**alone, "bad_words_ids": [*alone["bad_words_ids"], [5, 6, 7, 8, 5, 6]]}
+    models = [
+        HuggingFaceModel.load(write_model(tmp_path / str(number), "marian", generation=generation))
+        for number, generation in enumerate((alone, more))
+    ]
+    word = models[0].tokenizer.convert_ids_to_tokens(9)
+
+    for one, other in zip(*map(searched, models), strict=True):
+        assert [each.tokens for each in one.regular] == [each.tokens for each in other.regular]
+        assert not any(word in each.tokens for each in one.regular)
+
+
+def test_the_larger_least_length_counts(tmp_path: Path) -> None:
+    own = HuggingFaceModel.load(write_model(tmp_path / "own", "bart", generation={"min_new_tokens": 2}))
+
+    for least in (1, 4):
+        shortest = min(one.length for beams in searched(own, min_length=least) for one in beams.regular)
+        assert shortest > max(least, 2)
+
+
+def test_unknown_words_and_padding_are_not_written(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(write_model(tmp_path / "bart", "bart"))
+    with torch.no_grad():
+        model.models[Direction.REGULAR].model.final_logits_bias[0, :2] = 50.0  # padding and the unknown token
+
+    never, allowed = searched(model), searched(model, allow_unknown=True)
+
+    for forbidden, free in zip(never, allowed, strict=True):
+        assert all((one.log_prob or 0.0) < -40.0 for one in forbidden.regular)  # a word is that unlikely
+        assert (free.regular.best.log_prob or 0.0) > -40.0
+
+
+def test_a_token_that_ends_replies_may_be_padding_and_unknown_too(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(write_model(tmp_path / "llama", "llama", seed=1))
+    tokenizer = model.tokenizer
+    tokenizer.pad_token = tokenizer.unk_token = tokenizer.eos_token  # as GPT-2's are
+
+    found = searched(model, allow_unknown=False)
+
+    assert any(one.finished for beams in found for one in beams.regular)
+    assert [[one.text for one in beams.regular] for beams in searched(model, allow_unknown=True)] == [
+        [one.text for one in beams.regular] for beams in found
+    ]
+
+
+def test_both_halves_come_from_one_folder(tmp_path: Path) -> None:
+    folder = write_joint(tmp_path / "joint")
+
+    replies = [
+        [nbest.best.text for nbest in load_hf_decoder(regular, reverse, settings=SEARCH).decode(SOURCES)]
+        for regular, reverse in ((folder, None), (folder, folder), (None, folder))
+    ]
+
+    assert replies[0] == replies[1] == replies[2]
+
+
+def test_a_half_goes_with_another_model(tmp_path: Path) -> None:
+    folder, (regular, reverse) = write_joint(tmp_path / "joint"), write_pair(tmp_path, "bart")
+
+    first, second = load_pair(folder, reverse), load_pair(regular, folder)
+
+    assert [first[direction].name for direction in Direction] == ["joint", "bart-reverse"]
+    assert [second[direction].name for direction in Direction] == ["bart-regular", "joint"]
+
+
+def test_wmd_uses_embeddings_of_words_or_a_file(tmp_path: Path) -> None:
+    pair = HuggingFaceModel.load(*write_pair(tmp_path, "bart"))
+    file = tmp_path / "some.vec"
+    file.write_text("2 2\nred 1 0\ncat 0 1\n")
+
+    own, given = pair.word_vectors(), pair.word_vectors(file)
+
+    assert {"red", "!"} <= set(own.words)
+    assert "</s>" not in own.words
+    loaded = pair.models[Direction.REGULAR]
+    row = loaded.model.get_input_embeddings().weight[loaded.tokenizer.convert_tokens_to_ids("red")]
+    assert own.matrix[own.rows["red"]].tolist() == pytest.approx(row.tolist())
+    assert set(given.words) == {"red", "cat"}
+    decoder = load_hf_decoder(models=pair.models, strategy="bidia wmd_t", settings=SEARCH)
+    assert "vectors:model" in str(decoder.signature)
+    assert all(len(nbest) for nbest in decoder.decode(SOURCES))
+
+
+def test_the_signature_names_both_models_and_their_weights(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "bart")
+    again = write_model(tmp_path / "again" / "bart-reverse", "bart", Direction.REVERSE, seed=2)
+    other = write_model(tmp_path / "other" / "bart-reverse", "bart", Direction.REVERSE, seed=5)
+    strict = write_model(
+        tmp_path / "strict" / "bart-reverse", "bart", Direction.REVERSE, seed=2, generation={"min_length": 5}
+    )
+
+    def facts(folder: Path) -> dict[str, str]:
+        return dict(load_hf_decoder(regular, folder, settings=SEARCH).signature.facts)
+
+    first = facts(reverse)
+    assert first["regular"].startswith("bart-regular@")
+    assert first["reverse"].startswith("bart-reverse@")
+    assert facts(again)["reverse"] == first["reverse"]
+    assert len({facts(folder)["reverse"] for folder in (reverse, other, strict)}) == 3
+    tokens = again / "tokenizer_config.json"
+    tokens.write_text(tokens.read_text() + "\n")
+    assert facts(again)["reverse"] != first["reverse"]
+
+
+def test_lengths_of_a_generation_config_make_no_noise(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = {"max_length": 62, "min_length": 3, "num_beams": 4, "early_stopping": True, "length_penalty": 2.0}
+    folder = write_model(tmp_path / "bart", "bart", generation=own)
+    capfd.readouterr()
+
+    load_hf_decoder(folder, strategy="vbs", settings=SEARCH).decode(SOURCES)
+
+    assert capfd.readouterr().err == ""
+
+
+def test_one_that_was_cut_off_does_not_stand_for_those_that_finished() -> None:
+    found = [Hypothesis("x", ("x",), -2.0, 2, score, score < -0.7, ids=(5,)) for score in (-0.5, -1.0, -1.5)]
+
+    groups = merge_texts([*found, found[0]])
+
+    assert [(group[0].finished, group[0].score, group[0].multiplicity) for group in groups] == [
+        (False, -0.5, 2),
+        (True, -1.0, 2),
+    ]
+
+
+def test_a_model_is_one_direction_or_both(tmp_path: Path) -> None:
+    regular, reverse = write_pair(tmp_path, "bart")
+    unmarked = HuggingFaceModel.load(write_model(tmp_path / "unmarked", "bart", None))
+    pair, joint, alone = load(regular, reverse), load(write_joint(tmp_path / "joint")), load(None, reverse)
+
+    assert HuggingFaceModel.recognises(regular)
+    assert not HuggingFaceModel.recognises(tmp_path)
+    assert pair.directions == joint.directions == (Direction.REGULAR, Direction.REVERSE)
+    assert (pair.name, pair.path, alone.name, alone.path) == ("bart-regular", regular, "bart-reverse", None)
+    assert len(pair.fingerprint.split("+")) == 2
+    assert "+" not in joint.fingerprint
+    assert pair.vocabulary_size == len(pair.tokenizer.get_vocab())
+    assert pair.batch_size == 32
+    with pytest.raises(RunError, match="There is no regular model beside bart-reverse"):
+        alone.n_best(Direction.REGULAR, SOURCES, SEARCH)
+    with pytest.raises(SettingsError, match="bart-reverse is a reverse model by its config: leave out the"):
+        alone.sequence_scorer(Direction.REGULAR)
+    for direction in Direction:  # a model that does not say so is taken for either
+        scorer = unmarked.sequence_scorer(direction)
+        assert scorer.log_probs(["red"], [scorer.encode(["blue cat"])])
+    assert pair.scorer(Direction.REVERSE) is not None
+
+
+BY_GENERATE: dict[str, dict[str, Any]] = {
+    "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
+    "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 2},
+    "gemma2": {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "sliding_window": 4,
+    },
+    "mvp": {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "max_position_embeddings": 64,
+        "decoder_start_token_id": 2,
+        "forced_eos_token_id": None,
+        "init_std": 0.3,
+    },
+}
+GENERATE = SearchSettings(
+    beam_size=4,
+    max_length=6,
+    length_penalty=1.0,
+    length_formula="power",
+    stopping="constant",
+    unfinished="rank",
+)
+
+
+def write_other(folder: Path, kind: str, direction: Direction = Direction.REGULAR) -> Path:
+    """A folder with a model that our own search does not run."""
+    tokenizer = tokenizer_of()
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer.vocabulary_size}
+    strong = {} if kind == "mvp" else {"initializer_range": 0.3}
+    config = AutoConfig.for_model(kind, **ids, **strong, **BY_GENERATE[kind])
+    torch.manual_seed(4 if direction is Direction.REGULAR else 5)
+    auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model = auto.from_config(config)
+    mark(model, direction)
+    model.save_pretrained(folder)
+    wrapped(tokenizer, is_encoder_decoder=config.is_encoder_decoder).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", BY_GENERATE)
+def test_generate_makes_the_lists_of_models_that_our_search_does_not_run(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders = [write_other(tmp_path / f"{kind}-{each.value}", kind, each) for each in Direction]
+
+    model = HuggingFaceModel.load(*folders)
+
+    assert f"{kind}-regular is searched by its own generate" in caplog.text
+    assert str(model.signature).endswith("|search:generate")
+    assert model.scorer(Direction.REGULAR) is None
+    for direction, loaded in model.models.items():
+        for source, nbest in zip(SOURCES, model.n_best(direction, SOURCES, GENERATE), strict=True):
+            assert nbest.hypotheses
+            for one in nbest:
+                written = (
+                    [*one.ids] if direction is Direction.REGULAR else reverse_labels([*one.ids], SPECIAL)
+                )
+                assert one.log_prob == near(log_prob(loaded, source, written))
+                assert one.score == near((one.log_prob or 0.0) / one.length)
+            scorer = model.sequence_scorer(direction)
+            found = scorer.log_probs([source], [[one.ids for one in nbest]])[0]
+            assert found == near([one.log_prob for one in nbest])
+    decoder = load_hf_decoder(models=model.models, strategy="bidis", settings=GENERATE)
+    assert all(len(nbest) for nbest in decoder.decode(SOURCES))
+
+
+def test_generate_finds_the_lists_of_our_own_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = HuggingFaceModel.load(*write_pair(tmp_path, "bart"))
+    how = [
+        replace(GENERATE, stopping=stopping, unfinished=unfinished)
+        for stopping in ("constant", "heuristic", "optimal")
+        for unfinished in ("rank", "drop")
+    ]
+    ours = [[model.n_best(way, SOURCES, each) for each in how[::2]] for way in Direction]
+    for module in ("adapter", "by_generate"):
+        monkeypatch.setattr(f"bidibeam.models.huggingface.{module}.find_obstacle", lambda _: "a test")
+
+    for way, lists in zip(Direction, ours, strict=True):
+        for number, expected in enumerate(lists):
+            ranked, finished = (model.n_best(way, SOURCES, each) for each in how[2 * number : 2 * number + 2])
+            for one, other, dropped in zip(expected, ranked, finished, strict=True):
+                assert [each.ids for each in one] == [each.ids for each in other]
+                assert [each.score for each in one] == near([each.score for each in other])
+                assert [each.ids for each in dropped] == [each.ids for each in one if each.finished]
+
+
+def test_a_stopping_rule_that_generate_does_not_have_is_refused_by_name(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(write_other(tmp_path / "mamba", "mamba"))
+
+    message = (
+        r"^mamba is searched by its own generate, which does not have the stopping rule 'shrinking': set"
+    )
+    with pytest.raises(SettingsError, match=message):
+        model.n_best(Direction.REGULAR, SOURCES, replace(GENERATE, stopping="shrinking"))
+    assert model.default_stopping == "constant"
+
+
+def test_scores_are_by_our_length_formula(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(write_other(tmp_path / "mamba", "mamba"))
+
+    for nbest in model.n_best(Direction.REGULAR, SOURCES, replace(GENERATE, length_formula="gnmt")):
+        scores = [one.score or 0.0 for one in nbest]
+        assert scores == sorted(scores, reverse=True)
+        assert scores == near([(one.log_prob or 0.0) * 6 / (5 + one.length) for one in nbest])
