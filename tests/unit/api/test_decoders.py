@@ -14,7 +14,7 @@ from bidibeam._version import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.beams import SearchGenerator
+from bidibeam.decoding.beams import ModelGenerator
 from bidibeam.decoding.decoder import Answer, Decoder
 from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameError
 from bidibeam.hypotheses import Beams, Direction, NBest
@@ -50,7 +50,7 @@ def unsure(run: Run) -> Run:
     with torch.no_grad():
         for name, weight in run.network.state_dict().items():
             model.state_dict()[name].copy_(0.6 * weight + 0.1 * torch.randn_like(weight))
-    return replace(run, model=model.eval())
+    return replace(run, network=model.eval())
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,8 @@ def answers(decoder: Decoder, sources: Sequence[Beams]) -> list[Answer]:
     return list(decoder.answers(sources))
 
 
-def generator(decoder: Decoder) -> SearchGenerator:
-    assert isinstance(decoder.generator, SearchGenerator)
+def generator(decoder: Decoder) -> ModelGenerator:
+    assert isinstance(decoder.generator, ModelGenerator)
     return decoder.generator
 
 
@@ -92,61 +92,40 @@ def test_a_trained_run_answers_by_every_strategy(run: Run, name: str) -> None:
         assert all((len(answer.beams.of(direction)) > 0) == (direction in needed) for direction in Direction)
 
 
-def test_an_even_beam_is_one_search_of_both_directions(unsure: Run, sources: list[Beams]) -> None:
-    decoder = load_decoder(unsure, "bidia", settings=SearchSettings(beam_size=6))
+@pytest.mark.parametrize(("beam_size", "sizes"), [(6, (3, 3)), (7, (4, 3))])
+def test_the_beam_is_shared_out_and_the_regular_direction_takes_the_larger_half(
+    unsure: Run, sources: list[Beams], beam_size: int, sizes: tuple[int, int]
+) -> None:
+    decoder = load_decoder(unsure, "bidia", settings=SearchSettings(beam_size=beam_size))
 
-    (search,) = generator(decoder).searches
-    assert search.directions == (Direction.REGULAR, Direction.REVERSE)
-    assert search.settings == SearchSettings(beam_size=3)
-    half = SearchSettings(beam_size=3)
+    searches = generator(decoder).searches
+    assert {direction: settings.beam_size for direction, settings in searches.items()} == dict(
+        zip(Direction, sizes, strict=True)
+    )
     regular, reverse = (
-        answers(load_decoder(unsure, name, settings=half), sources) for name in ("vbs", "reverse-vbs")
+        answers(load_decoder(unsure, name, settings=SearchSettings(beam_size=size)), sources)
+        for name, size in zip(("vbs", "reverse-vbs"), sizes, strict=True)
     )
     for both, one, other in zip(answers(decoder, sources), regular, reverse, strict=True):
-        assert len(both.beams.regular) == len(both.beams.reverse) == 3
+        assert (len(both.beams.regular), len(both.beams.reverse)) == sizes
         assert_alike(both.beams.regular, one.beams.regular)
         assert_alike(both.beams.reverse, other.beams.reverse)
 
 
-def test_of_an_odd_beam_the_regular_direction_takes_the_larger_half(
-    unsure: Run, sources: list[Beams]
-) -> None:
-    decoder = load_decoder(unsure, "bidia", settings=SearchSettings(beam_size=7))
-
-    searches = generator(decoder).searches
-    assert [(search.directions, search.settings.beam_size) for search in searches] == [
-        ((Direction.REGULAR,), 4),
-        ((Direction.REVERSE,), 3),
-    ]
-    for answer in answers(decoder, sources[:5]):
-        assert (len(answer.beams.regular), len(answer.beams.reverse)) == (4, 3)
-    regular = load_decoder(unsure, "vbs", settings=SearchSettings(beam_size=4))
-    for answer, alone in zip(answers(decoder, sources), answers(regular, sources), strict=True):
-        assert_alike(answer.beams.regular, alone.beams.regular)
-
-
 def test_a_beam_that_cannot_be_shared_is_refused(run: Run) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=r"^beam_size must be at least 2 for bidia, .*, not 1\.$"):
         load_decoder(run, "bidia", settings=SearchSettings(beam_size=1))
-
-    assert str(caught.value) == (
-        "--beam-size must be at least 2 for bidia, which shares it out among the directions, not 1."
-    )
     assert load_decoder(run, "bidis", settings=SearchSettings(beam_size=1)).decode(["red"])[0].best.text
 
 
 def test_a_run_without_reverse_decoder_is_refused_where_one_is_needed(run: Run) -> None:
     settings = replace(TINY_MODEL, directions=("regular",))
     model = BidirectionalModel(settings, run.network.vocabulary_size).eval()
-    one_way = replace(run, model=model)
+    one_way = replace(run, network=model)
 
     for name in ("bidia", "bidis", "reverse-vbs"):
-        with pytest.raises(RunError) as caught:
+        with pytest.raises(RunError, match=rf"^The strategy {name} needs the reverse .*only: regular"):
             load_decoder(one_way, name)
-        assert str(caught.value) == (
-            "This run has no reverse decoder, only: regular. Train one with both directions, or choose a "
-            "--strategy that does without."
-        )
     (found,) = load_decoder(one_way, "vbs", score_other=True).decode(["red cat"])
     assert all(each.other_log_prob is None for each in found)
 

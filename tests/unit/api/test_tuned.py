@@ -170,7 +170,7 @@ def test_what_was_tuned_for_other_weights_is_refused_where_it_would_be_used(run:
             load_decoder(run, name)
         assert str(caught.value) == (
             f"{path} was tuned for other weights (0123456789ab, not {run.fingerprint}). Run `bidibeam tune` "
-            "again, or give the strategy's settings as flags."
+            "again, or give the strategy's settings yourself."
         )
     assert strategy_of(run, "bidis", lambda_=0.5) == BidiS(0.5)
     load_decoder(run, "bidia")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker
-from bidibeam.errors import SimilarityError
+from bidibeam.errors import ScorerError, SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.similarities.custom import FunctionSimilarity
 from bidibeam.strategies.baselines import Vbs
@@ -33,11 +33,10 @@ class Listed:
     batches: list[int] = field(default_factory=list)
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
-        return self.begin(beams)()
-
-    def begin(self, beams: Sequence[Beams]) -> Callable[[], list[Beams]]:
         self.batches.append(len(beams))
-        return lambda: [line.with_hypotheses(Direction.REGULAR, self.hypotheses) for line in beams]
+        if any(line.source == "broken" for line in beams):
+            raise ScorerError("broken")
+        return [line.with_hypotheses(Direction.REGULAR, self.hypotheses) for line in beams]
 
 
 LISTED = NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0)))
@@ -60,6 +59,34 @@ def test_a_decoder_streams_batch_by_batch() -> None:
     assert read == [0, 1]  # no more than the first batch needs
     assert [answer.beams.id for answer in answers] == ["1", "2", "3", "4"]
     assert listed.batches == [2, 2, 1]
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_answers_and_errors_come_in_order_with_and_without_a_prefetch_thread(prefetch: bool) -> None:
+    decoder = Decoder(Listed(LISTED), Ranker(Vbs()), batch_size=2, prefetch=prefetch)
+    sources = [Beams(str(number), "broken" if number == 5 else "x") for number in range(8)]
+    answered = []
+
+    with pytest.raises(ScorerError, match="broken"):
+        answered.extend(answer.beams.id for answer in decoder.answers(sources))
+
+    assert answered == ["0", "1", "2", "3"]
+    assert len(list(decoder.answers(sources[:5]))) == 5
+    assert list(decoder.answers([])) == []
+
+
+def test_a_prefetch_thread_searches_one_batch_ahead() -> None:
+    listed = Listed(LISTED)
+    answers = Decoder(listed, Ranker(Vbs()), batch_size=1, prefetch=True).answers(
+        Beams(str(number), "x") for number in range(5)
+    )
+
+    next(answers)
+    next(answers)
+
+    assert len(listed.batches) <= 3
+    answers.close()  # type: ignore[attr-defined]
+    assert len(listed.batches) <= 3
 
 
 def test_every_source_gets_its_hypotheses_the_reply_first() -> None:

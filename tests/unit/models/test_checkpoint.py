@@ -142,7 +142,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another architecture": (
         edited(lambda config: config.update(architecture="lstm")),
-        r"does not describe a model \(architecture is 'lstm'\)",
+        r"does not describe a model \(Unknown architecture 'lstm'",
     ),
     "data a list": (
         edited(lambda config: config.update(data=[1])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from bidibeam.models.gru.encoder import Encoder, reversal
+from bidibeam.models.gru.network import Encoder, reversal
 from tests.conftest import TINY_MODEL
 
 

@@ -11,7 +11,6 @@ import torch
 from bidibeam.data.vectors import read_vectors
 from bidibeam.errors import InputError
 from bidibeam.models.gru.network import EMBEDDING_SCALE, BidirectionalModel
-from bidibeam.models.gru.vectors import use_vectors
 from tests.conftest import TINY_MODEL
 
 
@@ -24,7 +23,7 @@ def test_embeddings_start_from_the_vectors_in_the_networks_own_scale(tmp_path: P
     model = BidirectionalModel(TINY_MODEL, 8)
     before = model.embedding(0).weight.detach().clone()
 
-    use_vectors(model, read_vectors(path, {"cat": 4, "dog": 6}))
+    model.use_vectors(read_vectors(path, {"cat": 4, "dog": 6}))
 
     after = model.embedding(0).weight.detach()
     rows = after[[4, 6]].numpy()
@@ -38,7 +37,7 @@ def test_vectors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path.write_text("1 3\ncat 1 2 3\n")
     model = BidirectionalModel(TINY_MODEL, 8)
 
-    with pytest.raises(InputError, match=r"3 dimensions, but model\.embedding_size is 16\. Add --set"):
-        use_vectors(model, read_vectors(path, {"cat": 4}))
+    with pytest.raises(InputError, match=r"3 dimensions, but model\.embedding_size is 16\. Set model"):
+        model.use_vectors(read_vectors(path, {"cat": 4}))
     with pytest.raises(InputError, match="none of the vocabulary's words"):
-        use_vectors(model, read_vectors(path, {"Katze": 4}))
+        model.use_vectors(read_vectors(path, {"Katze": 4}))

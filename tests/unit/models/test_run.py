@@ -1,4 +1,4 @@
-"""From sources to hypotheses: reading order whichever way they were written, and one a text."""
+"""A run as a model: hypotheses in reading order whichever way they were written, one per text."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from torch import Tensor
+import torch
 
-from bidibeam.models.run import RunModel as Run
 from bidibeam.api import load_decoder, load_run
-from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.beams import Search, SearchGenerator
-from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.gru.scorer import GRUScorer
+from bidibeam.decoding.rescoring import score_by_other
+from bidibeam.errors import InputError, RunError
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.models.checkpoint import ModelConfig
+from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS
 from tests.unit.search.tables import TableScorer
@@ -46,16 +47,33 @@ def test_both_directions_answer_in_reading_order(run: Run, direction: Direction)
 @pytest.mark.parametrize("direction", list(Direction))
 def test_the_other_directions_opinion_is_its_own_log_probability(run: Run, direction: Direction) -> None:
     decoder = load_decoder(run, VBS[direction], score_other=True)
-    other = GRUScorer(run.model, direction.other)
+    other = run.sequence_scorer(direction.other)
 
     for source in ("red cat", "black horse bird"):
-        ids = run.tokenizer.encode(source)
         for hypothesis in decoder.decode([source])[0]:
-            known = [run.tokenizer.id_of(token) for token in hypothesis.tokens]
-            written = direction.other.arrange([token for token in known if token is not None])
-            assert len(written) == len(hypothesis.tokens)
-            expected = other.log_probs(pad_sources([ids]), [[[*written, run.tokenizer.end_id]]])
-            assert hypothesis.other_log_prob == pytest.approx(expected[0][0], abs=1e-4)
+            (ids,) = other.encode([" ".join(hypothesis.tokens)])
+            assert ids[:-1] == hypothesis.ids[: len(hypothesis.tokens)]
+            ((expected,),) = other.log_probs([source], [[ids]])
+            assert hypothesis.other_log_prob == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_scoring_hypotheses_by_their_own_direction_gives_their_log_probability(
+    run: Run, direction: Direction
+) -> None:
+    sources, scorer = ["red cat", "white"], run.sequence_scorer(direction)
+    lists = run.n_best(direction, sources, SearchSettings(beam_size=5, max_length=3))
+
+    scored = scorer.log_probs(sources, [[each.ids for each in nbest] for nbest in lists])
+
+    assert any(not each.finished for nbest in lists for each in nbest)
+    for nbest, values in zip(lists, scored, strict=True):
+        assert values == pytest.approx([each.log_prob for each in nbest], abs=1e-4)
+    begun = scorer.log_probs(sources, [[nbest[0].ids] for nbest in lists], first=1)
+    written = [direction.arrange(nbest[0].ids[:-1])[:1] for nbest in lists]
+    assert begun == pytest.approx(
+        np.array(scorer.log_probs(sources, [[first] for first in written])), abs=1e-5
+    )
 
 
 def test_without_being_asked_the_other_direction_is_silent(run: Run) -> None:
@@ -84,7 +102,7 @@ def test_an_empty_source_gets_a_reply_and_no_sources_get_none(run: Run) -> None:
 
 
 def test_a_source_beyond_what_training_saw_keeps_its_last_tokens(run: Run) -> None:
-    assert run.max_source_length == 8
+    assert run.limits.max_source_length == 8
     decoder = load_decoder(run, "vbs")
 
     cut, short = decoder.decode([" ".join(["red"] * 5000 + ["cat"] * 8), " ".join(["cat"] * 8)])
@@ -93,10 +111,14 @@ def test_a_source_beyond_what_training_saw_keeps_its_last_tokens(run: Run) -> No
     assert cut.best.log_prob == pytest.approx(short.best.log_prob, abs=1e-5)
 
 
-def generator(
+def n_best(
     tokenizer: Tokenizer, scorer: TableScorer, direction: Direction, settings: SearchSettings
-) -> SearchGenerator:
-    return SearchGenerator(tokenizer, (Search(scorer, (direction,), settings),))
+) -> NBest:
+    """What a run finds for one source whose network is a table."""
+    network = SimpleNamespace(directions=list(Direction), scorer=lambda _: scorer)
+    config = ModelConfig("table", None, tokenizer.vocabulary_size)
+    model = Run(Path("table"), network, tokenizer, config, torch.device("cpu"))
+    return model.n_best(direction, ["aa"], settings)[0]
 
 
 def rows(vocabulary: int, table: dict[tuple[int, ...], dict[int, float]]) -> TableScorer:
@@ -119,8 +141,7 @@ def test_the_unknown_token_is_written_only_if_allowed() -> None:
 
     def best(*, allow_unknown: bool) -> str:
         settings = SearchSettings(beam_size=2, max_length=2, allow_unknown=allow_unknown)
-        searching = generator(tokenizer, likes_unknown, Direction.REGULAR, settings)
-        return searching.generate([Beams("1", "aa")])[0].regular.best.text
+        return n_best(tokenizer, likes_unknown, Direction.REGULAR, settings).best.text
 
     assert best(allow_unknown=False) == "aa"
     assert best(allow_unknown=True) == "<unk>"
@@ -144,25 +165,12 @@ def test_trap_6_pieces_that_spell_the_same_text_are_one_hypothesis() -> None:
     )
     settings = SearchSettings(beam_size=3, max_length=3, length_penalty=0.0)
 
-    found = generator(tokenizer, spells_twice, Direction.REGULAR, settings).generate([Beams("1", "ab")])
+    found = n_best(tokenizer, spells_twice, Direction.REGULAR, settings)
 
-    texts = [(hypothesis.text, hypothesis.multiplicity) for hypothesis in found[0].regular]
+    texts = [(hypothesis.text, hypothesis.multiplicity) for hypothesis in found]
     assert texts == [("ab", 2), ("a", 1)]
-    assert found[0].regular.best.tokens == ("ab",)
-    assert found[0].regular.best.log_prob == pytest.approx(math.log(0.5), abs=1e-5)
-
-
-def test_spellings_are_kept_for_a_while_and_make_no_difference(
-    run: Run, toy_data: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sources = [example["source"] for example in toy_data.examples("test")]
-    kept = load_decoder(run, "vbs", batch_size=4).decode(sources)
-    monkeypatch.setattr("bidibeam.decoding.beams.MOST_SPELLINGS", 3)
-
-    forgotten = load_decoder(run, "vbs", batch_size=4)
-
-    assert forgotten.decode(sources) == kept
-    assert len(forgotten.generator._spellings) <= 3  # type: ignore[attr-defined]
+    assert found.best.tokens == ("ab",)
+    assert found.best.log_prob == pytest.approx(math.log(0.5), abs=1e-5)
 
 
 def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
@@ -173,10 +181,10 @@ def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
     from_the_right = rows(tokenizer.vocabulary_size, {(): {mark: 1.0}, (mark,): {whole: 1.0}})
     settings = SearchSettings(beam_size=1, max_length=4)
 
-    found = generator(tokenizer, from_the_right, Direction.REVERSE, settings).generate([Beams("1", "ab")])
+    found = n_best(tokenizer, from_the_right, Direction.REVERSE, settings)
 
-    assert found[0].reverse.best.tokens == ("ab", "!")
-    assert found[0].reverse.best.text == "ab!"
+    assert found.best.tokens == ("ab", "!")
+    assert found.best.text == "ab!"
 
 
 def test_one_string_is_not_taken_for_a_list_of_letters(run: Run) -> None:
@@ -185,19 +193,27 @@ def test_one_string_is_not_taken_for_a_list_of_letters(run: Run) -> None:
 
 
 @dataclass
-class Opinion:
-    """A model that scores what it is told to by the log-probability of each token after its prefix."""
+class TableSequenceScorer:
+    """A reverse model that scores by the log-probability of each token after its prefix."""
 
     tokens: Mapping[tuple[int, ...], float]
+    end_id: int
 
-    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        raise NotImplementedError(texts)
+
+    def log_probs(
+        self,
+        sources: Sequence[str],
+        sequences: Sequence[Sequence[Sequence[int]]],
+        *,
+        first: int | None = None,
+    ) -> list[list[float]]:
         assert len(sources) == len(sequences)
+        written = [[(*reversed(ids[:-1]), self.end_id)[:first] for ids in line] for line in sequences]
         return [
-            [
-                sum(self.tokens.get(tuple(written[:end]), 0.0) for end in range(1, len(written) + 1))
-                for written in line
-            ]
-            for line in sequences
+            [sum(self.tokens.get(ids[:end], 0.0) for end in range(1, len(ids) + 1)) for ids in line]
+            for line in written
         ]
 
 
@@ -215,17 +231,23 @@ def test_of_several_spellings_the_best_alone_is_judged_and_keeps_no_other_reply_
         },
     )
     # From the right: the best spelling, aa a, is all but impossible; the two others would win; b is unlikely.
-    opinion = Opinion({(a, aa): -20.0, (aa,): -0.1, (a,): -0.1, (b,): -5.0})
+    scorer = TableSequenceScorer({(a, aa): -20.0, (aa,): -0.1, (a,): -0.1, (b,): -5.0}, tokenizer.end_id)
     settings = SearchSettings(beam_size=4, max_length=4, length_penalty=0.0)
-    searches = (Search(spells_thrice, (Direction.REGULAR,), settings),)
 
-    for other_weight in (None, 1.0):
-        generator = SearchGenerator(
-            tokenizer, searches, {Direction.REVERSE: opinion}, other_weight=other_weight
-        )
-        found = generator.generate([Beams("1", "aa")])[0]
+    found = n_best(tokenizer, spells_thrice, Direction.REGULAR, settings)
 
-        assert [(each.text, each.multiplicity) for each in found.regular] == [("aaa", 3), ("b", 1)]
-        ranking = BidiS(1.0).rank(found)
+    assert [(each.text, each.multiplicity) for each in found] == [("aaa", 3), ("b", 1)]
+    for weight in (None, 1.0):
+        (scored,) = score_by_other(scorer, ["aa"], [found], weight=weight)
+        ranking = BidiS(1.0).rank(Beams("1", "aa", regular=scored))
         assert ranking.text == "b"
         assert ranking.entries[0].score == pytest.approx(math.log(0.1) - 5.0, abs=1e-5)
+
+
+def test_a_direction_that_the_run_lacks_is_named(run: Run) -> None:
+    network = SimpleNamespace(directions=[Direction.REGULAR])
+    alone = Run(run.path, network, run.tokenizer, run.config, run.device)
+
+    for ask in (alone.scorer, alone.sequence_scorer, lambda way: alone.n_best(way, ["a"], SearchSettings())):
+        with pytest.raises(RunError, match=r"has no reverse decoder, only: regular\. Train one with both"):
+            ask(Direction.REVERSE)
