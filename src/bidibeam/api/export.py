@@ -5,22 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.api.cards import find_package, read_facts, read_scores, render_card
 from bidibeam.api.describe import read_progress
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
-from bidibeam.files import leftovers, names_in, write_json
+from bidibeam.files import leftovers, names_in, write_json, write_text
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
     halved,
+    read_config,
     write_config,
     write_weights,
 )
+from bidibeam.models.ctranslate2 import CTranslate2Model, export_to_ctranslate2
 from bidibeam.models.run import RunModel, fingerprint_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from bidibeam.models.base import Model
 
 
 CARD_FILE = "MODEL_CARD.md"
@@ -101,3 +106,51 @@ def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
         raise SettingsError(
             f"{out} holds an exported run already. Name an empty or new directory, or pass overwrite."
         )
+
+
+def export_run_with_card(
+    path: Path, out: Path, *, half: bool, overwrite: bool, card: bool, results: Path | None
+) -> None:
+    """Export a run, with its corpus' package, its test scores and a model card where they are wanted.
+
+    Args:
+        path: A run.
+        out: A new or empty directory.
+        half: Whether to store the weights in half precision.
+        overwrite: Whether an earlier export may be replaced.
+        card: Whether to write a model card.
+        results: A results.json of `bidibeam reproduce`, whose test scores are kept.
+
+    Raises:
+        RunError: If `path` is no run, or damaged.
+        SettingsError: If `out` holds something.
+    """
+    metadata: dict[str, Any] = {}
+    config = read_config(path)
+    if package := find_package(str(config.facts.get("data", {}).get("corpus"))):
+        metadata["corpus"] = package
+    if results is not None:
+        metadata["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
+    export_run(path, out, half=half, overwrite=overwrite, facts=metadata)
+    if card:
+        write_text(out / CARD_FILE, render_card(read_facts(out)))
+
+
+def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:
+    """Convert a Hugging Face model, or a pair, for CTranslate2.
+
+    Args:
+        model: The model.
+        out: A new or empty directory.
+        quantization: "int8" or "float32".
+        overwrite: Whether an earlier export may be replaced.
+
+    Raises:
+        SettingsError: If CTranslate2 does not support the model, or `out` holds something.
+    """
+    if out.exists() and (not out.is_dir() or names_in(out)):
+        is_earlier = CTranslate2Model.recognises(out)
+        if not (overwrite and is_earlier):
+            way_out = ", or pass overwrite" if is_earlier else ""
+            raise SettingsError(f"{out} holds other things. Name an empty or new directory{way_out}.")
+    export_to_ctranslate2(model, out, quantization=quantization)

@@ -7,11 +7,26 @@ from typing import Any
 
 import click
 
+from bidibeam.cli.models import ModelChoice, model_argument, model_options
+
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@model_argument
+@model_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A new or empty directory to write."
+)
+@click.option(
+    "--to",
+    "engine",
+    type=click.Choice(["ctranslate2"]),
+    help="Convert a Hugging Face encoder-decoder for this engine, which decodes fast on a CPU.",
+)
+@click.option(
+    "--quantization",
+    type=click.Choice(["int8", "float32"]),
+    default=None,
+    help="With --to: how weights are stored and computed with.  [default: int8]",
 )
 @click.option(
     "--half", is_flag=True, help="Store the weights in half precision; they are computed with in full."
@@ -23,41 +38,55 @@ import click
     help="Keep the test scores of a results.json by `bidibeam reproduce` too, for the card.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in --out.")
-def export(run: Path, out: Path, half: bool, card: bool, results: Path | None, overwrite: bool) -> None:
-    """Write a run as a folder to pass on, without training state.
+def export(
+    model: str | None,
+    out: Path,
+    engine: str | None,
+    quantization: str | None,
+    half: bool,
+    card: bool,
+    results: Path | None,
+    overwrite: bool,
+    **flags: Any,
+) -> None:
+    """Write a model as a folder to pass on.
 
-    RUN is what `bidibeam train` wrote. The folder gets its weights, tokenizer, configuration and tuned
-    settings, and is a run to every command but `train --resume`. It does not say where on this machine
-    things were.
+    A run of `bidibeam train` is written without its training state: weights, tokenizer, configuration and
+    tuned settings. With --to ctranslate2 a Hugging Face model, or a pair with --reverse, is converted for
+    that engine. Either folder is a MODEL to every command but `train --resume`, and does not say where on
+    this machine things were.
 
     \b
     bidibeam export runs/first --out model
     bidibeam export runs/first --out model --half --card
+    bidibeam export bart --reverse bart-reverse --to ctranslate2 --out fast
     """  # noqa: D301
-    from bidibeam.api import load_run
-    from bidibeam.api.cards import find_package, read_facts, read_scores, render_card
-    from bidibeam.api.export import CARD_FILE, export_run
-    from bidibeam.files import write_text
-    from bidibeam.models import checkpoint
+    from bidibeam.api.export import export_converted, export_run_with_card
 
-    facts: dict[str, Any] = {}
-    config = checkpoint.read_config(run)
-    if package := find_package(str(config.facts.get("data", {}).get("corpus"))):
-        facts["corpus"] = package
-    if results is not None:
-        facts["scores"] = read_scores(results, load_run(run, device="cpu").fingerprint)
-    export_run(run, out, half=half, overwrite=overwrite, facts=facts)
-    if card:
-        write_text(out / CARD_FILE, render_card(read_facts(out)))
+    choice = ModelChoice.take(model, flags)
+    if choice.name is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    if engine is not None:
+        if half or card or results is not None:
+            raise click.UsageError("--half, --card and --results go with a run, not with --to.")
+        export_converted(choice.load(), out, quantization=quantization or "int8", overwrite=overwrite)
+    elif quantization is not None:
+        raise click.UsageError("--quantization goes with --to ctranslate2.")
+    elif choice.reverse is not None:
+        raise click.UsageError("--reverse goes with --to ctranslate2: a run holds its directions itself.")
+    else:
+        export_run_with_card(
+            Path(choice.name), out, half=half, overwrite=overwrite, card=card, results=results
+        )
     _show(out)
 
 
 def _show(out: Path) -> None:
-    """What was written, and how much it is."""
+    """Print what was written, and how much it is."""
     from bidibeam.cli.console import console
     from bidibeam.reporting.tables import facts_table
 
-    sizes = {path.name: path.stat().st_size for path in sorted(out.iterdir())}
-    shown = {name: f"{size:,} bytes" for name, size in sizes.items()}
-    shown["in all"] = f"{sum(sizes.values()) / 2**20:.2f} MiB"
+    files = sorted(path for path in out.rglob("*") if path.is_file())
+    shown = {str(path.relative_to(out)): f"{path.stat().st_size:,} bytes" for path in files}
+    shown["in all"] = f"{sum(path.stat().st_size for path in files) / 2**20:.2f} MiB"
     console.print(facts_table(f"Exported to {out}", shown))

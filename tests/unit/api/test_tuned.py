@@ -122,7 +122,8 @@ def test_it_is_used_and_named_in_the_signature(tuned_run: Run) -> None:
 
 def test_a_tuned_t_is_used_where_the_systems_name_asks_for_it(tuned_run: Run) -> None:
     tuned, plain = (
-        dict(load_decoder(tuned_run, name).signature.facts) for name in ("bidia bleu_t tuned", "bidia bleu_t")
+        dict(load_decoder(tuned_run, name, settings=SearchSettings()).signature.facts)
+        for name in ("bidia bleu_t tuned", "bidia bleu_t")
     )
 
     assert (tuned["T"], plain["T"]) == ("8", "20")

@@ -245,7 +245,7 @@ def test_the_commands_of_the_card_make_such_a_run(tuned_run: Path, out: Path) ->
     assert asdict(settings.training) == config.facts["training"]
     assert (given["tune"]["beam_size"], given["tune"]["sources"]) == (4, 5)
     assert given["export"]["half"]
-    assert str(given["train"]["run"]) == str(given["tune"]["model"]) == str(given["export"]["run"])
+    assert str(given["train"]["run"]) == str(given["tune"]["model"]) == str(given["export"]["model"])
 
 
 def results_of(fingerprint: str) -> dict[str, Any]:

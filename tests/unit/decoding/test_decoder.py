@@ -65,7 +65,7 @@ def test_a_decoder_streams_batch_by_batch() -> None:
 def test_answers_and_errors_come_in_order_with_and_without_a_prefetch_thread(prefetch: bool) -> None:
     decoder = Decoder(Listed(LISTED), Ranker(Vbs()), batch_size=2, prefetch=prefetch)
     sources = [Beams(str(number), "broken" if number == 5 else "x") for number in range(8)]
-    answered = []
+    answered: list[str] = []
 
     with pytest.raises(ScorerError, match="broken"):
         answered.extend(answer.beams.id for answer in decoder.answers(sources))

@@ -1,0 +1,573 @@
+"""Encoder-decoder models that CTranslate2 runs: fast on a CPU, with weights in int8 or float32.
+
+`bidibeam export MODEL --to ctranslate2` writes a folder for each direction, the tokenizers and a manifest.
+CTranslate2 searches by itself: its rule is `constant` (or `patience`), and scores are normalised afterwards.
+A masked token renormalises what it returns, so hypotheses are scored again by teacher forcing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bidibeam._version import __version__
+from bidibeam.data.words import split
+from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
+from bidibeam.files import write_json
+from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.models.base import Limits
+from bidibeam.scores import Signature
+from bidibeam.search.length import LENGTH_PENALTIES
+from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MANIFEST = "bidibeam_ctranslate2.json"
+FORMAT_VERSION = 1
+QUANTIZATIONS = ("int8", "float32")
+CONFIG_DEFAULTS = {
+    "bart": {"normalize_before": False, "normalize_embedding": True, "static_position_embeddings": False},
+    "mbart": {"normalize_before": True, "normalize_embedding": True, "static_position_embeddings": False},
+    "pegasus": {"normalize_before": True, "normalize_embedding": False, "static_position_embeddings": True},
+}
+"""Fields that CTranslate2's converter reads and transformers' configs no longer have, by model type."""
+ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
+FINGERPRINT_DIGITS = 12
+
+
+class CTranslate2MissingError(BidibeamError, ImportError):
+    """The extra that brings CTranslate2 is not installed."""
+
+
+def import_ctranslate2() -> Any:
+    """The library.
+
+    Raises:
+        CTranslate2MissingError: If it is not installed.
+    """
+    try:
+        return import_module("ctranslate2")
+    except ModuleNotFoundError as error:
+        raise CTranslate2MissingError(
+            "A CTranslate2 model needs ctranslate2, which is not installed: pip install 'bidibeam[ct2]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the manifest of an exported folder says.
+
+    Attributes:
+        directions: The directions there are; each has a folder of its name.
+        quantization: How the weights are stored.
+        model_type: What transformers calls the model.
+        vocabulary_size: The number of tokens.
+        exported_from: The signature of the model it was made of.
+        max_source_length: As in `Limits`.
+        max_length: As in `Limits`.
+        positions: How many positions the model has; None for any number.
+        first: The token that every reply begins with, as a generation config forces it; None for none.
+        forbidden: Tokens that are never written.
+        data: What training knew of its data.
+    """
+
+    directions: tuple[str, ...]
+    quantization: str
+    model_type: str
+    vocabulary_size: int
+    exported_from: dict[str, str]
+    max_source_length: int | None
+    max_length: int | None
+    positions: int | None
+    first: int | None
+    forbidden: tuple[int, ...]
+    data: dict[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder, in one step."""
+        versions = {"format_version": FORMAT_VERSION, "bidibeam_version": __version__}
+        write_json(folder / MANIFEST, {**versions, **asdict(self)})
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read a folder's.
+
+        Raises:
+            RunError: If it is damaged or of another version.
+        """
+        path = folder / MANIFEST
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            version = content.pop("format_version")
+            content.pop("bidibeam_version")
+            content["directions"] = tuple(Direction(name).value for name in content["directions"])
+            manifest = cls(**{**content, "forbidden": tuple(content["forbidden"])})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{path} cannot be read ({error}): make the folder again, by `bidibeam export MODEL --to "
+                "ctranslate2`."
+            ) from error
+        if version != FORMAT_VERSION:
+            raise RunError(
+                f"{path} has format version {version!r}; bidibeam {__version__} reads {FORMAT_VERSION}."
+            )
+        return manifest
+
+
+class CTranslate2Model:
+    """One or two translators of CTranslate2 as a `Model`.
+
+    Args:
+        path: A folder that `export_to_ctranslate2` wrote.
+        device: "cpu" or "cuda".
+
+    Raises:
+        RunError: If a file is missing or damaged.
+    """
+
+    def __init__(self, path: Path, *, device: torch.device) -> None:
+        self.path, self.device = path, device
+        self.manifest = Manifest.read(path)
+        library = import_ctranslate2()
+        self._translators: dict[Direction, Any] = {}
+        self.tokenizers: dict[Direction, Any] = {}
+        for name in self.manifest.directions:
+            folder = path / name
+            try:
+                self._translators[Direction(name)] = library.Translator(
+                    str(folder),
+                    device=device.type,
+                    compute_type=self.manifest.quantization,
+                    intra_threads=torch.get_num_threads(),
+                )
+            except (RuntimeError, ValueError) as error:
+                raise RunError(
+                    f"{folder} cannot be loaded by CTranslate2 ({str(error).splitlines()[0]})."
+                ) from error
+            self.tokenizers[Direction(name)] = _load_tokenizer(folder)
+
+    @classmethod
+    def recognises(cls, folder: Path) -> bool:
+        """Whether a folder holds such a model."""
+        return (folder / MANIFEST).is_file()
+
+    @classmethod
+    def load(
+        cls,
+        name: Path | str,
+        reverse: Path | str | None = None,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        trust_remote_code: bool = False,  # noqa: ARG003 (weights and a tokenizer's data alone)
+    ) -> CTranslate2Model:
+        """Load an exported folder.
+
+        Raises:
+            SettingsError: If a reverse model or a precision is given: the folder has its own.
+        """
+        if reverse is not None:
+            raise SettingsError(f"{name} holds its directions itself: leave out reverse ({reverse}).")
+        if dtype is not None:
+            raise SettingsError(
+                f"{name} computes in {Manifest.read(Path(name)).quantization}: leave out dtype ({dtype}), or "
+                "export it again with another quantization."
+            )
+        return cls(Path(name), device=torch.device(device or "cpu"))
+
+    @classmethod
+    def describe(cls, folder: Path) -> dict[str, Any]:
+        """What `bidibeam info` shows."""
+        content = asdict(Manifest.read(folder))
+        return {"folder": str(folder), **{name: value for name, value in content.items() if value}}
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.resolve().name
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions it writes in."""
+        return tuple(self._translators)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The Hugging Face tokenizer of its first direction."""
+        return next(iter(self.tokenizers.values()))
+
+    @property
+    def limits(self) -> Limits:
+        """As training knew them."""
+        return Limits(self.manifest.max_source_length, self.manifest.max_length)
+
+    @property
+    def batch_size(self) -> int:
+        """How many sources to search at once by default."""
+        return 32
+
+    @property
+    def default_stopping(self) -> str:
+        """CTranslate2's own rule: the beam stays B until B have finished."""
+        return "constant"
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens."""
+        return self.manifest.vocabulary_size
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What training knew of its data."""
+        return self.manifest.data
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of its weights; int8 has another one than float32."""
+        digest = hashlib.blake2b()
+        for name in self.manifest.directions:
+            with (self.path / name / "model.bin").open("rb") as file:
+                digest.update(hashlib.file_digest(file, "blake2b").digest())
+        return digest.hexdigest()[:FINGERPRINT_DIGITS]
+
+    @property
+    def signature(self) -> Signature:
+        """The engine, how the weights are stored, and their fingerprint."""
+        engine = f"ctranslate2-{self.manifest.quantization}"
+        return Signature((("engine", engine), ("model", f"{self.name}@{self.fingerprint}")))
+
+    def word_vectors(self, file: Path | None = None) -> WordVectors:
+        """The vectors of a file.
+
+        Raises:
+            SettingsError: If none is given, since the engine does not show its embeddings.
+        """
+        if file is None:
+            raise SettingsError(
+                f"{self.name} does not show its embeddings: give vectors of words, or compare by bleu_t."
+            )
+        return WordVectors.from_file(file, wanted=None)
+
+    def check_shared_tokens(self) -> None:
+        """See that both directions have one vocabulary."""
+        from bidibeam.models.huggingface.directions import check_same_tokens
+
+        if len(self.tokenizers) == 2:
+            check_same_tokens(*self.tokenizers.values())
+
+    def scorer(self, direction: Direction) -> None:
+        """None: CTranslate2 searches by itself."""
+        self._translator(direction)
+
+    def sequence_scorer(self, direction: Direction) -> CTranslate2SequenceScorer:
+        """What scores texts under one direction."""
+        return CTranslate2SequenceScorer(self, direction)
+
+    def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
+        """Search in one direction by CTranslate2's own beam search.
+
+        Raises:
+            SettingsError: If it does not have a setting.
+        """
+        if not sources:
+            return []
+        translator, tokenizer = self._translator(direction), self.tokenizers[direction]
+        first = self.manifest.first
+        prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
+        forbidden = [tokenizer.convert_ids_to_tokens([token]) for token in self.manifest.forbidden]
+        found = translator.translate_batch(
+            self.read_sources(direction, sources),
+            prefix,
+            beam_size=settings.beam_size,
+            num_hypotheses=settings.beam_size,
+            patience=patience_of(settings.stopping),
+            length_penalty=0,
+            disable_unk=not settings.allow_unknown,
+            suppress_sequences=forbidden or None,
+            min_decoding_length=settings.min_length,
+            max_decoding_length=self._longest(settings),
+            max_input_length=0,
+            return_end_token=True,
+        )
+        written = [[tokenizer.convert_tokens_to_ids(tokens) for tokens in line.hypotheses] for line in found]
+        log_probs = self.score_written(direction, sources, written)
+        return [
+            self._to_hypotheses(direction, line, values, settings)
+            for line, values in zip(written, log_probs, strict=True)
+        ]
+
+    def read_sources(self, direction: Direction, sources: Sequence[str]) -> list[list[str]]:
+        """Sources as the tokens that the engine reads; long ones keep their last tokens."""
+        from bidibeam.models.huggingface.pairs import source_ids
+
+        tokenizer = self.tokenizers[direction]
+        limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
+        rows = source_ids(list(sources), tokenizer, ENCODER_DECODER, max_length=min(limits, default=None))
+        for source, row in zip(sources, rows, strict=True):
+            if not row:
+                raise InputError(f"The source {source!r} has no token for {self.name}.")
+        return [tokenizer.convert_ids_to_tokens(row) for row in rows]
+
+    def score_written(
+        self, direction: Direction, sources: Sequence[str], written: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[list[float]]]:
+        """The log-probability of each token of each source's sequences, ids in writing order.
+
+        A token that the generation config forces first has log-probability 0, as it had in the search.
+        """
+        tokenizer, end = self.tokenizers[direction], self.tokenizers[direction].eos_token_id
+        read = self.read_sources(direction, sources)
+        flat = [(source, ids) for source, line in enumerate(written) for ids in line]
+        bodies = [ids[:-1] if ids and ids[-1] == end else ids for _, ids in flat]
+        found = self._translator(direction).score_batch(
+            [read[source] for source, _ in flat],
+            [tokenizer.convert_ids_to_tokens(list(body)) for body in bodies],
+            max_input_length=0,
+            max_batch_size=1024,
+        )
+        values = iter(
+            [self._without_forced(ids, list(one.log_probs)[: len(ids)])]
+            for (_, ids), one in zip(flat, found, strict=True)
+        )
+        return [[next(values)[0] for _ in line] for line in written]
+
+    def _without_forced(self, ids: Sequence[int], log_probs: list[float]) -> list[float]:
+        if ids and self.manifest.first is not None and ids[0] == self.manifest.first:
+            return [0.0, *log_probs[1:]]
+        return log_probs
+
+    def _to_hypotheses(
+        self,
+        direction: Direction,
+        written: Sequence[Sequence[int]],
+        log_probs: Sequence[Sequence[float]],
+        settings: SearchSettings,
+    ) -> NBest:
+        """Hypotheses in reading order, best first; the best of those that spell one text stands for all."""
+        from bidibeam.models.huggingface.labels import reverse_labels, special_ids
+
+        tokenizer = self.tokenizers[direction]
+        special, end = special_ids(tokenizer), tokenizer.eos_token_id
+        penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
+        hypotheses = []
+        for ids, values in zip(written, log_probs, strict=True):
+            reading = reverse_labels(list(ids), special) if direction is Direction.REVERSE else list(ids)
+            text = " ".join(tokenizer.decode(reading, skip_special_tokens=True).split())
+            is_finished, log_prob = bool(ids) and ids[-1] == end, sum(values)
+            length = settings.counted(len(ids)) if is_finished else len(ids)
+            score = float(penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
+            hypotheses.append(
+                Hypothesis(text, tuple(split(text)), log_prob, length, score, is_finished, ids=tuple(reading))
+            )
+        return rank_hypotheses(hypotheses, settings)
+
+    def _longest(self, settings: SearchSettings) -> int:
+        """T, if the model has positions for it."""
+        positions = self.manifest.positions
+        if positions is not None and settings.max_length > positions:
+            raise SettingsError(
+                f"{self.name} has {positions:,} positions, too few for max_length {settings.max_length}."
+            )
+        return settings.max_length
+
+    def _translator(self, direction: Direction) -> Any:
+        if direction not in self._translators:
+            raise RunError(
+                f"{self.path} has no {direction.value} direction, only: {', '.join(self.directions)}."
+            )
+        return self._translators[direction]
+
+
+class CTranslate2SequenceScorer:
+    """Scores texts under one direction, by CTranslate2's teacher forcing.
+
+    Args:
+        model: The model.
+        direction: The direction.
+    """
+
+    def __init__(self, model: CTranslate2Model, direction: Direction) -> None:
+        model.scorer(direction)
+        self.model, self.direction = model, direction
+        self._tokenizer = model.tokenizers[direction]
+
+    @property
+    def end_id(self) -> int:
+        """The end token."""
+        end: int = self._tokenizer.eos_token_id
+        return end
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Token ids of texts as the model's targets, in reading order, each with its end token."""
+        from bidibeam.models.huggingface.pairs import response_ids
+
+        return [tuple(ids) for ids in response_ids(list(texts), self._tokenizer, ENCODER_DECODER)]
+
+    def log_probs(
+        self,
+        sources: Sequence[str],
+        sequences: Sequence[Sequence[Sequence[int]]],
+        *,
+        first: int | None = None,
+    ) -> list[list[float]]:
+        """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
+        from bidibeam.models.huggingface.labels import reverse_labels, special_ids
+
+        written = [[list(ids) for ids in line] for line in sequences]
+        if self.direction is Direction.REVERSE:
+            special = special_ids(self._tokenizer)
+            written = [[reverse_labels(ids, special) for ids in line] for line in written]
+        found = self.model.score_written(self.direction, sources, written)
+        return [[sum(values[:first]) for values in line] for line in found]
+
+
+def rank_hypotheses(hypotheses: Sequence[Hypothesis], settings: SearchSettings) -> NBest:
+    """Rank what an engine found as `settings.unfinished` says; one hypothesis stands for all of its text."""
+    is_ranked = settings.unfinished == "rank"
+    if settings.unfinished == "drop":
+        hypotheses = [each for each in hypotheses if each.finished]
+    merged: dict[tuple[str, bool], Hypothesis] = {}
+    for each in sorted(hypotheses, key=lambda each: -(each.score or 0.0)):
+        known = merged.get((each.text, each.finished))
+        merged[each.text, each.finished] = (
+            each if known is None else known._replace(multiplicity=known.multiplicity + 1)
+        )
+    ranked = sorted(
+        merged.values(), key=lambda each: (not is_ranked and not each.finished, -(each.score or 0))
+    )
+    return NBest(tuple(ranked[: settings.beam_size]))
+
+
+def patience_of(stopping: str) -> float:
+    """CTranslate2's patience for a stopping rule.
+
+    Raises:
+        SettingsError: If it does not have the rule.
+    """
+    name, _, factor = stopping.partition("=")
+    if name == "constant":
+        return 1.0
+    if name == "patience":
+        return float(factor or 2.0)
+    raise SettingsError(
+        f"stopping is {stopping!r}, which CTranslate2 does not have: choose constant or patience=FACTOR."
+    )
+
+
+def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") -> CTranslate2Model:
+    """Convert a Hugging Face encoder-decoder, a pair or one with a shared encoder.
+
+    Args:
+        model: A `HuggingFaceModel`.
+        out: A new folder.
+        quantization: "int8" or "float32".
+
+    Returns:
+        What was written, loaded.
+
+    Raises:
+        SettingsError: If CTranslate2 does not support the model.
+    """
+    library = import_ctranslate2()
+    if quantization not in QUANTIZATIONS:
+        raise SettingsError(f"quantization is {quantization!r}; choose one of: {', '.join(QUANTIZATIONS)}.")
+    parts = getattr(model, "models", None)  # by direction: a model and its tokenizer
+    if parts is None:
+        raise SettingsError(
+            f"{model.name} is one of bidibeam's own networks, which CTranslate2 does not run: it converts "
+            "Hugging Face encoder-decoders."
+        )
+    any_model = next(iter(parts.values())).model
+    config, generation = any_model.config, any_model.generation_config
+    if not config.is_encoder_decoder:
+        raise SettingsError(
+            f"{model.name} is a {config.model_type} model without an encoder; CTranslate2 serves "
+            "encoder-decoders here."
+        )
+    supported = library.converters.transformers._MODEL_LOADERS
+    if type(config).__name__ not in supported:
+        raise SettingsError(
+            f"{model.name} is a {config.model_type} model, which CTranslate2 {library.__version__} does not "
+            "convert."
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        whole = Path(scratch) / "whole"
+        whole.mkdir()
+        for direction, part in parts.items():
+            _convert(library, part.model, part.tokenizer, whole / direction.value, quantization)
+        Manifest(
+            directions=tuple(direction.value for direction in parts),
+            quantization=quantization,
+            model_type=config.model_type,
+            vocabulary_size=int(config.vocab_size),
+            exported_from=dict(model.signature.facts),
+            max_source_length=model.limits.max_source_length,
+            max_length=model.limits.max_length,
+            positions=_count_positions(config),
+            first=generation.forced_bos_token_id,
+            forbidden=_forbidden_ids(generation, part.tokenizer),
+            data={name: value for name, value in model.data.items() if name != "path"},
+        ).write(whole)
+        shutil.copytree(whole, out, dirs_exist_ok=True)
+    return CTranslate2Model(out, device=torch.device("cpu"))
+
+
+def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
+    """Convert one direction, by way of a folder whose config has what the converter reads."""
+    with tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        path = Path(folder) / "config.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content = {**CONFIG_DEFAULTS.get(content["model_type"], {}), **content}
+        path.write_text(json.dumps(content), encoding="utf-8")
+        try:
+            library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
+        except Exception as error:  # the converter raises whatever it meets
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise SettingsError(
+                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model ({reason})."
+            ) from error
+    path = out / "config.json"
+    start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
+    content = {**json.loads(path.read_text(encoding="utf-8")), "decoder_start_token": start}
+    content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
+    path.write_text(json.dumps(content), encoding="utf-8")
+    tokenizer.save_pretrained(out / "tokenizer")
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
+    except Exception as error:  # the Rust side raises plain Exception
+        raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
+
+
+def _count_positions(config: Any) -> int | None:
+    if hasattr(config, "relative_attention_num_buckets"):
+        return None
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    return positions
+
+
+def _forbidden_ids(generation: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Tokens that a generation config or the search forbids: padding, and bad words of one token."""
+    words = [word[0] for word in generation.bad_words_ids or [] if len(word) == 1]
+    found = {tokenizer.pad_token_id, *words, *(generation.suppress_tokens or [])}
+    ends = {tokenizer.eos_token_id, generation.forced_bos_token_id}
+    return tuple(sorted(token for token in found - ends if token is not None and token >= 0))
