@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
     from bidibeam.models.huggingface.loading import load_models, load_pair
     from bidibeam.models.huggingface.scorer import HFScorer
-    from bidibeam.models.huggingface.settings import FineTuneSettings
-    from bidibeam.models.huggingface.training import fine_tune, started_with
+    from bidibeam.training.fine_tune import fine_tune, started_with
+    from bidibeam.training.settings import FineTuneSettings
 
 _HOMES = {
     "BidiGenerate": "api.custom_generate",
     "BidirectionalSeq2Seq": "models.huggingface.joint",
     "BidirectionalSeq2SeqConfig": "models.huggingface.joint",
-    "FineTuneSettings": "models.huggingface.settings",
+    "FineTuneSettings": "training.settings",
     "HFGenerator": "api.huggingface",
     "HFScorer": "models.huggingface.scorer",
     "PairCollator": "models.huggingface.labels",
@@ -35,14 +35,14 @@ _HOMES = {
     "check_pair": "models.huggingface.directions",
     "check_same_tokens": "models.huggingface.directions",
     "direction_of": "models.huggingface.directions",
-    "fine_tune": "models.huggingface.training",
+    "fine_tune": "training.fine_tune",
     "load_hf_decoder": "api.huggingface",
     "load_models": "models.huggingface.loading",
     "load_pair": "models.huggingface.loading",
     "mark": "models.huggingface.directions",
     "reverse_labels": "models.huggingface.labels",
     "special_ids": "models.huggingface.labels",
-    "started_with": "models.huggingface.training",
+    "started_with": "training.fine_tune",
 }
 
 __all__ = [
@@ -73,6 +73,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
     try:
         module = import_module(f"bidibeam.{_HOMES[name]}")
+        if name == "fine_tune":  # which needs transformers only when it is called
+            import_module("bidibeam.models.huggingface.task")
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepared import PreparedData
+from bidibeam.models.huggingface.bases import wrapped
 from tests.unit.cli.calls import called, refused
 from tests.unit.models.huggingface.tiny import prepared, write_config
 
@@ -102,12 +103,12 @@ def test_a_finished_model_is_not_resumed(data: PreparedData, bart: Path, tmp_pat
 
     for flags in (["--base", bart, *QUICK], []):
         assert refused("train", data.path, "--out", out, "--resume", *flags) == (
-            f"{out} is finished already: there is nothing to resume. To train it further, give it as --base, "
-            "and another --out."
+            f"{out} is finished already: there is nothing to resume. To train it further, give it as the base, "
+            "and another folder to write to."
         )
     (out / "config.json").write_text('{"format_version": 1}')
     said = refused("train", data.path, "--out", out, "--resume", "--base", bart, *QUICK)
-    assert said == f"{out} holds a run of bidibeam's own network. Choose another --out."
+    assert said == f"{out} holds a run of bidibeam's own network. Choose another folder."
 
 
 def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_p
         assert message in call.told
     gpt2 = write_config(tmp_path / "gpt2", "gpt2")
     assert refused("train", data.path, "--out", out, "--base", gpt2, "--direction", "both").startswith(
-        "--direction both shares an encoder, and "
+        "Direction both shares an encoder, and "
     )
     said = refused("train", data.path, "--out", out, "--base", bart, "--set", "warmpu=1")
     assert said.startswith("Unknown setting warmpu. Did you mean warmup?")
@@ -133,9 +134,11 @@ def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_p
 
 
 def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> None:
-    data = prepared(tmp_path, keep_text=False)
+    data, other = prepared(tmp_path, keep_text=False), tmp_path / "other"
+    wrapped(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
 
-    said = refused("train", data.path, "--base", bart, "--out", tmp_path / "out", *QUICK)
+    flags = ["--base", bart, "--tokenizer", other, *QUICK]
+    said = refused("train", data.path, "--out", tmp_path / "out", *flags)
 
     assert said.endswith("their text is needed: prepare again with --keep-text.")
 

@@ -11,7 +11,7 @@ import pytest
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.models.huggingface.settings import FineTuneSettings
+from bidibeam.training.settings import FineTuneSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,6 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
 WAIT = 10.0
 """Seconds for the Hub to answer."""
-TRAINED_ONLY = "Name a tokenizer that goes with the weights, or leave --tokenizer out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,23 @@ class Base:
         model: In float32, its direction marked.
         tokenizer: The one it reads and writes with.
         is_fresh: Whether its weights are new.
+        has_data_tokenizer: Whether the tokenizer is that of the data, so that prepared ids are its own.
     """
 
     model: Any
     tokenizer: Any
     is_fresh: bool
+    has_data_tokenizer: bool
 
 
-def open_base(name: str, direction: str, *, tokenizer: str | None, data: PreparedData, seed: int) -> Base:
+def open_base(
+    name: str | Mapping[str, Any], direction: str, *, tokenizer: str | None, data: PreparedData, seed: int
+) -> Base:
     """Load, or make, a model to train.
 
     Args:
-        name: A name on the Hub, a folder with weights, or a folder or file with a config alone.
+        name: A name on the Hub, a folder with weights, a folder or file with a config alone, or the values
+            of a config.
         direction: "regular", "reverse" or "both".
         tokenizer: Where the tokenizer is; None for the base's own, or the data's where it has none.
         data: Their tokenizer stands in for a fresh model's.
@@ -71,29 +76,29 @@ def open_base(name: str, direction: str, *, tokenizer: str | None, data: Prepare
         InputError: If the base or the tokenizer is not found, or of no use.
         SettingsError: If it cannot be trained in this direction, or does not fit the tokenizer.
     """
-    config, is_fresh = _config(name)
-    _check_kind(config, name, direction)
-    reader = _tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
+    if isinstance(name, Mapping):
+        config, is_fresh, where = _make_config(name, "The model's config"), True, "config"
+    else:
+        (config, is_fresh), where = _find_config(name), name
+    _check_kind(config, where, direction)
+    reader, has_data_tokenizer = _find_tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
     set_seed(seed)
     if is_fresh:
-        _fit(config, reader)
-        model = _classes(config).from_config(config)
+        _fit_config(config, reader)
+        model = _auto_class(config).from_config(config)
     else:
-        model = _load(name, config)
-        _check_vocabulary(model, reader, name)
-    if direction == "both":
-        if not isinstance(model, BidirectionalSeq2Seq):
-            model = BidirectionalSeq2Seq.from_encoder_decoder(
-                config if is_fresh else model, special_ids=special_ids(reader)
-            )
-    else:
+        model = _load_weights(where, config)
+        _check_vocabulary(model, reader, where)
+    if direction != "both":
         mark(model, Direction(direction))
-    if not config.is_encoder_decoder and getattr(model, "loss_type", "") is None:  # GPT-2's, by its name
-        model.loss_type = "ForCausalLM"
-    return Base(model, reader, is_fresh)
+    elif not isinstance(model, BidirectionalSeq2Seq):
+        model = BidirectionalSeq2Seq.from_encoder_decoder(
+            config if is_fresh else model, special_ids=special_ids(reader)
+        )
+    return Base(model, reader, is_fresh, has_data_tokenizer)
 
 
-def _config(name: str) -> tuple[Any, bool]:
+def _find_config(name: str) -> tuple[Any, bool]:
     """The base's config, and whether there is nothing else."""
     path = Path(name)
     if path.is_dir():
@@ -120,18 +125,27 @@ def _config(name: str) -> tuple[Any, bool]:
 def _read_config(path: Path) -> Any:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        kind = values.pop("model_type")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"{path} is no model's config: it must be a JSON object with a model_type, such as bart, t5, "
-            "marian, gpt2 or llama."
-        ) from error
-    try:
-        config = AutoConfig.for_model(kind, **values)
-    except ValueError as error:
-        raise InputError(f"{path} has the model_type {kind!r}, which transformers does not know.") from error
+    except ValueError:
+        values = None
+    config = _make_config(values, str(path))
     config.name_or_path = str(path.parent)
     return config
+
+
+def _make_config(values: Any, name: str) -> Any:
+    """A config from its values; one of a model type that transformers knows."""
+    if not isinstance(values, Mapping) or "model_type" not in values:
+        raise InputError(
+            f"{name} is no model's config: it must be a JSON object with a model_type, such as bart, t5, "
+            "marian, gpt2 or llama."
+        )
+    others = {key: value for key, value in values.items() if key != "model_type"}
+    try:
+        return AutoConfig.for_model(values["model_type"], **others)
+    except ValueError as error:
+        raise InputError(
+            f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
+        ) from error
 
 
 def _check_kind(config: Any, name: str, direction: str) -> None:
@@ -139,7 +153,7 @@ def _check_kind(config: Any, name: str, direction: str) -> None:
     if kind == JOINT:
         if direction != "both":
             raise SettingsError(
-                f"The base {name} holds both directions: train it with --direction both, or save one half of "
+                f"The base {name} holds both directions: train it with direction both, or save one half of "
                 "it (`model.regular.save_pretrained(folder)`) and train that."
             )
         return
@@ -151,45 +165,53 @@ def _check_kind(config: Any, name: str, direction: str) -> None:
         )
     if direction == "both" and not config.is_encoder_decoder:
         raise SettingsError(
-            f"--direction both shares an encoder, and {name} is a {kind} model, which has none: train "
-            "--direction regular and --direction reverse one by one."
+            f"Direction both shares an encoder, and {name} is a {kind} model, which has none: train regular "
+            "and reverse one by one."
         )
 
 
-def _classes(config: Any) -> Any:
+def _auto_class(config: Any) -> Any:
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
-def _load(name: str, config: Any) -> Any:
-    loader = BidirectionalSeq2Seq if config.model_type == JOINT else _classes(config)
+def _load_weights(name: str, config: Any) -> Any:
+    loader = BidirectionalSeq2Seq if config.model_type == JOINT else _auto_class(config)
     try:
         return loader.from_pretrained(name, dtype=torch.float32)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"The weights of {name} cannot be loaded ({first_sentence(error)}).") from error
 
 
-def _tokenizer(name: str, tokenizer: str | None, config: Any, *, is_fresh: bool, data: PreparedData) -> Any:
-    folder = Path(name) if Path(name).is_dir() else Path(name).parent
-    is_local = Path(name).exists()
+def _find_tokenizer(
+    name: str | Mapping[str, Any],
+    tokenizer: str | None,
+    config: Any,
+    *,
+    is_fresh: bool,
+    data: PreparedData,
+) -> tuple[Any, bool]:
+    """The tokenizer of a base, and whether it is that of the data."""
+    is_config, path = isinstance(name, Mapping), Path("" if isinstance(name, Mapping) else name)
+    folder = path if path.is_dir() else path.parent
+    is_local = is_config or path.exists()
     has_own = not is_local or any(next(folder.glob(pattern), None) for pattern in TOKENIZERS)
-    if tokenizer is None and is_local and not has_own:
+    if tokenizer is None and is_local and (is_config or not has_own):
         if is_fresh:
-            return wrapped(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder)
-        raise InputError(
-            f"The base {name} has weights but no tokenizer: name its tokenizer with --tokenizer."
-        )
-    where = tokenizer if tokenizer is not None else str(folder) if is_local else name
+            return wrapped(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
+        raise InputError(f"The base {name} has weights but no tokenizer: name its tokenizer.")
+    where = tokenizer if tokenizer is not None else str(folder) if is_local else str(name)
     own = _prepared_tokenizer(Path(where))
     if own is not None:
-        return wrapped(own, is_encoder_decoder=config.is_encoder_decoder)
+        is_data = own.to_json() == data.tokenizer.to_json()
+        return wrapped(own, is_encoder_decoder=config.is_encoder_decoder), is_data
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
-        return AutoTokenizer.from_pretrained(where)
+        return AutoTokenizer.from_pretrained(where), False
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
-            f"There is no tokenizer in {where} ({first_sentence(error)}): name one with --tokenizer, a "
-            "folder or a model of the Hub."
+            f"There is no tokenizer in {where} ({first_sentence(error)}): name one, a folder or a model of "
+            "the Hub."
         ) from error
 
 
@@ -220,7 +242,7 @@ def wrapped(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:
     )
 
 
-def _fit(config: Any, tokenizer: Any) -> None:
+def _fit_config(config: Any, tokenizer: Any) -> None:
     """Make a fresh model's config that of its tokenizer."""
     pad, start, end = tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id
     config.vocab_size = len(tokenizer)
@@ -241,7 +263,7 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
     if largest >= rows:
         raise SettingsError(
             f"The tokenizer has ids up to {largest:,}, and the weights of {name} know only {rows:,} tokens. "
-            f"{TRAINED_ONLY}"
+            "Name a tokenizer that goes with the weights."
         )
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.rows import Rows, TokenPairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,8 +53,8 @@ def reverse_labels(labels: Labels, special_ids: Iterable[int], ignore_index: int
         InputError: If `labels` are no such thing.
     """
     if not _is_row(labels):
-        raise _refusal(_described(labels))
-    return cast("Labels", _turned(labels, frozenset(special_ids) | {ignore_index}))
+        raise _refusal(_describe(labels))
+    return cast("Labels", _reverse(labels, frozenset(special_ids) | {ignore_index}))
 
 
 def _is_row(labels: Any) -> bool:
@@ -65,27 +64,27 @@ def _is_row(labels: Any) -> bool:
     return isinstance(labels, Sequence) and not isinstance(labels, str | bytes)
 
 
-def _turned(labels: Any, kept: frozenset[int]) -> Any:
+def _reverse(labels: Any, kept: frozenset[int]) -> Any:
     if isinstance(labels, Tensor | np.ndarray):
         if not _has_ids(labels):
-            raise _refusal(_described(labels))
+            raise _refusal(_describe(labels))
         if isinstance(labels, Tensor):
-            return _turn_tensor(labels, kept)
-        return _turn_tensor(torch.from_numpy(labels.astype(np.int64)), kept).numpy().astype(labels.dtype)
+            return _reverse_tensor(labels, kept)
+        return _reverse_tensor(torch.from_numpy(labels.astype(np.int64)), kept).numpy().astype(labels.dtype)
     rows = sum(map(_is_row, labels))
     if rows not in (0, len(labels)):
         raise _refusal("rows and ids side by side")
-    turned = [_turned(row, kept) for row in labels] if rows else _turn_row(labels, kept)
-    return tuple(turned) if isinstance(labels, tuple) else turned
+    rows_reversed = [_reverse(row, kept) for row in labels] if rows else _reverse_row(labels, kept)
+    return tuple(rows_reversed) if isinstance(labels, tuple) else rows_reversed
 
 
-def _turn_row(row: Sequence[Any], kept: frozenset[int]) -> list[Any]:
+def _reverse_row(row: Sequence[Any], kept: frozenset[int]) -> list[Any]:
     moves = [_id(token) not in kept for token in row]
     moving = (token for token, is_moving in zip(reversed(row), reversed(moves), strict=True) if is_moving)
     return [next(moving) if is_moving else token for token, is_moving in zip(row, moves, strict=True)]
 
 
-def _turn_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
+def _reverse_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
     """Turn every row of (..., length) around."""
     ids = labels.long()  # (..., length)
     moves = ~torch.isin(ids, torch.tensor(sorted(kept), device=ids.device))  # (..., length)
@@ -101,7 +100,7 @@ def _id(token: Any) -> int:
     try:
         return operator.index(token)
     except TypeError:
-        raise _refusal(_described(token)) from None
+        raise _refusal(_describe(token)) from None
 
 
 def _has_ids(labels: Tensor | NDArray[Any]) -> bool:
@@ -110,7 +109,7 @@ def _has_ids(labels: Tensor | NDArray[Any]) -> bool:
     return labels.dtype.kind in "iu"
 
 
-def _described(labels: Any) -> str:
+def _describe(labels: Any) -> str:
     if isinstance(labels, Tensor | np.ndarray) and not _has_ids(labels):
         kind = "a tensor" if isinstance(labels, Tensor) else "an array"
         return f"{kind} of {str(labels.dtype).removeprefix('torch.')}"
@@ -124,11 +123,26 @@ def _refusal(received: str) -> InputError:
     )
 
 
+def padding_id(tokenizer: Any) -> int:
+    """The id that fills up inputs; it is masked wherever it stands, so that the end token will do too.
+
+    Raises:
+        SettingsError: If the tokenizer has neither.
+    """
+    for index in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if index is not None:
+            return int(index)
+    raise SettingsError(
+        "The tokenizer has neither a padding nor an end token, so pairs cannot be batched: set its pad_token."
+    )
+
+
 class PairCollator:
     """Makes batches of pairs for either kind of model and either direction.
 
     A pair is {"input_ids": the source, "labels": the response}, lists of ids that end as the model expects
-    (`bidibeam.models.huggingface.pairs.encode_pairs` makes them), in reading order. Padding is on the right.
+    (`source_ids` and `response_ids` of `bidibeam.models.huggingface.pairs` make them), in reading order.
+    Padding is on the right.
 
     An encoder-decoder model gets the source as input and the response as labels; a decoder-only model gets
     both in one row, the source masked in the labels. Either way only the response is turned around.
@@ -140,40 +154,36 @@ class PairCollator:
     """
 
     def __init__(self, tokenizer: Any, model: Any, *, direction: Direction = Direction.REGULAR) -> None:
-        pad = tokenizer.pad_token_id
-        if pad is None:  # masked wherever it stands, so any id will do
-            pad = tokenizer.eos_token_id
-        if pad is None:
-            raise SettingsError(
-                "The tokenizer has neither a padding nor an end token, so pairs cannot be batched: set its "
-                "pad_token."
-            )
-        self.pad_id: int = pad
+        self.pad_id = padding_id(tokenizer)
         self.special_ids = special_ids(tokenizer)
         self.model = model
         self.direction = Direction(direction)
 
     def __call__(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """A batch of tensors, as the model's forward takes them."""
-        arrays = TokenPairs.of(pairs)
+        sources = [list(pair["input_ids"]) for pair in pairs]
+        responses = [list(pair["labels"]) for pair in pairs]
+        if self.direction is Direction.REVERSE:
+            responses = [reverse_labels(response, self.special_ids) for response in responses]
         if self.model.config.is_encoder_decoder:
-            labels = self._arranged(arrays.responses.padded(IGNORED))
-            return _with_decoder_inputs(self._batch(arrays.sources, labels), self.model)
-        rows = arrays.sources.followed_by(arrays.responses)
-        inputs, places = rows.padded(IGNORED), torch.arange(int(rows.lengths.max(initial=0)))
-        is_prompt = places < torch.from_numpy(arrays.sources.lengths)[:, None]  # (batch, length)
-        labels = self._arranged(inputs.masked_fill(is_prompt, IGNORED))
-        batch = self._batch(rows, labels)
-        batch["input_ids"] = torch.where(labels == IGNORED, batch["input_ids"], labels)
+            labels = responses
+        else:
+            labels = [[IGNORED] * len(one) + two for one, two in zip(sources, responses, strict=True)]
+            sources = [one + two for one, two in zip(sources, responses, strict=True)]
+        batch = {
+            "input_ids": _pad(sources, self.pad_id),
+            "attention_mask": _pad([[1] * len(source) for source in sources], 0),
+            "labels": _pad(labels, IGNORED),
+        }
+        if self.model.config.is_encoder_decoder:
+            _add_decoder_inputs(batch, self.model)
         return batch
 
-    def _arranged(self, labels: Tensor) -> Tensor:
-        if self.direction is Direction.REGULAR:
-            return labels
-        return reverse_labels(labels, self.special_ids)
 
-    def _batch(self, inputs: Rows, labels: Tensor) -> dict[str, Tensor]:
-        return {"input_ids": inputs.padded(self.pad_id), "attention_mask": inputs.mask(), "labels": labels}
+def _pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """(rows, longest), filled up on the right."""
+    longest = max(map(len, rows), default=0)
+    return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows], dtype=torch.long)
 
 
 class ReverseCollator:
@@ -206,12 +216,12 @@ class ReverseCollator:
         before = torch.as_tensor(batch["labels"])
         batch["labels"] = reverse_labels(before, self.special_ids)
         if not self.model.config.is_encoder_decoder:
-            self._turn_inputs(batch, before)
+            self._reverse_inputs(batch, before)
         elif "decoder_input_ids" in batch:
-            _with_decoder_inputs(batch, self.model)
+            _add_decoder_inputs(batch, self.model)
         return batch
 
-    def _turn_inputs(self, batch: Any, before: Tensor) -> None:
+    def _reverse_inputs(self, batch: Any, before: Tensor) -> None:
         inputs, is_masked = torch.as_tensor(batch["input_ids"]), before == IGNORED
         if inputs.shape != before.shape or not bool((is_masked | (before == inputs)).all()):
             raise SettingsError(
@@ -221,7 +231,6 @@ class ReverseCollator:
         batch["input_ids"] = torch.where(is_masked, inputs, batch["labels"])
 
 
-def _with_decoder_inputs(batch: dict[str, Tensor], model: Any) -> dict[str, Tensor]:
+def _add_decoder_inputs(batch: dict[str, Tensor], model: Any) -> None:
     if hasattr(model, "prepare_decoder_input_ids_from_labels"):
         batch["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels=batch["labels"])
-    return batch

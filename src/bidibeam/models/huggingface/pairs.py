@@ -1,20 +1,58 @@
-"""Texts to the ids that a Hugging Face model learns from, and reads when it answers."""
+"""Texts, or prepared ids, to the ids that a Hugging Face model learns from, and reads when it answers."""
 
 from __future__ import annotations
 
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.models.huggingface.labels import special_ids
-from bidibeam.models.huggingface.rows import TokenPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from bidibeam.data.prepared import PairArrays
 
 PROMPT_END = "bidibeam_prompt_end"
 """The field of a decoder-only model's config with the ids that stand between source and response."""
 CHUNK = 4096  # texts tokenised at a time
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenPairs:
+    """Pairs as a model reads and writes them, special tokens included, rows end to end.
+
+    Attributes:
+        sources: (tokens,), the ids of all sources.
+        source_lengths: (pairs,).
+        responses: (tokens,), the ids of all responses, in reading order.
+        response_lengths: (pairs,).
+    """
+
+    sources: Integers
+    source_lengths: Integers
+    responses: Integers
+    response_lengths: Integers
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def reversed_responses(self, special: Collection[int]) -> Integers:
+        """(tokens,), the responses as `reverse_labels` arranges them, special tokens where they were."""
+        moving = np.flatnonzero(~np.isin(self.responses, list(special)))  # (moving tokens,)
+        rows = np.repeat(np.arange(len(self)), self.response_lengths)[moving]
+        counts = np.bincount(rows, minlength=len(self))  # (pairs,)
+        first = np.cumsum(counts) - counts  # (pairs,), each row's first among the moving tokens
+        mirrored = 2 * first[rows] + counts[rows] - 1 - np.arange(len(moving))
+        arranged = self.responses.copy()
+        arranged[moving] = self.responses[moving[mirrored]]
+        return arranged
 
 
 def set_prompt_end(config: Any, tokenizer: Any, separator: str) -> None:
@@ -39,25 +77,26 @@ def source_ids(
         config: The model's.
         max_length: Of a longer source the last tokens are kept, and special ones at its begin.
     """
-    rows = _tokenised(tokenizer, texts)
+    rows = _tokenize(tokenizer, texts)
     if not config.is_encoder_decoder:
         end = list(getattr(config, PROMPT_END, None) or [])
         stripped = [ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]
         rows = [ids + end for ids in stripped]
     if max_length is None:
         return rows
-    kept = special_ids(tokenizer)
-    return [_last(ids, max_length, kept) for ids in rows]
+    special = special_ids(tokenizer)
+    return [_keep_last(ids, max_length, special) for ids in rows]
 
 
 def response_ids(texts: Sequence[str], tokenizer: Any, config: Any) -> list[list[int]]:
     """Responses as labels: special tokens as the tokenizer sets them for a target, and an end."""
     if config.is_encoder_decoder:
-        rows = _tokenised(tokenizer, text_target=list(texts))
+        rows = _tokenize(tokenizer, text_target=list(texts))
     else:
-        rows = _tokenised(tokenizer, texts, add_special_tokens=False)
-    end, kept = tokenizer.eos_token_id, special_ids(tokenizer)
-    return [[*ids] if _has_end(ids, end, kept) else [*ids, end] for ids in rows]
+        rows = _tokenize(tokenizer, texts, add_special_tokens=False)
+    end, special = tokenizer.eos_token_id, special_ids(tokenizer)
+    has_end = [end in takewhile(special.__contains__, reversed(ids)) for ids in rows]
+    return [ids if is_ended else [*ids, end] for ids, is_ended in zip(rows, has_end, strict=True)]
 
 
 def encode_pairs(
@@ -68,7 +107,7 @@ def encode_pairs(
     max_source_length: int,
     max_response_length: int,
 ) -> TokenPairs:
-    """Pairs of texts, as `PreparedData.examples` gives them, to what `PairCollator` takes.
+    """Pairs of texts, as `PreparedData.examples` gives them, by the model's tokenizer.
 
     Pairs whose response is longer than the limit, or whose source or response has no token, are left out.
 
@@ -76,50 +115,91 @@ def encode_pairs(
         SettingsError: If the tokenizer has no end token.
         InputError: If no pair is left.
     """
-    if tokenizer.eos_token_id is None:
-        raise SettingsError(
-            "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
-        )
-    examples = list(examples)
-    parts: list[TokenPairs] = []
-    kept = special_ids(tokenizer)
+    _check_end(tokenizer)
+    examples, special = list(examples), special_ids(tokenizer)
+    parts: list[tuple[Integers, Integers, Integers, Integers]] = []
     for begin in range(0, len(examples), CHUNK):
         chunk = examples[begin : begin + CHUNK]
         sources = source_ids(
             [example["source"] for example in chunk], tokenizer, config, max_length=max_source_length
         )
         responses = response_ids([example["reference"] for example in chunk], tokenizer, config)
-        pairs = [
-            {"input_ids": source, "labels": response}
+        kept = [
+            (source, response)
             for source, response in zip(sources, responses, strict=True)
-            if source and len(response) <= max_response_length and not kept.issuperset(response)
+            if source and len(response) <= max_response_length and not special.issuperset(response)
         ]
-        parts.append(TokenPairs.of(pairs))
-    if not any(map(len, parts)):
-        raise InputError(
-            f"None of {len(examples):,} pairs has a response of 1 to {max_response_length} tokens: raise "
-            "max_response_length (as by --set max_response_length=128), or look at the tokenizer."
+        parts.append((*_flatten([pair[0] for pair in kept]), *_flatten([pair[1] for pair in kept])))
+    empty = np.zeros(0, np.int64)
+    pairs = TokenPairs(*map(np.concatenate, zip(*parts, strict=True))) if parts else TokenPairs(*[empty] * 4)
+    return _check_some(pairs, len(examples), max_response_length)
+
+
+def from_prepared(
+    pairs: PairArrays, tokenizer: Any, config: Any, *, max_source_length: int, max_response_length: int
+) -> TokenPairs:
+    """The same pairs from prepared ids, where the model's tokenizer is that of the data.
+
+    Raises:
+        InputError: If no pair is left.
+    """
+    end = [tokenizer.eos_token_id]
+    after = end if config.is_encoder_decoder else list(getattr(config, PROMPT_END, None) or [])
+    kept = np.flatnonzero(pairs.response_length < max_response_length)  # the end is a token too
+    lengths = np.minimum(pairs.source_length[kept], max(1, max_source_length - len(after)))
+    starts = pairs.source_start[kept] + pairs.source_length[kept] - lengths  # a long source's last tokens
+    sources = _end_rows(pairs.tokens, starts, lengths, after)
+    responses = _end_rows(pairs.tokens, pairs.response_start[kept], pairs.response_length[kept], end)
+    return _check_some(TokenPairs(*sources, *responses), len(pairs), max_response_length)
+
+
+def _end_rows(
+    tokens: NDArray[Any], starts: Integers, lengths: Integers, suffix: Sequence[int]
+) -> tuple[Integers, Integers]:
+    """Rows of an array of tokens with a suffix behind each, end to end, and their lengths."""
+    widths = lengths + len(suffix)  # (rows,)
+    ends = np.cumsum(widths)
+    places = np.arange(widths.sum()) - np.repeat(ends - widths, widths)  # (tokens,), within a row
+    is_token = places < np.repeat(lengths, widths)
+    ids = np.asarray(tokens)[(np.repeat(starts, widths) + places) * is_token].astype(np.int64)
+    for place, index in enumerate(suffix):
+        ids[ends - len(suffix) + place] = index
+    return ids, widths
+
+
+def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
+
+
+def _check_end(tokenizer: Any) -> None:
+    if tokenizer.eos_token_id is None:
+        raise SettingsError(
+            "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
         )
-    return TokenPairs.joined(parts)
 
 
-def _tokenised(tokenizer: Any, texts: Sequence[str] | None = None, **options: Any) -> list[list[int]]:
+def _check_some(pairs: TokenPairs, examples: int, max_response_length: int) -> TokenPairs:
+    if not len(pairs):
+        raise InputError(
+            f"None of {examples:,} pairs has a response of 1 to {max_response_length} tokens: raise "
+            "max_response_length, or look at the tokenizer."
+        )
+    return pairs
+
+
+def _tokenize(tokenizer: Any, texts: Sequence[str] | None = None, **options: Any) -> list[list[int]]:
     """Nothing but the ids, which takes half the time of all that a tokenizer can tell."""
     texts = None if texts is None else list(texts)
-    told = tokenizer(
+    encoded = tokenizer(
         texts, verbose=False, return_attention_mask=False, return_token_type_ids=False, **options
     )
-    return [list(ids) for ids in told.input_ids]
+    return [list(ids) for ids in encoded.input_ids]
 
 
-def _has_end(ids: Sequence[int], end: int, kept: frozenset[int]) -> bool:
-    """Whether the end is among the special tokens that a row ends with."""
-    return any(index == end for index in takewhile(kept.__contains__, reversed(ids)))
-
-
-def _last(ids: list[int], max_length: int, kept: frozenset[int]) -> list[int]:
+def _keep_last(ids: list[int], max_length: int, special: frozenset[int]) -> list[int]:
     if len(ids) <= max_length:
         return ids
-    begin = next((place for place, index in enumerate(ids) if index not in kept), len(ids))
+    begin = next((place for place, index in enumerate(ids) if index not in special), len(ids))
     begin = min(begin, max_length - 1)
     return ids[:begin] + ids[len(ids) - (max_length - begin) :]

@@ -11,7 +11,6 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, direction_of, reverse_labels
-from bidibeam.hf import joint as joint_module
 from bidibeam.hypotheses import Direction
 from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
@@ -205,7 +204,7 @@ def test_what_cannot_be_is_said() -> None:
 
 
 def test_a_transformers_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vars(joint_module)["transformers"], "__version__", "4.56.0")
+    monkeypatch.setattr("transformers.__version__", "4.56.0")
 
     with pytest.raises(
         SettingsError, match=r"need transformers 5 or later, and 4\.56\.0 is installed: pip inst"

@@ -154,22 +154,18 @@ def test_directions_that_do_not_go_with_the_base_are_refused(copies: PreparedDat
 
     refused(
         SettingsError,
-        r"^--direction both shares an encoder, and .* is a gpt2 model, which",
+        r"^Direction both shares an encoder, and .* is a gpt2 model, which",
         gpt2,
         copies,
         "both",
     )
-    refused(
-        SettingsError, r"holds both directions: train it with --direction both", tmp_path / "joint", copies
-    )
+    refused(SettingsError, r"holds both directions: train it with direction both", tmp_path / "joint", copies)
 
 
 def test_tokenizers_that_do_not_fit_are_refused(copies: PreparedData, tmp_path: Path) -> None:
     tiny_model("bart", vocab_size=10, pad_token_id=0, eos_token_id=3).save_pretrained(tmp_path)
 
-    refused(
-        InputError, r"has weights but no tokenizer: name its tokenizer with --tokenizer\.$", tmp_path, copies
-    )
+    refused(InputError, r"has weights but no tokenizer: name its tokenizer\.$", tmp_path, copies)
     refused(
         SettingsError,
         r"^The tokenizer has ids up to 14, and the weights of .* know only 10 tokens\. Name a tokenizer that",
@@ -180,7 +176,7 @@ def test_tokenizers_that_do_not_fit_are_refused(copies: PreparedData, tmp_path: 
     (tmp_path / "none").mkdir()
     refused(
         InputError,
-        r"^There is no tokenizer in .*none \(.+\): name one with --tokenizer, a folder or a model",
+        r"^There is no tokenizer in .*none \(.+\): name one, a folder or a model",
         tmp_path,
         copies,
         tokenizer=str(tmp_path / "none"),

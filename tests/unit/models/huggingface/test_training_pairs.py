@@ -65,9 +65,8 @@ def test_pairs_that_are_empty_or_too_long_are_left_out() -> None:
     limits = {"max_source_length": 5, "max_response_length": 3}
     tokenizer = reader(is_encoder_decoder=True)
 
-    assert list(encode_pairs(examples, tokenizer, SEQ2SEQ, **limits)) == [
-        {"input_ids": [4, 3], "labels": [5, 6, 3]}
-    ]
+    pairs = encode_pairs(examples, tokenizer, SEQ2SEQ, **limits)
+    assert (pairs.sources.tolist(), pairs.responses.tolist(), len(pairs)) == ([4, 3], [5, 6, 3], 1)
     with pytest.raises(
         InputError, match=r"^None of 2 pairs has a response of 1 to 3 tokens: raise max_respons"
     ):

@@ -1,0 +1,266 @@
+"""A Hugging Face model as the training loop sees it: batches of token ids in, losses by direction out."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers.utils import logging
+
+from bidibeam.data.batching import BatchPlan, group_lengths, plan_batches
+from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.models.base import Losses
+from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.labels import IGNORED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from bidibeam.models.huggingface.pairs import TokenPairs
+
+RELATIVE_POSITIONS = ("t5", "mt5", "umt5", "longt5")
+
+
+class TokenBatches:
+    """All pairs of a split, ready to be cut into batches on a device.
+
+    A batch is (input_ids, lengths, labels, is_real): (rows, width), (rows,), (directions, rows, response) and
+    (rows,). An encoder-decoder reads the source; a decoder-only model reads source and response in one row.
+    Labels are in each direction's writing order, padded with -100.
+
+    Args:
+        pairs: The split.
+        directions: The writing orders to make labels for.
+        special: Ids that stay in place where labels are reversed.
+        pad_id: Fills up inputs.
+        is_encoder_decoder: The kind of the model.
+        batch_size: Pairs a batch.
+        device: Where batches are built.
+    """
+
+    def __init__(
+        self,
+        pairs: TokenPairs,
+        directions: Sequence[Direction],
+        *,
+        special: Collection[int],
+        pad_id: int,
+        is_encoder_decoder: bool,
+        batch_size: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if not is_encoder_decoder and len(directions) > 1:
+            raise SettingsError("A decoder-only model learns one direction: train two models.")
+        self.batch_size = batch_size
+        self._pad_id, self._is_encoder_decoder = pad_id, is_encoder_decoder
+        self._target_lengths = pairs.response_lengths
+        self.shapes = group_lengths(pairs.source_lengths - 1, pairs.response_lengths - 1) + 1  # (pairs, 2)
+        orders = {Direction.REGULAR: pairs.responses}
+        if Direction.REVERSE in directions:
+            orders[Direction.REVERSE] = pairs.reversed_responses(special)
+
+        def move(values: np.ndarray[Any, Any]) -> Tensor:
+            return torch.from_numpy(values).to(device)
+
+        self._sources = move(pairs.sources)  # (tokens,)
+        self._responses = move(np.stack([orders[direction] for direction in directions]))  # (D, tokens)
+        self._source_length, self._response_length = move(pairs.source_lengths), move(pairs.response_lengths)
+        self._source_start = self._source_length.cumsum(0) - self._source_length
+        self._response_start = self._response_length.cumsum(0) - self._response_length
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
+        """Cut the split into batches of similar lengths; see `plan_batches`."""
+        return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
+
+    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Build one batch.
+
+        Args:
+            plan: Which pairs, and the shape.
+            rows: Rows to fill up to, with pairs that are there already and do not count.
+        """
+        device = self._sources.device
+        indices = torch.from_numpy(np.resize(plan.indices, rows or len(plan.indices)))
+        if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
+            indices = indices.pin_memory()
+        indices = indices.to(device, non_blocking=True)  # (rows,)
+        source_start, lengths = self._source_start[indices], self._source_length[indices]
+        response_start, response_lengths = self._response_start[indices], self._response_length[indices]
+        labels = _gather_rows(self._responses, response_start, response_lengths, plan.response_width, IGNORED)
+        if self._is_encoder_decoder:
+            inputs = _gather_rows(self._sources, source_start, lengths, plan.source_width, self._pad_id)
+        else:
+            width = plan.source_width + plan.response_width
+            inputs = _gather_rows(self._sources, source_start, lengths, width, IGNORED)
+            offset = response_start - lengths  # so that the response begins where the source ends
+            whole = lengths + response_lengths
+            behind = _gather_rows(self._responses[0], offset, whole, width, self._pad_id)
+            inputs, lengths = torch.where(inputs == IGNORED, behind, inputs), whole
+        is_real = torch.arange(len(indices), device=device) < len(plan.indices)  # (rows,)
+        return inputs, lengths, labels, is_real
+
+
+def _gather_rows(tokens: Tensor, starts: Tensor, lengths: Tensor, width: int, fill: int) -> Tensor:
+    """Rows of (..., tokens), filled up on the right: (..., rows, width)."""
+    places = torch.arange(width, device=starts.device)  # (width,)
+    is_token = places < lengths.unsqueeze(1)  # (rows, width)
+    index = ((starts.unsqueeze(1) + places) * is_token).clamp(min=0)  # (rows, width)
+    return torch.where(is_token, tokens[..., index], fill)
+
+
+class ModelWithLoss(nn.Module):
+    """A model of either kind, or a joint one, that returns the `Losses` of a batch of `TokenBatches`.
+
+    Only the hidden states that predict a label pass the output projection.
+
+    Args:
+        model: The model to train.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    @property
+    def has_fixed_layers(self) -> bool:
+        """Whether every forward pass runs the same layers; with layerdrop the CPU chooses some at random."""
+        configs = [self.model.config, getattr(self.model.config, "base_config", None)]
+        names = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
+        return not any(getattr(config, name, 0) for config in configs for name in names)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        lengths: Tensor,
+        labels: Tensor,
+        is_real: Tensor,
+        label_smoothing: float = 0.0,
+    ) -> Losses:
+        """Teacher forcing in every direction, in one pass over the encoder."""
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        inputs = {"input_ids": input_ids, "attention_mask": (places < lengths.unsqueeze(1)).long()}
+        targets = labels.masked_fill(~is_real.unsqueeze(1), IGNORED)  # (directions, rows, response)
+        is_joint = isinstance(self.model, BidirectionalSeq2Seq)
+        halves = [self.model.regular, self.model.reverse] if is_joint else [self.model]
+        if is_joint:
+            encoded = self.model.get_encoder()(**inputs, return_dict=True)
+            inputs = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
+        plain, smoothed = [], []
+        for half, target, label in zip(halves, targets, labels, strict=True):
+            logits, wanted = _target_logits(half, inputs, lengths, label, target)
+            options: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "sum"}
+            plain.append(F.cross_entropy(logits, wanted, **options))
+            if label_smoothing:
+                smoothed.append(F.cross_entropy(logits, wanted, label_smoothing=label_smoothing, **options))
+        tokens = (targets[0] != IGNORED).sum()
+        total = torch.stack(smoothed or plain).sum() / tokens
+        if is_joint and self.model.config.reduction == "mean":
+            total = total / len(halves)
+        return Losses(total, torch.stack(plain).detach(), tokens)
+
+
+def _target_logits(
+    model: Any, inputs: dict[str, Any], lengths: Tensor, labels: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Logits in float32 and the targets that they predict, (predicted, vocabulary) and (predicted,).
+
+    Args:
+        model: The model of one direction.
+        inputs: What its encoder, or the model itself, reads.
+        lengths: (rows,), of what it reads.
+        labels: (rows, response), of every row.
+        targets: The same, where rows that do not count are masked.
+    """
+    places: Tensor | None = None
+    if model.config.is_encoder_decoder:
+        inputs = {**inputs, "decoder_input_ids": _decoder_inputs(model, labels)}
+    else:
+        prompt = lengths - (labels != IGNORED).sum(dim=1)  # (rows,)
+        places = prompt.unsqueeze(1) - 1 + torch.arange(labels.shape[1], device=labels.device)
+        places = places.clamp(max=inputs["input_ids"].shape[1] - 1)
+    real = (targets != IGNORED).flatten().nonzero().squeeze(1) if labels.device.type == "cpu" else None
+
+    def select(hidden: Tensor) -> Tensor:
+        """The rows of (rows, length, units) that predict a label."""
+        if places is not None:
+            hidden = hidden.gather(1, places.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
+        if real is not None:  # elsewhere shapes stay fixed, so that the step can be captured
+            hidden = hidden.flatten(0, 1)[real].unsqueeze(0)
+        return hidden
+
+    head = model.get_output_embeddings()
+    if head is None:
+        logits = select(model(**inputs, use_cache=False).logits)
+    else:
+        hook = head.register_forward_pre_hook(lambda _, args: (select(args[0]), *args[1:]))
+        try:
+            logits = model(**inputs, use_cache=False).logits
+        finally:
+            hook.remove()
+    wanted = targets.flatten() if real is None else targets.flatten()[real]
+    return logits.flatten(0, 1).float(), wanted
+
+
+def _decoder_inputs(model: Any, labels: Tensor) -> Tensor:
+    """What a decoder reads to predict labels: its start token, then each label but the last."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        inputs: Tensor = model.prepare_decoder_input_ids_from_labels(labels=labels)
+        return inputs
+    config = model.config
+    shifted = labels.roll(1, dims=1).masked_fill(labels.roll(1, dims=1) == IGNORED, config.pad_token_id)
+    shifted[:, 0] = config.decoder_start_token_id
+    return shifted
+
+
+def check_positions(model: Any, *, max_source_length: int, max_response_length: int) -> None:
+    """Refuse lengths for which a model has no positions.
+
+    Raises:
+        SettingsError: Naming lengths that fit.
+    """
+    config = (model.regular if isinstance(model, BidirectionalSeq2Seq) else model).config
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or config.model_type in RELATIVE_POSITIONS:
+        return
+    has_encoder = config.is_encoder_decoder
+    lengths = max_source_length, max_response_length
+    if (max(lengths) if has_encoder else sum(lengths)) <= positions:
+        return
+    response = min(max_response_length, positions if has_encoder else positions // 2)
+    source = min(max_source_length, positions if has_encoder else positions - response)
+    fitting = {"max_source_length": (source, lengths[0]), "max_response_length": (response, lengths[1])}
+    told = " and ".join(f"{name}={value}" for name, (value, now) in fitting.items() if value != now)
+    raise SettingsError(
+        f"The model has {positions:,} positions, too few for sources of {lengths[0]} and responses of "
+        f"{lengths[1]} tokens: lower them, as {told}."
+    )
+
+
+def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model and its tokenizer as `from_pretrained` reads them."""
+    model.save_pretrained(folder)
+    if not model.config.is_encoder_decoder:
+        # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
+        tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
+    tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """No bar of transformers' own for every file that is read or written: the observer shows progress."""
+    was_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            logging.enable_progress_bar()

@@ -1,0 +1,287 @@
+"""Training a Hugging Face model to write in one direction, or in both, from prepared data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import load_file
+
+from bidibeam._version import __version__
+from bidibeam.errors import RunError, SettingsError, TransformersMissingError
+from bidibeam.files import names_in, write_json, write_text
+from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
+from bidibeam.training.logs import read_metrics
+from bidibeam.training.loop import MAY_CHANGE_ON_RESUME, TrainingLoop
+from bidibeam.training.optimization import LinearSchedule, make_adamw
+from bidibeam.training.settings import FineTuneSettings
+from bidibeam.training.state import FOLDER, load_unique, unique_weights
+from bidibeam.training.task import describe_data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import torch
+    from torch.optim import Optimizer
+
+    from bidibeam.data.prepared import PreparedData
+    from bidibeam.models.huggingface.bases import Base
+    from bidibeam.models.huggingface.task import TokenBatches
+    from bidibeam.training.logs import TrainingObserver
+
+DIRECTIONS = ("regular", "reverse", "both")
+"""What can be trained; both are one model with a shared encoder."""
+KEPT_WEIGHTS = "kept.safetensors"
+"""In the training folder: the best weights so far, or the last."""
+
+
+def fine_tune(
+    data: PreparedData,
+    out: Path,
+    *,
+    base: str | Mapping[str, Any],
+    direction: str = "regular",
+    tokenizer: str | None = None,
+    settings: FineTuneSettings | None = None,
+    resume: bool = False,
+    observer: TrainingObserver | None = None,
+) -> dict[str, Any]:
+    """Train a Hugging Face model on prepared data, and save it as `from_pretrained` reads it.
+
+    Args:
+        data: Prepared pairs, with `keep_text` unless the model takes the tokenizer of the data.
+        out: A new folder: model, tokenizer, generation config, README.md, bidibeam.json and metrics.jsonl.
+        base: A name on the Hub, a folder with weights, or a folder or file with only a config, or the values
+            of one, for fresh weights.
+        direction: "regular"; "reverse", which learns replies from their end; or "both", one model with a
+            shared encoder.
+        tokenizer: A name on the Hub or a folder, where it is not the base's own. A fresh model without one
+            takes that of the data.
+        settings: How to train.
+        resume: Go on where a killed training left off, if there is something to go on from.
+        observer: Told what happens.
+
+    Returns:
+        What bidibeam.json holds: settings, data, and the validation losses.
+
+    Raises:
+        InputError: If the base or its tokenizer cannot be used.
+        SettingsError: If a setting is out of range, or base and direction do not go together.
+        RunError: If `out` holds something already, or the data have no training text.
+        TrainingError: If the loss stops being finite.
+    """
+    try:
+        from bidibeam.models.huggingface.bases import open_base
+        from bidibeam.models.huggingface.task import without_progress_bars
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise TransformersMissingError(
+            "fine_tune needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+        ) from error
+
+    settings = settings or FineTuneSettings()
+    if direction not in DIRECTIONS:
+        raise SettingsError(f"direction is {direction!r}; choose one of: {', '.join(DIRECTIONS)}.")
+    started = {
+        "base": dict(base) if isinstance(base, Mapping) else base,
+        "direction": direction,
+        "tokenizer": tokenizer,
+        "fingerprint": data.fingerprint,
+        "settings": asdict(settings),
+    }
+    is_started = _check_folder(out, started, resume=resume)
+    with without_progress_bars():
+        opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
+        task = FineTuneTask(data, opened, direction, settings, started)
+        loop = TrainingLoop(task, out, resume=is_started, observer=observer)
+        position = loop.fit()
+        facts = {
+            **started,
+            "data": describe_data(data),
+            "bidibeam_version": __version__,
+            "is_fresh": opened.is_fresh,
+            "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
+            "trained_on": len(loop.batches),
+            "steps": position.step,
+            **_evaluations(out, loop.steps_per_epoch),
+        }
+        loop.accelerator.wait_for_everyone()
+        if loop.is_main:
+            _finish(out, task, facts)
+        loop.accelerator.wait_for_everyone()
+    return facts
+
+
+class FineTuneTask:
+    """A Hugging Face model and its pairs: a `TrainingTask`.
+
+    Args:
+        data: Prepared pairs.
+        base: The model and its tokenizer.
+        direction: "regular", "reverse" or "both".
+        settings: How to train.
+        started: What a resumed training must agree with.
+
+    Raises:
+        InputError: If no pair is left.
+        SettingsError: If the model has too few positions, or its tokenizer no end token.
+        RunError: If text is needed that the data do not have.
+    """
+
+    def __init__(
+        self,
+        data: PreparedData,
+        base: Base,
+        direction: str,
+        settings: FineTuneSettings,
+        started: Mapping[str, Any],
+    ) -> None:
+        from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
+        from bidibeam.models.huggingface.task import ModelWithLoss, check_positions
+
+        self.base, self.settings, self._started = base, settings, started
+        self.directions: Sequence[Direction] = (
+            list(Direction) if direction == "both" else [Direction(direction)]
+        )
+        self.loss_options = {"label_smoothing": settings.label_smoothing}
+        self.shares = [1 / len(self.directions)] * len(self.directions)
+        config, limits = base.model.config, _limits(settings)
+        if not config.is_encoder_decoder:
+            set_prompt_end(config, base.tokenizer, settings.separator)
+        check_positions(base.model, **limits)
+        self.network = ModelWithLoss(base.model)
+        self.is_capturable = self.network.has_fixed_layers
+        self._pairs = {
+            split: from_prepared(data.split(split), base.tokenizer, config, **limits)
+            if base.has_data_tokenizer
+            else encode_pairs(data.examples(split), base.tokenizer, config, **limits)
+            for split in ("train", "validation")
+        }
+
+    def batches(self, split: str, device: torch.device) -> TokenBatches:
+        """The pairs of a split."""
+        from bidibeam.models.huggingface.labels import padding_id, special_ids
+        from bidibeam.models.huggingface.task import TokenBatches
+
+        return TokenBatches(
+            self._pairs[split],
+            self.directions,
+            special=special_ids(self.base.tokenizer),
+            pad_id=padding_id(self.base.tokenizer),
+            is_encoder_decoder=self.base.model.config.is_encoder_decoder,
+            batch_size=self.settings.batch_size,
+            device=device,
+        )
+
+    def optimizer(self) -> Optimizer:
+        """AdamW."""
+        return make_adamw(self.network, self.settings)
+
+    def schedule(self, optimizer: Optimizer, total_steps: int) -> LinearSchedule:
+        """Warm-up, then linear decay."""
+        return LinearSchedule(optimizer, self.settings, total_steps)
+
+    def mark_started(self, run: Path) -> None:
+        """Write what a resumed training must agree with."""
+        write_json(run / STARTED_FILE, self._started)
+
+    def save_weights(self, run: Path) -> None:
+        """Keep the weights in the training folder: `out` has a model only when it is finished."""
+        write_weights(run / FOLDER / KEPT_WEIGHTS, unique_weights(self.network))
+
+
+def started_with(out: Path) -> dict[str, Any] | None:
+    """What an unfinished training in a folder began with: base, direction, tokenizer, settings."""
+    path = out / STARTED_FILE
+    if not path.is_file():
+        return None
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{path} is damaged ({error}). Remove {out}, and train again.") from error
+
+
+def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> bool:
+    """Refuse a folder that holds something else; return whether a training was started there."""
+    if (out / "config.json").is_file():
+        if hugging_face_config(out) is None:
+            raise RunError(f"{out} holds a run of bidibeam's own network. Choose another folder.")
+        if resume:
+            raise RunError(
+                f"{out} is finished already: there is nothing to resume. To train it further, give it as the "
+                "base, and another folder to write to."
+            )
+        raise RunError(
+            f"{out} holds a finished model already. Choose another folder; to train it further, give it as "
+            "the base."
+        )
+    before = started_with(out)
+    if before is None:
+        if out.exists() and (not out.is_dir() or names_in(out) - {FOLDER}):
+            raise RunError(f"{out} holds other things. Name an empty or new directory.")
+        return False
+    if any((out / FOLDER).glob("checkpoint-*")):
+        raise RunError(
+            f"{out} holds a training that an earlier bidibeam began, which this one cannot resume: remove "
+            "it, and start anew."
+        )
+    if not resume:
+        raise RunError(
+            f"{out} holds an unfinished training. Resume it, or choose another folder to write to."
+        )
+    _check_same(out, before, started)
+    return True
+
+
+def _check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    earlier, later = ({**each, **each["settings"]} for each in (before, now))
+    for name in sorted(set(earlier) & set(later) - {"settings"} - MAY_CHANGE_ON_RESUME):
+        if earlier[name] != later[name]:
+            what = "data with the fingerprint" if name == "fingerprint" else f"the {name.replace('_', ' ')}"
+            raise SettingsError(
+                f"{out} began with {what} {earlier[name]!r}, not {later[name]!r}. Resume with the same, or "
+                "choose another folder."
+            )
+
+
+def _limits(settings: FineTuneSettings) -> dict[str, int]:
+    return {
+        "max_source_length": settings.max_source_length,
+        "max_response_length": settings.max_response_length,
+    }
+
+
+def _evaluations(out: Path, steps_per_epoch: int) -> dict[str, Any]:
+    """Every evaluation of a training, and the best of them."""
+    evaluations = [
+        {"epoch": round(record["step"] / steps_per_epoch, 4), "step": record["step"]}
+        | {name: record[name] for name in record if name.startswith("loss")}
+        for record in read_metrics(out)
+        if record["kind"] == "validation"
+    ]
+    return {"evaluations": evaluations, "best": min(evaluations, key=lambda each: float(each["loss"]))}
+
+
+def _finish(out: Path, task: FineTuneTask, facts: dict[str, Any]) -> None:
+    """Write the kept weights and all that belongs to them; the training folder goes."""
+    from bidibeam.models.huggingface.cards import model_card
+    from bidibeam.models.huggingface.directions import METADATA_FILE
+    from bidibeam.models.huggingface.task import save_model
+
+    kept = out / FOLDER / KEPT_WEIGHTS
+    load_unique(task.network, load_file(kept), kept)
+    final = out / FOLDER / "final"
+    shutil.rmtree(final, ignore_errors=True)
+    save_model(task.base.model, task.base.tokenizer, final)
+    write_text(final / "README.md", model_card(facts))
+    write_json(final / METADATA_FILE, facts)
+    names = sorted(path.name for path in final.iterdir())
+    for name in sorted(names, key=lambda name: name == "config.json"):  # a folder that has it has them all
+        (final / name).replace(out / name)
+    shutil.rmtree(out / FOLDER)

@@ -1,0 +1,245 @@
+"""Batches are what an obvious collator makes, and losses are those of transformers itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers.trainer_pt_utils import LabelSmoother
+
+from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import SettingsError
+from bidibeam.hf import BidirectionalSeq2Seq, PairCollator, reverse_labels, special_ids
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.labels import IGNORED
+from bidibeam.models.huggingface.pairs import TokenPairs, encode_pairs, from_prepared, set_prompt_end
+from bidibeam.models.huggingface.task import ModelWithLoss, TokenBatches, check_positions
+from tests.unit.models.huggingface.tiny import ENCODER_DECODERS, FAMILIES, tiny_config, tiny_model
+
+LIMITS: dict[str, int] = {"max_source_length": 4, "max_response_length": 6}
+IDS: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": 20}
+ROWS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), min_size=1, max_size=7)
+
+
+def flat(rows: list[list[int]]) -> tuple[Any, Any]:
+    return np.concatenate([np.array(row, np.int64) for row in rows]), np.array([*map(len, rows)])
+
+
+def rows_of(pairs: TokenPairs) -> list[dict[str, list[int]]]:
+    sources, responses = (
+        np.split(tokens, np.cumsum(lengths)[:-1])
+        for tokens, lengths in (
+            (pairs.sources, pairs.source_lengths),
+            (pairs.responses, pairs.response_lengths),
+        )
+    )
+    return [{"input_ids": a.tolist(), "labels": b.tolist()} for a, b in zip(sources, responses, strict=True)]
+
+
+def model_of(kind: str, **changes: Any) -> Any:
+    start = {"decoder_start_token_id": 2, "forced_eos_token_id": None} if kind in SEQ2SEQ else {}
+    return tiny_model(kind, **{**IDS, **start, **changes})
+
+
+SEQ2SEQ = (*ENCODER_DECODERS, "mbart")
+
+
+@pytest.fixture(scope="module")
+def reader(copies: PreparedData) -> dict[bool, Any]:
+    return {kind: wrapped(copies.tokenizer, is_encoder_decoder=kind) for kind in (True, False)}
+
+
+def batches_of(
+    model: Any, tokenizer: Any, data: PreparedData, directions: list[Direction], batch_size: int = 4
+) -> tuple[TokenBatches, list[dict[str, list[int]]]]:
+    if not model.config.is_encoder_decoder:
+        set_prompt_end(model.config, tokenizer, "\n")
+    pairs = encode_pairs(data.examples("train"), tokenizer, model.config, **LIMITS)
+    options = {
+        "special": special_ids(tokenizer),
+        "pad_id": 0,
+        "is_encoder_decoder": model.config.is_encoder_decoder,
+        "batch_size": batch_size,
+    }
+    return TokenBatches(pairs, directions, **options), rows_of(pairs)
+
+
+@given(ROWS)
+def test_responses_are_reversed_as_labels_are(rows: list[list[int]]) -> None:
+    pairs = TokenPairs(*flat(rows), *flat(rows))
+
+    expected = reverse_labels(rows, {0, 2, 3})
+
+    assert pairs.reversed_responses({0, 2, 3}).tolist() == [token for row in expected for token in row]
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_prepared_ids_are_the_pairs_that_texts_give(
+    kind: str, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    config = tiny_config(kind)
+    tokenizer = reader[config.is_encoder_decoder]
+    set_prompt_end(config, tokenizer, "\n")
+
+    by_ids = from_prepared(copies.split("train"), tokenizer, config, **LIMITS)
+    by_text = encode_pairs(copies.examples("train"), tokenizer, config, **LIMITS)
+
+    assert rows_of(by_ids) == rows_of(by_text)
+    assert max(by_ids.source_lengths) == LIMITS["max_source_length"]
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_batches_are_those_of_the_collator(
+    kind: str, direction: Direction, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    model = model_of(kind)
+    tokenizer = reader[model.config.is_encoder_decoder]
+    batches, rows = batches_of(model, tokenizer, copies, [direction])
+    collate = PairCollator(tokenizer, model, direction=direction)
+    seen = []
+
+    for plan in batches.plan(seed=(3,)):
+        inputs, lengths, labels, is_real = batches.batch(plan)
+        expected = collate([rows[index] for index in plan.indices])
+        width = expected["input_ids"].shape[1]
+        assert torch.equal(inputs[:, :width], expected["input_ids"])
+        assert torch.all(inputs[:, width:] == 0)
+        assert torch.equal(lengths, expected["attention_mask"].sum(dim=1))
+        real = expected["labels"] != IGNORED
+        assert torch.equal(labels[0][labels[0] != IGNORED], expected["labels"][real])
+        assert plan.tokens == int(real.sum())
+        assert is_real.all()
+        seen += plan.indices.tolist()
+
+    assert sorted(seen) == list(range(len(rows)))
+
+
+def test_pairs_of_similar_lengths_share_a_batch() -> None:
+    rows = [[5] * length for length in range(1, 41)]
+    options: dict[str, Any] = {"special": {3}, "pad_id": 0, "is_encoder_decoder": True, "batch_size": 4}
+    batches = TokenBatches(TokenPairs(*flat(rows), *flat(rows)), [Direction.REGULAR], **options)
+
+    plans = batches.plan(seed=(0,))
+
+    assert sorted(index for plan in plans for index in plan.indices) == list(range(40))
+    for plan in plans:
+        longest = max(plan.indices) + 1
+        assert longest <= min(plan.source_width, plan.response_width) <= longest + 10
+    assert [len(plan.indices) for plan in plans] != [len(plan.indices) for plan in batches.plan(seed=(1,))]
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_losses_and_gradients_are_those_of_transformers(
+    kind: str, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    model = model_of(kind)
+    tokenizer = reader[model.config.is_encoder_decoder]
+    batches, rows = batches_of(model, tokenizer, copies, [Direction.REVERSE])
+    collate = PairCollator(tokenizer, model, direction=Direction.REVERSE)
+    network = ModelWithLoss(model)
+    plan = max(batches.plan(seed=None), key=lambda plan: len(plan.indices))
+    expected = model(**collate([rows[index] for index in plan.indices]))
+    expected.loss.backward()
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    gradients = {name: weight.grad.clone() for name, weight in trained.items()}
+    model.zero_grad()
+
+    losses = network(*batches.batch(plan))
+    losses.total.backward()
+
+    assert losses.tokens == plan.tokens
+    torch.testing.assert_close(losses.total, expected.loss)
+    torch.testing.assert_close(losses.sums[0], expected.loss * plan.tokens)
+    for name, weight in trained.items():
+        torch.testing.assert_close(weight.grad, gradients[name], atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_smoothed_labels_are_those_of_transformers(
+    kind: str, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    model = model_of(kind)
+    tokenizer = reader[model.config.is_encoder_decoder]
+    batches, rows = batches_of(model, tokenizer, copies, [Direction.REGULAR])
+    plan = batches.plan(seed=None)[0]
+    inputs = PairCollator(tokenizer, model)([rows[index] for index in plan.indices])
+    outputs = model(**inputs)
+
+    losses = ModelWithLoss(model)(*batches.batch(plan), label_smoothing=0.3)
+
+    shift = not model.config.is_encoder_decoder
+    expected = LabelSmoother(epsilon=0.3)(outputs, inputs["labels"], shift_labels=shift)
+    torch.testing.assert_close(losses.total, expected)
+    torch.testing.assert_close(losses.sums[0], outputs.loss.detach() * plan.tokens)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_joint_model_has_a_loss_in_each_direction(
+    reduction: str, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    special = special_ids(reader[True])
+    config = tiny_config("bart", **IDS, decoder_start_token_id=2)
+    model = BidirectionalSeq2Seq.from_encoder_decoder(config, special_ids=special, reduction=reduction)
+    batches, rows = batches_of(model.eval(), reader[True], copies, list(Direction))
+    plan = batches.plan(seed=None)[0]
+    inputs = PairCollator(reader[True], model.regular)([rows[index] for index in plan.indices])
+    inputs.pop("decoder_input_ids")
+    expected = model(**inputs)
+
+    losses = ModelWithLoss(model)(*batches.batch(plan))
+
+    torch.testing.assert_close(losses.total, expected.loss)
+    both = torch.stack([expected.regular_loss, expected.reverse_loss]).detach()
+    torch.testing.assert_close(losses.sums / plan.tokens, both)
+
+
+@pytest.mark.parametrize("kind", [*FAMILIES, "mbart"])
+def test_rows_that_fill_up_a_batch_cost_nothing(
+    kind: str, copies: PreparedData, reader: dict[bool, Any]
+) -> None:
+    model = model_of(kind)
+    batches, _ = batches_of(model, reader[model.config.is_encoder_decoder], copies, [Direction.REGULAR])
+    plan = batches.plan(seed=None)[0]
+
+    alone = ModelWithLoss(model)(*batches.batch(plan))
+    filled = ModelWithLoss(model)(*batches.batch(plan, rows=9))
+
+    assert len(batches.batch(plan, rows=9)[0]) == 9
+    assert filled.tokens == alone.tokens == plan.tokens
+    torch.testing.assert_close(filled.total, alone.total)
+
+
+def test_a_step_that_drops_layers_at_random_is_not_captured() -> None:
+    assert ModelWithLoss(model_of("bart")).has_fixed_layers
+    assert not ModelWithLoss(model_of("bart", decoder_layerdrop=0.1)).has_fixed_layers
+    config = tiny_config("bart", encoder_layerdrop=0.1)
+    assert not ModelWithLoss(BidirectionalSeq2Seq.from_encoder_decoder(config)).has_fixed_layers
+
+
+@pytest.mark.parametrize(
+    ("kind", "lengths", "told"),
+    [
+        ("bart", (65, 20), "max_source_length=64"),
+        ("bart", (256, 128), "max_source_length=64 and max_response_length=64"),
+        ("gpt2", (45, 20), "max_source_length=44"),
+        ("gpt2", (20, 128), "max_response_length=32"),
+        ("gpt2", (256, 128), "max_source_length=32 and max_response_length=32"),
+    ],
+)
+def test_a_model_with_too_few_positions_is_refused(kind: str, lengths: tuple[int, int], told: str) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"^The model has 64 positions, .* tokens: lower them, as {told}\.$"
+    ):
+        check_positions(model_of(kind), max_source_length=lengths[0], max_response_length=lengths[1])
+    check_positions(model_of("t5"), max_source_length=lengths[0], max_response_length=lengths[1])
+
+
+def test_a_decoder_alone_learns_one_direction(copies: PreparedData, reader: dict[bool, Any]) -> None:
+    with pytest.raises(SettingsError, match="learns one direction"):
+        batches_of(model_of("gpt2"), reader[False], copies, list(Direction))

@@ -1,0 +1,412 @@
+"""Hugging Face models are trained by the same loop: they learn, resume exactly, and say what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import RunError, SettingsError, TrainingError
+from bidibeam.hf import (
+    BidirectionalSeq2Seq,
+    FineTuneSettings,
+    PairCollator,
+    direction_of,
+    fine_tune,
+    started_with,
+)
+from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.pairs import response_ids, source_ids
+from bidibeam.training.logs import Silence, read_metrics
+from bidibeam.training.loop import is_bf16
+from tests.unit.models.huggingface.tiny import (
+    ENCODER_DECODERS,
+    FAMILIES,
+    LIMITS,
+    prepared,
+    tiny_config,
+    write_config,
+)
+
+QUICK = FineTuneSettings(epochs=2, batch_size=8, learning_rate=1e-2, log_every=1, tensorboard=False, **LIMITS)
+LEARNING = replace(QUICK, epochs=60, batch_size=6, log_every=50, warmup=0.1, weight_decay=0.0, keep="last")
+JOINT = ["README.md", "bidibeam.json", "config.json", "metrics.jsonl", "model.safetensors"]
+JOINT += ["tokenizer.json", "tokenizer_config.json"]
+SAVED = sorted([*JOINT, "generation_config.json"])
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    return prepared(tmp_path_factory.mktemp("copies"))
+
+
+class KilledError(Exception):
+    """Stands for a kill: nothing after it runs."""
+
+
+class Diary(Silence):
+    """Notes what it is told; dies on demand."""
+
+    def __init__(self, *, dies_at: int | None = None) -> None:
+        self.steps: list[int] = []
+        self.reports: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.begin: dict[str, Any] = {}
+        self.dies_at = dies_at
+
+    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+        self.begin = {"step": step, "total": total_steps, **facts}
+
+    def stepped(self, *, step: int) -> None:
+        if step == self.dies_at:
+            raise KilledError
+        self.steps.append(step)
+
+    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+        self.reports.append({"step": step, **record})
+
+    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+        self.evaluations.append({"step": step, **record})
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def loaded(folder: Path, kind: str) -> tuple[Any, Any]:
+    auto = AutoModelForSeq2SeqLM if kind in ENCODER_DECODERS else AutoModelForCausalLM
+    return auto.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def right_replies(model: Any, tokenizer: Any, data: PreparedData) -> float:
+    """The share of training responses that a model writes greedily, in its own order."""
+    examples = list(data.examples("train"))
+    right = 0
+    for example in examples:
+        ids = torch.tensor(source_ids([example["source"]], tokenizer, model.config))
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)[
+            0
+        ].tolist()
+        begin = 0 if model.config.is_encoder_decoder else ids.shape[1]
+        written = tokenizer.decode(out[begin:], skip_special_tokens=True).split()
+        right += written == direction_of(model).arrange(example["reference"].split())
+    return right / len(examples)
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    first, second = (load_file(folder / "model.safetensors") for folder in (one, other))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_reverse_model_learns_to_write_replies_from_their_end(
+    kind: str, copies: PreparedData, tmp_path: Path
+) -> None:
+    base, out = write_config(tmp_path / "base", kind), tmp_path / "out"
+    changes: dict[str, Any] = {"t5": {"epochs": 80, "learning_rate": 5e-3}, "marian": {"epochs": 100}}
+    settings = replace(LEARNING, **changes.get(kind, {}))
+
+    fine_tune(copies, out, base=str(base), direction="reverse", settings=settings)
+
+    model, tokenizer = loaded(out, kind)
+    assert direction_of(model) is Direction.REVERSE
+    assert right_replies(model, tokenizer, copies) >= 0.9
+
+
+def test_a_joint_model_learns_both(copies: PreparedData, tmp_path: Path) -> None:
+    base, out, diary = write_config(tmp_path / "base", "bart") / "config.json", tmp_path / "out", Diary()
+
+    fine_tune(copies, out, base=str(base), direction="both", settings=LEARNING, observer=diary)
+
+    model, tokenizer = BidirectionalSeq2Seq.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
+    assert min(right_replies(model.of(each), tokenizer, copies) for each in Direction) >= 0.9
+    last = diary.evaluations[-1]
+    assert last["loss"] == pytest.approx((last["loss_regular"] + last["loss_reverse"]) / 2)
+
+
+def test_the_folder_is_one_that_from_pretrained_reads(copies: PreparedData, tmp_path: Path) -> None:
+    base, out = write_config(tmp_path / "base", "bart"), tmp_path / "out"
+
+    facts = fine_tune(copies, out, base=str(base), direction="reverse", settings=QUICK)
+
+    assert names_in(out) == SAVED
+    model, tokenizer = loaded(out, "bart")
+    assert (model.config.pad_token_id, model.config.eos_token_id) == (0, 3)
+    assert model.generation_config.decoder_start_token_id == tokenizer.bos_token_id == 2
+    assert model.config.vocab_size == len(tokenizer) == copies.tokenizer.vocabulary_size
+    text = next(copies.examples("test"))["source"]
+    assert tokenizer(text).input_ids == [*copies.tokenizer.encode(text), 3]
+    assert json.loads((out / "bidibeam.json").read_text()) == json.loads(json.dumps(facts))
+    logged = [record for record in read_metrics(out) if record["kind"] == "validation"]
+    assert [record["loss"] for record in logged] == [each["loss"] for each in facts["evaluations"]]
+    card = (out / "README.md").read_text()
+    for part in (
+        "library_name: transformers",
+        "from their last token to their first",
+        "| learning rate | `0.01`",
+        f"| {facts['best']['loss']:.4f} |",
+        f"| train pairs | {copies.info['pairs']['train']} |",
+    ):
+        assert part in card
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_the_validation_loss_counts_every_token_alike(
+    kind: str, copies: PreparedData, tmp_path: Path
+) -> None:
+    base, out = write_config(tmp_path / "base", kind), tmp_path / "out"
+    settings = replace(QUICK, batch_size=2, label_smoothing=0.1)
+
+    facts = fine_tune(copies, out, base=str(base), direction="reverse", settings=settings)
+
+    model, tokenizer = loaded(out, kind)
+    collate = PairCollator(tokenizer, model, direction=Direction.REVERSE)
+    total, tokens = 0.0, 0
+    for example in copies.examples("validation"):
+        (source,) = source_ids([example["source"]], tokenizer, model.config)
+        (labels,) = response_ids([example["reference"]], tokenizer, model.config)
+        with torch.no_grad():
+            total += float(model(**collate([{"input_ids": source, "labels": labels}])).loss) * len(labels)
+        tokens += len(labels)
+    assert facts["best"]["loss"] == pytest.approx(total / tokens, abs=1e-5)
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_the_best_weights_are_kept_or_the_last(keep: str, copies: PreparedData, tmp_path: Path) -> None:
+    """At this learning rate the loss rises in the end: the best weights are not the last."""
+    base = str(write_config(tmp_path / "base", "gpt2"))
+    settings = replace(QUICK, epochs=12, learning_rate=1.0, warmup=0.9, keep=keep)
+    facts = fine_tune(copies, tmp_path / "out", base=base, settings=settings)
+    losses = [each["loss"] for each in facts["evaluations"]]
+    assert min(losses) < losses[-1] - 0.1
+
+    again = replace(QUICK, epochs=1, learning_rate=1e-12)
+    kept = fine_tune(copies, tmp_path / "again", base=str(tmp_path / "out"), settings=again)
+
+    expected = min(losses) if keep == "best" else losses[-1]
+    assert kept["best"]["loss"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction", "dies_at"),
+    [("bart", "reverse", 9), ("bart", "both", 1), ("bart", "both", 12), ("gpt2", "regular", 14)],
+)
+def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
+    kind: str, direction: str, dies_at: int, copies: PreparedData, tmp_path: Path
+) -> None:
+    changes = {"dropout": 0.1} if kind == "bart" else {"resid_pdrop": 0.1}
+    base = str(write_config(tmp_path / "base", kind, **changes))
+    settings = replace(QUICK, epochs=3, batch_size=4, save_every=4)
+    options: dict[str, Any] = {"base": base, "direction": direction, "settings": settings}
+    whole, out, diary = fine_tune(copies, tmp_path / "whole", **options), tmp_path / "out", Diary()
+
+    with pytest.raises(KilledError):
+        fine_tune(copies, out, observer=Diary(dies_at=dies_at), **options)
+    assert names_in(out) == ["metrics.jsonl", "training"]
+    assert started_with(out) is not None
+    torn = out / "training" / ".step-00000099.partial"
+    torn.mkdir()
+    (torn / "model.safetensors").write_bytes(b"half of")
+    torch.manual_seed(12345)  # whatever happens in between
+    facts = fine_tune(copies, out, resume=True, observer=diary, **options)
+
+    steps = whole["steps"]
+    saved = max(step for step in range(dies_at) if step % 4 == 0 or step % (steps // 3) == 0)
+    assert diary.begin["step"] == saved
+    assert diary.steps == list(range(saved + 1, steps + 1))
+    assert facts["evaluations"] == whole["evaluations"]
+    assert_same_weights(tmp_path / "whole", out)
+    assert names_in(out) == (JOINT if direction == "both" else SAVED)
+
+
+def test_killed_while_the_model_is_written_it_is_written_again(copies: PreparedData, tmp_path: Path) -> None:
+    class Late(Silence):
+        def finished(self, **_: Any) -> None:
+            raise KilledError
+
+    base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
+    with pytest.raises(KilledError):
+        fine_tune(copies, out, base=base, settings=QUICK, observer=Late())
+    (out / "README.md").write_text("half of")
+
+    fine_tune(copies, out, base=base, settings=QUICK, resume=True)
+    fine_tune(copies, tmp_path / "whole", base=base, settings=QUICK)
+
+    assert_same_weights(tmp_path / "whole", out)
+    assert (out / "README.md").read_text() != "half of"
+
+
+def test_an_observer_hears_of_steps_losses_and_evaluations(copies: PreparedData, tmp_path: Path) -> None:
+    base, diary = str(write_config(tmp_path / "base", "llama")), Diary()
+
+    facts = fine_tune(copies, tmp_path / "out", base=base, settings=QUICK, observer=diary)
+
+    assert diary.begin["pairs"] == copies.info["pairs"]["train"]
+    assert diary.begin["total"] == facts["steps"] == diary.steps[-1]
+    assert [each["epoch"] for each in diary.evaluations] == [0, 1]
+    assert len(diary.reports) == facts["steps"]
+    assert diary.reports[0]["loss_regular"] == pytest.approx(3, abs=1)
+    assert diary.reports[-1]["loss_regular"] < diary.reports[0]["loss_regular"]
+    assert diary.reports[0]["tokens_per_s"] > 0
+
+
+def test_the_learning_rate_rises_and_falls_in_straight_lines(copies: PreparedData, tmp_path: Path) -> None:
+    base, diary = str(write_config(tmp_path / "base", "gpt2")), Diary()
+    settings = replace(QUICK, epochs=4, warmup=0.34)
+
+    fine_tune(copies, tmp_path / "out", base=base, settings=settings, observer=diary)
+
+    rates = [report["learning_rate"] / settings.learning_rate for report in diary.reports]
+    expected = [step / 4 for step in range(4)] + [(12 - step) / 8 for step in range(4, 12)]
+    assert rates == pytest.approx(expected)
+
+
+def test_fresh_weights_follow_from_the_seed_and_a_config_may_be_values(
+    copies: PreparedData, tmp_path: Path
+) -> None:
+    path = str(write_config(tmp_path / "base", "bart"))
+    values = {**json.loads(tiny_config("bart").to_json_string()), "model_type": "bart"}
+    for name, base, seed in (("a", path, 0), ("b", values, 0), ("c", path, 1)):
+        fine_tune(copies, tmp_path / name, base=base, settings=replace(QUICK, seed=seed, epochs=1))
+
+    assert_same_weights(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "a", tmp_path / "c")
+
+
+def test_it_goes_on_from_weights_with_their_tokenizer(copies: PreparedData, tmp_path: Path) -> None:
+    base = str(write_config(tmp_path / "base", "t5"))
+    first = fine_tune(copies, tmp_path / "one", base=base, settings=LEARNING)["evaluations"][-1]["loss"]
+    still = replace(QUICK, learning_rate=1e-9, epochs=1)
+
+    facts = fine_tune(copies, tmp_path / "two", base=str(tmp_path / "one"), settings=still)
+    options: dict[str, Any] = {"direction": "both", "settings": still}
+    joint = fine_tune(copies, tmp_path / "both", base=str(tmp_path / "one"), **options)
+    again = fine_tune(copies, tmp_path / "more", base=str(tmp_path / "both"), **options)
+
+    assert not facts["is_fresh"]
+    assert facts["best"]["loss"] == pytest.approx(first, abs=1e-4)
+    assert joint["best"]["loss_regular"] == pytest.approx(first, abs=1e-4)
+    assert again["best"]["loss"] == pytest.approx(joint["best"]["loss"], abs=1e-4)
+
+
+def test_accumulated_batches_are_one_larger_batch(copies: PreparedData, tmp_path: Path) -> None:
+    base = str(write_config(tmp_path / "base", "gpt2"))
+    for name, batch_size, accumulation in (("large", 100, 1), ("small", 3, 100)):
+        settings = replace(QUICK, batch_size=batch_size, accumulation=accumulation, warmup=0.0, epochs=1)
+        facts = fine_tune(copies, tmp_path / name, base=base, settings=settings)
+        assert facts["steps"] <= 4  # as many as there are shapes at most
+
+    large, small = (load_file(tmp_path / name / "model.safetensors") for name in ("large", "small"))
+    for name, weight in large.items():
+        torch.testing.assert_close(small[name], weight, atol=1e-3, rtol=0)
+
+
+def test_early_stopping_ends_it(copies: PreparedData, tmp_path: Path) -> None:
+    base = str(write_config(tmp_path / "base", "bart"))
+    settings = replace(QUICK, epochs=9, early_stopping=2, learning_rate=1e-30)
+
+    facts = fine_tune(copies, tmp_path / "out", base=base, settings=settings)
+
+    assert [each["epoch"] for each in facts["evaluations"]] == [1, 2, 3]
+
+
+def test_a_loss_that_is_not_finite_stops_it(copies: PreparedData, tmp_path: Path) -> None:
+    base = str(write_config(tmp_path / "base", "gpt2"))
+
+    with pytest.raises(TrainingError, match=r"not finite by step .*lower learning_rate"):
+        fine_tune(copies, tmp_path / "out", base=base, settings=replace(QUICK, learning_rate=1e30, epochs=9))
+
+
+def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
+    data = prepared(tmp_path, keep_text=False)
+    base, other = write_config(tmp_path / "base", "bart"), tmp_path / "other"
+    assert fine_tune(data, tmp_path / "own", base=str(base), settings=QUICK)["trained_on"]
+    wrapped(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
+
+    with pytest.raises(RunError, match=r"their text is needed: prepare again with --keep-text\.$"):
+        fine_tune(data, tmp_path / "out", base=str(base), tokenizer=str(other), settings=QUICK)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_is_refused(copies: PreparedData, tmp_path: Path) -> None:
+    base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
+
+    with pytest.raises(RunError, match=r"base holds a finished model already\. Choose another folder; to"):
+        fine_tune(copies, tmp_path / "base", base=base, settings=QUICK)
+    with pytest.raises(RunError, match=r"holds other things\. Name an empty or new directory\.$"):
+        fine_tune(copies, tmp_path, base=base, settings=QUICK)
+    with pytest.raises(KilledError):
+        fine_tune(copies, out, base=base, settings=QUICK, observer=Diary(dies_at=1))
+    with pytest.raises(RunError, match=r"out holds an unfinished training\. Resume it, or choose another"):
+        fine_tune(copies, out, base=base, settings=QUICK)
+    other: dict[str, dict[str, Any]] = {
+        r"began with the learning rate 0\.01, not 0\.5\. Resume": {
+            "settings": replace(QUICK, learning_rate=0.5)
+        },
+        r"began with the direction 'regular', not 'reverse'\. Resume": {"direction": "reverse"},
+    }
+    for message, changes in other.items():
+        options: dict[str, Any] = {"base": base, "settings": QUICK, "resume": True, **changes}
+        with pytest.raises(SettingsError, match=message):
+            fine_tune(copies, out, **options)
+    (out / "training" / "checkpoint-3").mkdir()
+    with pytest.raises(RunError, match=r"an earlier bidibeam began, .* start anew\.$"):
+        fine_tune(copies, out, base=base, settings=QUICK, resume=True)
+    (out / "training" / "started.json").write_text("{")
+    with pytest.raises(RunError, match=r"started\.json is damaged \(.+\)\. Remove .*out, and train again\.$"):
+        fine_tune(copies, out, base=base, settings=QUICK, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("epochs", 0, "at least 1"),
+        ("learning_rate", float("nan"), "a positive number"),
+        ("label_smoothing", 1.0, "at least 0 and below 1"),
+        ("max_response_length", 1, "at least 2"),
+        ("seed", -1, "0 or more, and below 2^32"),
+        ("weight_decay", -1.0, "0 or more"),
+        ("precision", "int8", "one of auto, float32, bf16"),
+        ("keep", "all", "one of best, last"),
+    ],
+)
+def test_settings_out_of_range_are_named(name: str, value: Any, rule: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^{name} is {value!r}; it must be {re.escape(rule)}\.$"):
+        replace(QUICK, **{name: value})
+
+
+def test_a_direction_that_is_none_is_named(copies: PreparedData, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^direction is 'up'; choose one of: regular, reverse, both\.$"):
+        fine_tune(copies, tmp_path / "out", base="x", direction="up")
+
+
+def test_a_model_without_a_padding_token_can_be_trained(copies: PreparedData, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    fine_tune(copies, base, base=str(write_config(tmp_path / "config", "gpt2")), settings=QUICK)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(base)
+
+    facts = fine_tune(copies, tmp_path / "out", base=str(base), settings=QUICK)
+
+    assert facts["best"]["loss"] < 3
+
+
+def test_bf16_is_for_a_gpu_that_has_it_or_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has_gpu in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+        assert is_bf16("auto") is has_gpu
+        assert is_bf16("bf16")
+        assert not is_bf16("float32")
