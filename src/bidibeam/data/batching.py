@@ -1,4 +1,4 @@
-"""Prepared pairs to batches of ids: the one door through which targets are turned around for a direction."""
+"""Prepared pairs to batches of ids; here alone targets are reversed for the reverse direction."""
 
 from __future__ import annotations
 
@@ -49,21 +49,24 @@ class BatchPlan:
 
 
 def group_lengths(source_lengths: Integers, response_lengths: Integers) -> Integers:
-    """The widths that pairs are padded to, so that few shapes serve all: (pairs, 2)."""
-    return np.stack(
-        (_grouped(source_lengths, SOURCE_EDGES), _grouped(response_lengths, RESPONSE_EDGES)), axis=1
-    )
+    """Returns the widths that pairs are padded to, so that few shapes serve all: (pairs, 2)."""
+    columns = []
+    for lengths, edges in ((source_lengths, SOURCE_EDGES), (response_lengths, RESPONSE_EDGES)):
+        longest = int(np.max(lengths, initial=1))
+        used = np.array([*(edge for edge in edges if edge <= 0.8 * longest), longest])
+        columns.append(used[np.searchsorted(used, np.asarray(lengths))])
+    return np.stack(columns, axis=1)
 
 
 def plan_batches(
     shapes: Integers, response_lengths: Integers, *, batch_size: int, seed: Sequence[int] | None
 ) -> list[BatchPlan]:
-    """Cut pairs into batches of one shape each.
+    """Cuts pairs into batches of one shape each.
 
     Args:
         shapes: (pairs, 2), the widths of source and response.
         response_lengths: (pairs,), in target tokens.
-        batch_size: Pairs a batch.
+        batch_size: Pairs per batch.
         seed: Shuffles pairs and batches, the same way for the same seed; None keeps a fixed order.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -83,7 +86,7 @@ def plan_batches(
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
-    """Token ids of several sources, each ended, as one padded tensor: (sources, length)."""
+    """Returns token ids of several sources, each ended, as one padded tensor: (sources, length)."""
     width = max((len(source) for source in sources), default=0) + 1
     padded = np.full((len(sources), width), PAD_ID, dtype=np.int64)
     for line, source in zip(padded, sources, strict=True):
@@ -98,7 +101,7 @@ class PairBatches:
     Args:
         pairs: The split.
         directions: The writing orders to make targets for.
-        batch_size: Pairs a batch.
+        batch_size: Pairs per batch.
         device: Where batches are built.
     """
 
@@ -115,27 +118,26 @@ class PairBatches:
         self.shapes = group_lengths(pairs.source_length, pairs.response_length) + 1  # (pairs, 2)
         self._target_lengths = np.asarray(pairs.response_length, dtype=np.int64) + 1  # (pairs,)
 
-        def moved(values: np.ndarray[Any, Any]) -> Tensor:
+        def move(values: np.ndarray[Any, Any]) -> Tensor:
             return torch.from_numpy(np.array(values, dtype=np.int64)).to(device)
 
-        self._tokens = moved(pairs.tokens)
-        self._source_start, self._source_length = moved(pairs.source_start), moved(pairs.source_length)
-        self._response_start = moved(pairs.response_start)
-        self._response_length = moved(pairs.response_length)
+        self._tokens = move(pairs.tokens)
+        self._source_start, self._source_length = move(pairs.source_start), move(pairs.source_length)
+        self._response_start, self._response_length = move(pairs.response_start), move(pairs.response_length)
 
     def __len__(self) -> int:
         return len(self.shapes)
 
     def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
-        """Cut the split into batches of similar lengths; see `plan_batches`."""
+        """Cuts the split into batches of similar lengths; see `plan_batches`."""
         return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Batch:
-        """Build one batch.
+        """Builds one batch.
 
         Args:
             plan: Which pairs, and the shape.
-            rows: Lines to fill up to, with empty sources and no targets.
+            rows: Rows to fill up to, with empty sources and no targets.
         """
         device = self._tokens.device
         indices = torch.from_numpy(plan.indices)
@@ -143,7 +145,7 @@ class PairBatches:
             indices = indices.pin_memory()
         indices = indices.to(device, non_blocking=True)
         fill = (0, (rows or len(indices)) - len(indices))
-        source_lengths = torch.nn.functional.pad(self._source_length[indices], fill)  # (lines,)
+        source_lengths = torch.nn.functional.pad(self._source_length[indices], fill)  # (rows,)
         response_lengths = torch.nn.functional.pad(self._response_length[indices], fill, value=-1)
         source_start = torch.nn.functional.pad(self._source_start[indices], fill)
         response_start = torch.nn.functional.pad(self._response_start[indices], fill)
@@ -159,17 +161,10 @@ class PairBatches:
         return Batch(sources, source_lengths + 1, inputs, targets)
 
     def _gather(self, starts: Tensor, lengths: Tensor, width: int, direction: Direction) -> Tensor:
-        """Tokens in a direction's order, ended, then padded: (lines, width)."""
+        """Returns tokens in a direction's order, ended, then padded: (rows, width)."""
         positions = torch.arange(width, device=starts.device).unsqueeze(0)  # (1, width)
-        lengths = lengths.unsqueeze(1)  # (lines, 1)
+        lengths = lengths.unsqueeze(1)  # (rows, 1)
         offsets = positions if direction is Direction.REGULAR else lengths - 1 - positions
-        is_token = positions < lengths  # (lines, width)
+        is_token = positions < lengths  # (rows, width)
         tokens = self._tokens[(starts.unsqueeze(1) + offsets) * is_token]
         return torch.where(is_token, tokens, torch.where(positions == lengths, END_ID, PAD_ID))
-
-
-def _grouped(lengths: Integers, edges: Sequence[int]) -> Integers:
-    """Lengths rounded up to the next edge; the longest there is stands for the last ones."""
-    longest = int(np.max(lengths, initial=1))
-    used = np.array([*(edge for edge in edges if edge <= 0.8 * longest), longest])
-    return used[np.searchsorted(used, np.asarray(lengths))]

@@ -1,14 +1,15 @@
-"""Pairs of texts to pairs of token ids, each distinct text encoded once, and which pairs are kept."""
+"""Pairs of texts to pairs of token ids, which of them are kept, and statistics of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bidibeam.data.splits import SPLITS
+from bidibeam.data.conversations import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 REASONS = ("empty_source", "empty_response", "source_too_long", "response_too_long")
 """Why a pair is dropped; the first that applies is the one counted."""
+
+POSITIONS, COMMONEST = 10, 50
+"""How many positions from either end are counted, and of how many words."""
+PERCENTILES = (5, 25, 50, 75, 90, 95, 99)
 
 CHUNK = 8192  # texts encoded at a time: enough to keep every core busy, few enough to need little memory
 
@@ -44,23 +49,13 @@ class EncodedPairs:
     splits: NDArray[np.int8]
     reasons: NDArray[np.int8]
 
-    @property
-    def source_lengths(self) -> NDArray[np.int64]:
-        """(pairs,), in tokens."""
-        return self.lengths[self.sources]
-
-    @property
-    def response_lengths(self) -> NDArray[np.int64]:
-        """(pairs,), in tokens."""
-        return self.lengths[self.responses]
-
-    def within(self, split: str) -> NDArray[np.bool_]:
+    def is_in(self, split: str) -> NDArray[np.bool_]:
         """(pairs,), which pairs are in a split."""
         return np.equal(self.splits, SPLITS.index(split))
 
-    def drops(self, split: str) -> dict[str, int]:
+    def count_drops(self, split: str) -> dict[str, int]:
         """How many pairs of a split are dropped, by reason."""
-        counts = np.bincount(self.reasons[self.within(split)], minlength=len(REASONS) + 1)
+        counts = np.bincount(self.reasons[self.is_in(split)], minlength=len(REASONS) + 1)
         return {reason: int(counts[index]) for index, reason in enumerate(REASONS, start=1)}
 
 
@@ -73,7 +68,7 @@ def encode_pairs(
     max_response_length: int,
     progress: Callable[[int, int], None],
 ) -> EncodedPairs:
-    """Encode every text once and mark the pairs that are empty or too long.
+    """Encodes every distinct text once and marks the pairs that are empty or too long.
 
     Args:
         pairs: All pairs.
@@ -86,7 +81,15 @@ def encode_pairs(
     numbers: dict[str, int] = {}
     sources = np.array([numbers.setdefault(pair.source, len(numbers)) for pair in pairs], np.int64)
     responses = np.array([numbers.setdefault(pair.response, len(numbers)) for pair in pairs], np.int64)
-    tokens, lengths = _encode_texts(list(numbers), tokenizer, progress)
+    texts = list(numbers)
+    chunks: list[NDArray[np.int32]] = []
+    counts: list[int] = []
+    for begin in range(0, len(texts), CHUNK):
+        encoded = tokenizer.encode_batch(texts[begin : begin + CHUNK])
+        counts += map(len, encoded)
+        chunks.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+        progress(len(counts), len(texts))
+    lengths = np.array(counts, np.int64)
     reasons = np.select(  # the first that holds
         [
             lengths[sources] == 0,
@@ -98,7 +101,7 @@ def encode_pairs(
         default=0,
     )
     return EncodedPairs(
-        tokens=tokens,
+        tokens=np.concatenate(chunks),
         starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64),
         lengths=lengths,
         sources=sources,
@@ -108,14 +111,69 @@ def encode_pairs(
     )
 
 
-def _encode_texts(
-    texts: list[str], tokenizer: Tokenizer, progress: Callable[[int, int], None]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    chunks: list[NDArray[np.int32]] = []
-    lengths: list[int] = []
-    for begin in range(0, len(texts), CHUNK):
-        encoded = tokenizer.encode_batch(texts[begin : begin + CHUNK])
-        lengths += map(len, encoded)
-        chunks.append(np.fromiter((token for ids in encoded for token in ids), np.int32))
-        progress(min(begin + CHUNK, len(texts)), len(texts))
-    return np.concatenate(chunks), np.array(lengths, np.int64)
+def describe_pairs(pairs: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns what `stats.json` says about pairs and words."""
+    kept = pairs.reasons == 0
+    return {
+        "pairs": {name: int(np.sum(kept & pairs.is_in(name))) for name in SPLITS},
+        "dropped": {name: pairs.count_drops(name) for name in SPLITS},
+        "lengths": {
+            "before_limits": _describe_lengths(pairs, pairs.reasons >= 0),
+            "after_limits": _describe_lengths(pairs, kept),
+        },
+        "coverage": {
+            name: _measure_coverage(pairs, kept & pairs.is_in(name), tokenizer.unknown_id) for name in SPLITS
+        },
+        "positions": _count_positions(pairs, kept & pairs.is_in("train"), tokenizer),
+    }
+
+
+def _describe_lengths(pairs: EncodedPairs, chosen: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
+    described = {}
+    for side, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
+        lengths = pairs.lengths[texts]
+        shares = np.percentile(lengths, PERCENTILES, method="inverted_cdf")
+        described[side] = {
+            "mean": round(float(lengths.mean()), 2),
+            **{f"p{share}": int(value) for share, value in zip(PERCENTILES, shares, strict=True)},
+            "max": int(lengths.max()),
+        }
+    return described
+
+
+def _measure_coverage(pairs: EncodedPairs, chosen: NDArray[np.bool_], unknown_id: int) -> dict[str, float]:
+    """Returns the share of running words that the vocabulary holds, on each side."""
+    seen = np.concatenate([[0], np.cumsum(pairs.tokens == unknown_id)])
+    unknown = seen[pairs.starts + pairs.lengths] - seen[pairs.starts]  # (texts,)
+    shares = {}
+    for side, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
+        running = int(pairs.lengths[texts].sum())
+        shares[side] = round(1 - int(unknown[texts].sum()) / running, 6) if running else 1.0
+    return shares
+
+
+def _count_positions(pairs: EncodedPairs, chosen: NDArray[np.bool_], tokenizer: Tokenizer) -> dict[str, Any]:
+    """Counts how often the commonest tokens of responses stand 1st, 2nd ... from the left and the right."""
+    texts = pairs.responses[chosen]
+    starts, lengths = pairs.starts[texts], pairs.lengths[texts]
+    times = np.bincount(texts, minlength=len(pairs.lengths))  # (texts,)
+    counts = np.bincount(pairs.tokens, np.repeat(times, pairs.lengths), tokenizer.vocabulary_size)
+    counts[: tokenizer.end_id + 1] = 0
+    top = [int(i) for i in np.lexsort((np.arange(len(counts)), -counts))[:COMMONEST] if counts[i]]
+    sides: dict[str, list[list[int]]] = {"left": [], "right": []}
+    totals = []
+    for position in range(1, POSITIONS + 1):
+        long_enough = lengths >= position
+        totals.append(int(long_enough.sum()))
+        places = {"left": starts + position - 1, "right": starts + lengths - position}
+        for side, where in places.items():
+            found = np.bincount(pairs.tokens[where[long_enough]], minlength=tokenizer.vocabulary_size)
+            sides[side].append([int(found[i]) for i in top])
+    return {
+        "of": "training responses",
+        "words": tokenizer.tokens(top),
+        "counts": [int(counts[i]) for i in top],
+        "responses_at_least_this_long": totals,
+        "from_left": sides["left"],
+        "from_right": sides["right"],
+    }

@@ -1,4 +1,4 @@
-"""A corpus to prepared data: read, pair, split, tokenise, filter, count, write."""
+"""Prepares a corpus: reads, pairs, splits, tokenises, filters, counts and writes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -16,9 +16,17 @@ import numpy as np
 from safetensors.numpy import save
 
 from bidibeam._version import __version__
-from bidibeam.data.conversations import PAIRINGS, Pair
+from bidibeam.data.conversations import (
+    PAIRINGS,
+    SPLITS,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+    Pair,
+    assign_splits,
+    order_conversations,
+)
 from bidibeam.data.corpora import CORPORA
-from bidibeam.data.encoding import EncodedPairs, encode_pairs
+from bidibeam.data.encoding import EncodedPairs, describe_pairs, encode_pairs
 from bidibeam.data.prepared import (
     COLUMNS,
     FILES,
@@ -32,9 +40,7 @@ from bidibeam.data.prepared import (
     TRAINING_TEXT,
     PreparedData,
 )
-from bidibeam.data.splits import SPLITS, TEST_SHARE, VALIDATION_SHARE, assign, in_order
-from bidibeam.data.statistics import describe
-from bidibeam.data.tokenization import Kind, Tokenizer, check
+from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError
 from bidibeam.files import replacing, write_json
 
@@ -79,20 +85,14 @@ class PrepareSettings:
 
     def __post_init__(self) -> None:
         CORPORA.get(self.corpus)
-        for name, value, choices in (
-            ("pairs", self.pairs, tuple(PAIRINGS)),
-            ("split_by", self.split_by, SPLIT_KEYS),
-        ):
+        for name, choices in (("pairs", tuple(PAIRINGS)), ("split_by", SPLIT_KEYS)):
+            value = getattr(self, name)
             if value not in choices:
                 raise SettingsError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
         for name, least in (("max_source_length", 1), ("max_response_length", 1), ("limit", 3), ("seed", 0)):
             number = getattr(self, name)
             if number is not None and number < least:
                 raise SettingsError(f"{name} is {number}; it must be at least {least}.")
-        self._check_shares()
-        check(self.tokenizer, self.vocabulary_size)
-
-    def _check_shares(self) -> None:
         for name in ("validation_share", "test_share"):
             share = getattr(self, name)
             if not 0 < share < 1:
@@ -102,13 +102,14 @@ class PrepareSettings:
                 f"validation_share {self.validation_share:g} and test_share {self.test_share:g} leave "
                 "nothing to train on; together they must be below 1."
             )
+        check_vocabulary(self.tokenizer, self.vocabulary_size)
 
 
 class Progress(Protocol):
-    """Is told how far a stage has come; `total` is None while nobody knows."""
+    """Is called with how far a stage has come; `total` is None while it is not known."""
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Show it."""
+        """Shows it."""
         ...
 
 
@@ -120,7 +121,7 @@ def prepare(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PreparedData:
-    """Write a corpus to a directory as prepared data, and open it.
+    """Writes a corpus to a directory as prepared data, and opens it.
 
     The result depends on the conversations and the settings, not on the order of the corpus. Files in the
     directory that are not of prepared data are never touched.
@@ -136,14 +137,14 @@ def prepare(
         CorpusError: If the corpus is missing or malformed, or a split would have no pairs.
         SettingsError: If `out` holds something and may not be overwritten.
     """
-    _refuse(out, overwrite=overwrite)
-    report = progress or _silent
-    pairs, lines = _read(settings, source, report)
-    splits = _assign(pairs, settings)
+    _check_out(out, overwrite=overwrite)
+    report = progress or (lambda *_: None)
+    pairs, lines = _read_pairs(settings, source, report)
+    splits = _assign_splits(pairs, settings)
     training = [pair for pair, split in zip(pairs, splits, strict=True) if split == "train"]
     report("learning the vocabulary", 0, None)
     tokenizer = Tokenizer.train(
-        _reported("learning the vocabulary", _texts(training), report),
+        _report_items("learning the vocabulary", _iterate_texts(training), report),
         kind=cast("Kind", settings.tokenizer),
         vocabulary_size=settings.vocabulary_size,
     )
@@ -156,35 +157,34 @@ def prepare(
         progress=lambda done, total: report("encoding", done, total),
     )
     report("writing", 0, None)
-    statistics = {"lines": lines, **_describe(encoded, tokenizer)}
-    with _directory(out) as folder:
-        _write(folder, settings, tokenizer, encoded, statistics)
+    _check_splits(encoded)
+    statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
+    with _make_directory(out) as folder:
+        _write_data(folder, settings, tokenizer, encoded, statistics)
         _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
     report("writing", 1, 1)
     return PreparedData.open(out)
 
 
-def _describe(encoded: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The statistics of pairs, if every split has some."""
+def _check_splits(encoded: EncodedPairs) -> None:
+    """Refuses pairs of which a split has none."""
     for name in SPLITS:
-        if not np.any(encoded.within(name) & (encoded.reasons == 0)):
-            drops = ", ".join(f"{reason} {count:,}" for reason, count in encoded.drops(name).items() if count)
+        if not np.any(encoded.is_in(name) & (encoded.reasons == 0)):
+            counts = encoded.count_drops(name)
+            drops = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
             raise CorpusError(
                 f"No pair is left in the {name} split (dropped: {drops or 'none'}): raise the length limits, "
                 "take more conversations, or split by pair."
             )
-    return describe(encoded, tokenizer)
 
 
-def _read(
+def _read_pairs(
     settings: PrepareSettings, source: Path | None, report: Progress
 ) -> tuple[list[Pair], dict[str, int]]:
     reader = CORPORA.create(settings.corpus)
-    conversations = _reported("reading", reader.read(source), report)
-    pairing = PAIRINGS[settings.pairs]
-    pairs = [
-        pair for said in in_order(conversations, settings.seed, settings.limit) for pair in pairing(said)
-    ]
+    conversations = _report_items("reading", reader.read(source), report)
+    ordered = order_conversations(conversations, settings.seed, settings.limit)
+    pairs = [pair for conversation in ordered for pair in PAIRINGS[settings.pairs](conversation)]
     if not pairs:
         raise CorpusError(
             f"The corpus {settings.corpus!r} gave no pairs: no conversation has two {settings.pairs}. "
@@ -193,19 +193,19 @@ def _read(
     return pairs, {"total": reader.lines.total, "bad": reader.lines.bad}
 
 
-def _assign(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:
+def _assign_splits(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:
     if settings.split_by == "conversation":
         keys = [pair.conversation_id for pair in pairs]
     else:
         keys = [f"{pair.conversation_id}\0{pair.source}\0{pair.response}" for pair in pairs]
-    chosen = assign(
+    splits = assign_splits(
         keys, settings.seed, validation_share=settings.validation_share, test_share=settings.test_share
     )
-    return [chosen[key] for key in keys]
+    return [splits[key] for key in keys]
 
 
-def _texts(pairs: Iterable[Pair]) -> Iterator[str]:
-    """The texts of pairs, a turn that is both a response and the next source only once."""
+def _iterate_texts(pairs: Iterable[Pair]) -> Iterator[str]:
+    """Yields the texts of pairs, a turn that is both a response and the next source only once."""
     previous: tuple[str, int] | None = None
     for pair in pairs:
         if previous != (pair.conversation_id, pair.index - 1):
@@ -214,14 +214,14 @@ def _texts(pairs: Iterable[Pair]) -> Iterator[str]:
         previous = pair.conversation_id, pair.index
 
 
-def _write(
+def _write_data(
     folder: Path,
     settings: PrepareSettings,
     tokenizer: Tokenizer,
     encoded: EncodedPairs,
     statistics: dict[str, Any],
 ) -> None:
-    arrays = _arrays(encoded, tokenizer.vocabulary_size)
+    arrays = _make_arrays(encoded, tokenizer.vocabulary_size)
     fingerprint = hashlib.blake2b(tokenizer.to_json().encode(), digest_size=16)
     for name in sorted(arrays):
         fingerprint.update(name.encode() + arrays[name].tobytes())
@@ -243,8 +243,8 @@ def _write(
     write_json(folder / INFO, info)
 
 
-def _arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
-    """The pairs kept, and only the texts they need."""
+def _make_arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
+    """Returns the pairs kept, and only the texts they need."""
     kept = encoded.reasons == 0
     needed = np.zeros(len(encoded.lengths), bool)
     needed[encoded.sources[kept]] = needed[encoded.responses[kept]] = True
@@ -253,7 +253,7 @@ def _arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
     dtype = np.uint16 if vocabulary_size <= 2**16 else np.int32
     arrays: dict[str, Array] = {"tokens": encoded.tokens[np.repeat(needed, encoded.lengths)].astype(dtype)}
     for name in SPLITS:
-        chosen = kept & encoded.within(name)
+        chosen = kept & encoded.is_in(name)
         sources, responses = encoded.sources[chosen], encoded.responses[chosen]
         columns = (starts[sources], lengths[sources], starts[responses], lengths[responses])
         for column, values in zip(COLUMNS, columns, strict=True):
@@ -264,24 +264,24 @@ def _arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array]:
 def _write_texts(
     folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs, names: Mapping[str, str]
 ) -> None:
-    """Write the texts of the pairs kept, a file a split."""
+    """Writes the texts of the pairs kept, a file per split."""
     seen: Counter[str] = Counter()
-    files = {name: (folder / file).open("w", encoding="utf-8") for name, file in names.items()}
-    for pair, split, reason in zip(pairs, encoded.splits.tolist(), encoded.reasons.tolist(), strict=True):
-        number = seen[pair.conversation_id]
-        seen[pair.conversation_id] += 1
-        if reason == 0 and SPLITS[split] in files:
-            example = {
-                "id": f"{pair.conversation_id}:{number}",
-                "source": pair.source,
-                "reference": pair.response,
-            }
-            files[SPLITS[split]].write(json.dumps(example, ensure_ascii=False) + "\n")
-    for file in files.values():
-        file.close()
+    splits, reasons = encoded.splits.tolist(), encoded.reasons.tolist()
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context((folder / file).open("w", encoding="utf-8"))
+            for name, file in names.items()
+        }
+        for pair, split, reason in zip(pairs, splits, reasons, strict=True):
+            identifier = f"{pair.conversation_id}:{seen[pair.conversation_id]}"
+            seen[pair.conversation_id] += 1
+            if reason == 0 and SPLITS[split] in files:
+                example = {"id": identifier, "source": pair.source, "reference": pair.response}
+                files[SPLITS[split]].write(json.dumps(example, ensure_ascii=False) + "\n")
 
 
-def _refuse(out: Path, *, overwrite: bool) -> None:
+def _check_out(out: Path, *, overwrite: bool) -> None:
+    """Refuses a directory that holds something, unless it may be overwritten."""
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
     if not out.is_dir() or overwrite:
@@ -294,8 +294,8 @@ def _refuse(out: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _directory(out: Path) -> Iterator[Path]:
-    """A folder to write in, which becomes `out` when the block succeeds; until then `out` stays as it is."""
+def _make_directory(out: Path) -> Iterator[Path]:
+    """Makes a folder that becomes `out` when the block succeeds; until then `out` stays as it is."""
     out = out.resolve()
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -303,7 +303,10 @@ def _directory(out: Path) -> Iterator[Path]:
     try:
         yield partial
         if out.is_dir():
-            _take_apart(out)
+            if (out / INFO).is_file():  # from here until the last file is replaced, `out` is no prepared data
+                if json.loads((out / INFO).read_bytes()).get("training_text"):  # another train.jsonl stays
+                    (out / TRAINING_TEXT).unlink(missing_ok=True)
+                (out / INFO).unlink()
             for name in (TRAINING_TEXT, *FILES):
                 if (partial / name).exists():
                     (partial / name).replace(out / name)
@@ -313,23 +316,10 @@ def _directory(out: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _take_apart(out: Path) -> None:
-    """From here on, until the last file is replaced, these are no prepared data."""
-    if not (out / INFO).is_file():
-        return
-    if json.loads((out / INFO).read_bytes()).get("training_text"):  # another train.jsonl is not ours
-        (out / TRAINING_TEXT).unlink(missing_ok=True)
-    (out / INFO).unlink()
-
-
-def _reported(stage: str, items: Iterable[T], report: Progress) -> Iterator[T]:
+def _report_items(stage: str, items: Iterable[T], report: Progress) -> Iterator[T]:
     done = 0
     for done, item in enumerate(items, start=1):
         yield item
         if done % REPORT_EVERY == 0:
             report(stage, done, None)
     report(stage, done, done)
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    """Show nothing."""

@@ -1,4 +1,4 @@
-"""Prepared data on disk: token ids that are mapped into memory, a tokenizer, and what is known about them."""
+"""Prepared data on disk: memory-mapped token ids, a tokenizer, statistics and texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bidibeam.data.splits import SPLITS
+from bidibeam.data.conversations import SPLITS
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import RunError
 
@@ -29,6 +29,8 @@ FILES = (PAIRS, TOKENIZER, STATISTICS, *HELD_OUT.values(), INFO)
 
 COLUMNS = ("source_start", "source_length", "response_start", "response_length")
 DTYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
+
+AGAIN = "Prepare it again with `bidibeam prepare`."
 
 Array = NDArray[Any]
 
@@ -77,32 +79,36 @@ class PreparedData:
 
     @classmethod
     def open(cls, path: Path) -> PreparedData:
-        """Open a directory of prepared data; token ids stay on disk until they are used.
+        """Opens a directory of prepared data; token ids stay on disk until they are used.
 
         Raises:
             RunError: If the directory or a file in it is missing, damaged or of another version.
         """
         if path.is_file():
-            raise RunError(f"{path} is a file, and prepared data are a directory: {_instead_of(path)}.")
+            corpus = next((kind for kind in ("jsonl", "tsv") if f".{kind}" in path.suffixes), "CORPUS")
+            way_out = f"make one of it with `bidibeam prepare {corpus}`"
+            if (path.parent / INFO).is_file():
+                way_out = f"give {path.parent}, which it is in"
+            raise RunError(f"{path} is a file, and prepared data are a directory: {way_out}.")
         if not path.is_dir():
-            raise RunError(
-                f"There is no directory {path}: make it with `bidibeam prepare CORPUS --out {path}`."
-            )
+            raise RunError(f"There is no directory {path}: make it with `bidibeam prepare`.")
         for name in FILES:
             if not (path / name).is_file():
-                raise RunError(
-                    f"{path} holds no {name}: it is not prepared data, or not all of it. {_again(path)}"
-                )
-        info = _json(path / INFO)
+                raise RunError(f"{path} holds no {name}: it is not prepared data, or not all of it. {AGAIN}")
+        info = _read_json(path / INFO)
         if info.get("training_text") and not (path / TRAINING_TEXT).is_file():
-            raise RunError(f"{path} holds no {TRAINING_TEXT}, though {INFO} lists it. {_again(path)}")
+            raise RunError(f"{path} holds no {TRAINING_TEXT}, though {INFO} lists it. {AGAIN}")
         version = info.get("format_version")
         if version != FORMAT_VERSION:
             raise RunError(
                 f"{path} is in format {version}, written by bidibeam {info.get('bidibeam_version')}; this "
-                f"version reads format {FORMAT_VERSION}. {_again(path)}"
+                f"version reads format {FORMAT_VERSION}. {AGAIN}"
             )
-        data = cls(path, info, Tokenizer.load(path / TOKENIZER), _mapped(path / PAIRS))
+        try:
+            arrays = _map_tensors(path / PAIRS)
+        except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+            raise RunError(f"{path / PAIRS} is damaged ({error}). {AGAIN}") from error
+        data = cls(path, info, Tokenizer.load(path / TOKENIZER), arrays)
         data._check()
         return data
 
@@ -114,10 +120,10 @@ class PreparedData:
     @property
     def statistics(self) -> dict[str, Any]:
         """What `stats.json` holds."""
-        return _json(self.path / STATISTICS)
+        return _read_json(self.path / STATISTICS)
 
     def split(self, name: str) -> PairArrays:
-        """The pairs of "train", "validation" or "test".
+        """Returns the pairs of "train", "validation" or "test".
 
         Raises:
             KeyError: If there is no such split.
@@ -125,7 +131,7 @@ class PreparedData:
         return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
 
     def examples(self, name: str) -> Iterator[dict[str, str]]:
-        """The texts of a split as {"id", "source", "reference"}, in the order of its pairs.
+        """Returns the texts of a split as {"id", "source", "reference"}, in the order of its pairs.
 
         Raises:
             KeyError: If there is no such split.
@@ -135,67 +141,42 @@ class PreparedData:
         if file == TRAINING_TEXT and not self.info.get("training_text"):
             raise RunError(
                 f"{self.path} holds the training pairs as token ids only, and their text is needed: prepare "
-                "again with --keep-text."
+                "again with keep_text, as `bidibeam prepare --keep-text` does."
             )
-        return self._lines(file)
 
-    def _lines(self, file: str) -> Iterator[dict[str, str]]:
-        with (self.path / file).open(encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
+        def read() -> Iterator[dict[str, str]]:
+            with (self.path / file).open(encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+
+        return read()
 
     def _check(self) -> None:
-        """Refuse arrays that do not belong together, as after a copy that went wrong."""
+        """Refuses arrays that do not belong together, as after a copy that went wrong."""
         names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
         if set(self._arrays) != names or "fingerprint" not in self.info:
-            raise RunError(
-                f"{self.path} is damaged: {PAIRS} and {INFO} do not belong together. {_again(self.path)}"
-            )
+            raise RunError(f"{self.path} is damaged: {PAIRS} and {INFO} do not belong together. {AGAIN}")
         for name in SPLITS:
             pairs = self.split(name)
             counted = self.info.get("pairs", {}).get(name)
             ends = [pairs.source_start + pairs.source_length, pairs.response_start + pairs.response_length]
             if len(pairs) != counted or max(end.max() for end in ends) > len(pairs.tokens):
                 raise RunError(
-                    f"{self.path / PAIRS} is damaged: its {name} split does not fit {INFO}. "
-                    f"{_again(self.path)}"
+                    f"{self.path / PAIRS} is damaged: its {name} split does not fit {INFO}. {AGAIN}"
                 )
 
 
-def _instead_of(file: Path) -> str:
-    """What to name instead of a file: the directory it is of, or one to be made of it."""
-    if (file.parent / INFO).is_file():
-        return f"give {file.parent}, which it is in"
-    corpus = next((kind for kind in ("jsonl", "tsv") if f".{kind}" in file.suffixes), "CORPUS")
-    return (
-        f"make one with `bidibeam prepare {corpus} --source {file} --out data`, and with --keep-text for "
-        "`train --base`"
-    )
-
-
-def _again(path: Path) -> str:
-    return f"Prepare it again: `bidibeam prepare CORPUS --out {path}`."
-
-
-def _json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RunError(f"{path} is damaged ({error}). {_again(path.parent)}") from error
+        raise RunError(f"{path} is damaged ({error}). {AGAIN}") from error
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged (not a JSON object). {_again(path.parent)}")
+        raise RunError(f"{path} is damaged (not a JSON object). {AGAIN}")
     return value
 
 
-def _mapped(path: Path) -> dict[str, Array]:
-    """The tensors of a safetensors file as memory maps: nothing is read but the header."""
-    try:
-        return _map_tensors(path)
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise RunError(f"{path} is damaged ({error}). {_again(path.parent)}") from error
-
-
 def _map_tensors(path: Path) -> dict[str, Array]:
+    """Maps the tensors of a safetensors file into memory: nothing is read but the header."""
     size = path.stat().st_size
     with path.open("rb") as file:
         (header_length,) = struct.unpack("<Q", file.read(8))

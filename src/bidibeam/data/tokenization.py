@@ -46,7 +46,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], *, kind: Kind, vocabulary_size: int) -> Tokenizer:
-        """Choose a vocabulary of at most `vocabulary_size` tokens, the four special ones included.
+        """Chooses a vocabulary of at most `vocabulary_size` tokens, the four special ones included.
 
         Words are chosen by frequency, and alphabetically where that is equal: the order of `texts` does not
         matter.
@@ -54,10 +54,10 @@ class Tokenizer:
         Raises:
             SettingsError: If the kind is unknown or the vocabulary too small for it.
         """
-        check(kind, vocabulary_size)
+        check_vocabulary(kind, vocabulary_size)
         known = vocabulary_size - len(SPECIAL_TOKENS)
         specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
-        backend = _backend(kind)
+        backend = _make_backend(kind)
         well_formed = (wording.well_formed(text) for text in texts)
         if kind == "word":
             trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
@@ -78,18 +78,18 @@ class Tokenizer:
         return cls(backend, kind)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without start or end."""
+        """Returns the ids of a text, without start or end."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores."""
+        """Returns the ids of many texts, on all cores."""
         encodings = self._backend.encode_batch_fast(
             [wording.well_formed(text) for text in texts], add_special_tokens=False
         )
         return [encoding.ids for encoding in encodings]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The tokens that ids stand for.
+        """Returns the tokens that ids stand for.
 
         Raises:
             IndexError: If an id is outside the vocabulary.
@@ -108,12 +108,12 @@ class Tokenizer:
         return {index: token for token, index in self._backend.get_vocab().items()}
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token, if the vocabulary holds it."""
+        """Returns the id of a token, if the vocabulary holds it."""
         index: int | None = self._backend.token_to_id(token)
         return index
 
     def text(self, tokens: Sequence[str]) -> str:
-        """Tokens as a person would write them.
+        """Writes tokens as a person would.
 
         For the kind `word`, `words(text(tokens)) == tokens` holds for whatever `words` gives: where the
         natural spelling would read as other words, they are spaced apart. It cannot hold for `<unk>`, for
@@ -122,28 +122,28 @@ class Tokenizer:
         if self.kind == "bpe":
             decoded: str = self._backend.decoder.decode(list(tokens))
             return " ".join(decoded.split())
-        plain = wording.join_plain(tokens)
+        plain = wording.detokenize_plain(tokens)
         if plain is not None:
             return plain
-        natural = wording.join(tokens)
-        return natural if self.words(natural) == list(tokens) else wording.join_apart(tokens)
+        natural = wording.detokenize(tokens)
+        return natural if self.words(natural) == list(tokens) else wording.space_apart(tokens)
 
     def words(self, text: str) -> list[str]:
-        """The words of any text, lower-cased, whether the vocabulary holds them or not; for either kind."""
+        """Returns the words of any text, lower-cased, whether the vocabulary holds them or not."""
         return wording.split(text)
 
     def to_json(self) -> str:
-        """What `save` writes."""
+        """Returns what `save` writes."""
         written: str = self._backend.to_str(pretty=True)
         return written
 
     def save(self, path: Path) -> None:
-        """Write the tokenizer to a file, in one step."""
+        """Writes the tokenizer to a file, in one step."""
         write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read a tokenizer that `save` wrote.
+        """Reads a tokenizer that `save` wrote.
 
         Raises:
             RunError: If the file is missing, damaged or not one of ours.
@@ -170,8 +170,8 @@ class Tokenizer:
         return cls(backend, kinds[model])
 
 
-def check(kind: str, vocabulary_size: int) -> None:
-    """Refuse a kind of tokenizer that does not exist, or a vocabulary that cannot hold one.
+def check_vocabulary(kind: str, vocabulary_size: int) -> None:
+    """Refuses a kind of tokenizer that does not exist, or a vocabulary that cannot hold one.
 
     Raises:
         SettingsError: If so.
@@ -189,14 +189,14 @@ def check(kind: str, vocabulary_size: int) -> None:
         )
 
 
-def _backend(kind: str) -> tokenizers.Tokenizer:
+def _make_backend(kind: str) -> tokenizers.Tokenizer:
     if kind == "word":
         backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
-        backend.normalizer = wording.normalizer(lowercase=True)
-        backend.pre_tokenizer = wording.splitter()
+        backend.normalizer = wording.make_normalizer(lowercase=True)
+        backend.pre_tokenizer = wording.make_pre_tokenizer()
     else:
         backend = tokenizers.Tokenizer(models.BPE())
-        backend.normalizer = wording.normalizer(lowercase=False)
+        backend.normalizer = wording.make_normalizer(lowercase=False)
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         backend.decoder = decoders.ByteLevel()
     return backend

@@ -1,4 +1,4 @@
-"""Pretrained word vectors in fastText's text format, read as a stream and only as far as needed."""
+"""Reads pretrained word vectors in fastText's text format as a stream."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Vectors:
 
 
 def read_vectors(path: Path, ids_by_word: Mapping[str, int]) -> Vectors:
-    """Read the vectors of a vocabulary, in the order of its ids.
+    """Reads the vectors of a vocabulary, in the order of its ids.
 
     Raises:
         InputError: As `read_words`.
@@ -54,7 +54,7 @@ def read_vectors(path: Path, ids_by_word: Mapping[str, int]) -> Vectors:
 def read_words(
     path: Path, wanted: Collection[str] | None = None
 ) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
-    """Read a `.vec` file (plain, .gz or .xz): words in the file's order, and a float32 row for each.
+    """Reads a `.vec` file (plain, .gz or .xz): words in the file's order, and a float32 row for each.
 
     A word that the file holds twice keeps its first vector. Words are compared as they are: a lower-cased
     vocabulary finds lower-case entries.
@@ -72,19 +72,19 @@ def read_words(
     found: dict[str, Vector] = {}
     try:
         with open_binary(path) as file:
-            dimension = _dimension(file.readline(), path)
+            dimension = _parse_header(file.readline(), path)
             for number, line in enumerate(file, start=2):
                 start, _, rest = line.rstrip(b"\r\n ").partition(b" ")
                 word = start.decode(errors="replace") if names is None else names.get(start)
                 if word is not None and word not in found:
-                    found[word] = _values(rest, dimension, f"{path}, line {number}")
+                    found[word] = _parse_values(rest, dimension, f"{path}, line {number}")
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} cannot be read to its end ({error}). Is the file complete?") from error
     values = np.stack(list(found.values())) if found else np.zeros((0, dimension), np.float32)
     return list(found), values
 
 
-def _dimension(header: bytes, path: Path) -> int:
+def _parse_header(header: bytes, path: Path) -> int:
     fields = header.split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         shown = header[:60].decode(errors="replace").rstrip()
@@ -95,7 +95,7 @@ def _dimension(header: bytes, path: Path) -> int:
     return int(fields[1])
 
 
-def _values(text: bytes, dimension: int, place: str) -> Vector:
+def _parse_values(text: bytes, dimension: int, place: str) -> Vector:
     try:
         values = np.array(text.split(), dtype=np.float32)
     except ValueError as error:

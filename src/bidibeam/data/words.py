@@ -1,4 +1,4 @@
-"""What a word is, and how words are written next to each other.
+"""Splits text into words, and writes words as text.
 
 Words are lower-cased and split in the manner of the Penn Treebank: punctuation stands alone, contractions
 come apart before their apostrophe (`do` `n't`, `it` `'s`), hyphenated words at the hyphen, so that
@@ -52,8 +52,9 @@ REPLACEMENTS = [
 ]
 
 
-def normalizer(*, lowercase: bool) -> normalizers.Normalizer:
-    """Makes one spelling of the many that look alike: quotes, dashes, dots, composed letters, controls."""
+@cache
+def make_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
+    """Returns what unifies spellings that look alike: quotes, dashes, dots, composed letters, controls."""
     steps = [
         *([normalizers.Lowercase()] if lowercase else []),
         normalizers.Replace(Regex(INVISIBLE), ""),
@@ -64,24 +65,20 @@ def normalizer(*, lowercase: bool) -> normalizers.Normalizer:
     return normalizers.Sequence(steps)
 
 
-def splitter() -> pre_tokenizers.PreTokenizer:
-    """Cuts normalised text into words and drops the space between them."""
+@cache
+def make_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    """Returns what cuts normalised text into words and drops the space between them."""
     return pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
 
 
 def split(text: str) -> list[str]:
-    """The words of any text, lower-cased."""
-    lowering, cutting = _splitting()
-    return [word for word, _ in cutting.pre_tokenize_str(lowering.normalize_str(well_formed(text)))]
-
-
-@cache
-def _splitting() -> tuple[normalizers.Normalizer, pre_tokenizers.PreTokenizer]:
-    return normalizer(lowercase=True), splitter()
+    """Returns the words of any text, lower-cased."""
+    normal = make_normalizer(lowercase=True).normalize_str(well_formed(text))
+    return [word for word, _ in make_pre_tokenizer().pre_tokenize_str(normal)]
 
 
 def well_formed(text: str) -> str:
-    """The text without lone surrogates, which are not text and which Rust refuses."""
+    """Returns the text without lone surrogates, which are not text and which Rust refuses."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -102,8 +99,8 @@ PLAIN = re.compile(rf"(?:{PLAIN_WORD}|--)(?: (?:{PLAIN_WORD}|--|[,!?]|(?:\.\.)?\
 ATTACHED = re.compile(rf" (?=[.,!?]|(?:{CLITICS})(?:\s|$))")
 
 
-def join_plain(words: Sequence[str]) -> str | None:
-    """What `join` makes of plain words, the commonest contractions and marks; None if there is more.
+def detokenize_plain(words: Sequence[str]) -> str | None:
+    """Detokenizes plain words, the commonest contractions and marks; None if there is more.
 
     Such a text always splits into the same words again, which need not be tried then.
     """
@@ -111,15 +108,15 @@ def join_plain(words: Sequence[str]) -> str | None:
     return ATTACHED.sub("", apart) if PLAIN.fullmatch(apart) else None
 
 
-def join(words: Sequence[str]) -> str:
-    """Words as a person would write them: punctuation attached, quotes in pairs, contractions whole."""
+def detokenize(words: Sequence[str]) -> str:
+    """Writes words as a person would: punctuation attached, quotes in pairs, contractions whole."""
     pieces: list[str] = []
     opened: set[str] = set()
     glue = True  # whether the next word follows without a space
     for index, word in enumerate(words):
         before, after = word in CLOSING or word in TIGHT, word in OPENING or word in TIGHT
         if word in QUOTES:
-            before, after = _quote(words, index, opened)
+            before, after = _place_quote(words, index, opened)
         previous = words[index - 1] if index else ""
         unspaced = bool(IS_UNSPACED.match(word[:1]) and IS_UNSPACED.match(previous[-1:]))
         pieces.append(word if glue or before or unspaced else f" {word}")
@@ -127,8 +124,8 @@ def join(words: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def join_apart(words: Sequence[str]) -> str:
-    """Words with spaces between them; only a hyphen touches a neighbour, for it would be a dash otherwise."""
+def space_apart(words: Sequence[str]) -> str:
+    """Writes words with spaces between them; only a hyphen touches a neighbour, or it would be a dash."""
     pieces: list[str] = []
     for index, word in enumerate(words):
         previous = words[index - 1] if index else ""
@@ -141,8 +138,8 @@ def join_apart(words: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def _quote(words: Sequence[str], index: int, opened: set[str]) -> tuple[bool, bool]:
-    """Whether a quotation mark touches the word before it, and the one after."""
+def _place_quote(words: Sequence[str], index: int, opened: set[str]) -> tuple[bool, bool]:
+    """Returns whether a quotation mark touches the word before it, and the one after."""
     mark = words[index]
     if mark in opened:
         opened.remove(mark)

@@ -140,7 +140,7 @@ def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> N
     flags = ["--base", bart, "--tokenizer", other, *QUICK]
     said = refused("train", data.path, "--out", tmp_path / "out", *flags)
 
-    assert said.endswith("their text is needed: prepare again with --keep-text.")
+    assert "their text is needed: prepare again with keep_text, as `bidibeam prepare --keep-text`" in said
 
 
 def test_without_transformers_the_way_to_install_it_is_told(

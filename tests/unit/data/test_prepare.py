@@ -1,141 +1,125 @@
-"""A corpus becomes data: pairs, splits, vocabulary and texts."""
+"""A corpus becomes prepared data: pairs, splits, vocabulary, counts, texts, and where they are written."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bidibeam.data.conversations import Pair
-from bidibeam.data.prepare import _texts, prepare
+from bidibeam.data.encoding import REASONS
+from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, PreparedData
-from bidibeam.errors import RunError
+from bidibeam.errors import CorpusError, RunError, SettingsError, UnknownNameError
 from tests.unit.data.made_corpora import corpus, pair_texts, settings
+
+NAMES = ("train", "validation", "test")
+
+
+def make(tmp_path: Path, *, extra: list[list[str]] | None = None, **changes: Any) -> PreparedData:
+    return prepare(settings(**changes), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
 
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
-    data = prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+    data = make(tmp_path)
 
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(FILES)
-    assert sum(len(data.split(name)) for name in ("train", "validation", "test")) == 300 * 5
+    assert sum(len(data.split(name)) for name in NAMES) == 300 * 5
     for name in ("validation", "test"):
         examples = list(data.examples(name))
         texts = [(example["source"].lower(), example["reference"].lower()) for example in examples]
         assert pair_texts(data, name) == texts
         assert len({example["id"] for example in examples}) == len(examples)
-    assert data.info["pairs"] == {name: len(data.split(name)) for name in ("train", "validation", "test")}
+    assert data.info["pairs"] == {name: len(data.split(name)) for name in NAMES}
     assert data.info["settings"]["max_response_length"] == 20
-    assert list((tmp_path).glob(".*")) == []
+    assert list(tmp_path.glob(".*")) == []
 
 
 def test_pieces_work_too(tmp_path: Path) -> None:
-    data = prepare(
-        settings(tokenizer="bpe", vocabulary_size=300), corpus(tmp_path / "c.jsonl"), tmp_path / "out"
-    )
+    data = make(tmp_path, tokenizer="bpe", vocabulary_size=300)
 
     texts = [(example["source"], example["reference"]) for example in data.examples("test")]
     assert pair_texts(data, "test") == texts
 
 
-def test_no_conversation_straddles_two_splits(tmp_path: Path) -> None:
-    data = prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+def test_no_conversation_straddles_two_splits_unless_pairs_are_split(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    data = prepare(settings(), source, tmp_path / "out")
+    by_pair = prepare(settings(split_by="pair"), source, tmp_path / "by_pair")
 
-    validation, test = (
-        {example["id"].split(":")[0] for example in data.examples(n)}
-        for n in data.info["pairs"]
-        if n != "train"
-    )
-    assert validation.isdisjoint(test)
-    assert len(data.split("test")) == 5 * len(test)
+    def conversations(of: PreparedData, name: str) -> set[str]:
+        return {example["id"].split(":")[0] for example in of.examples(name)}
 
-
-def test_split_by_pair(tmp_path: Path) -> None:
-    data = prepare(settings(split_by="pair"), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
-
-    conversations = {example["id"].split(":")[0] for example in data.examples("test")}
-    assert len(conversations) > len(data.split("test")) / 2
+    assert conversations(data, "validation").isdisjoint(conversations(data, "test"))
+    assert len(data.split("test")) == 5 * len(conversations(data, "test"))
+    assert len(conversations(by_pair, "test")) > len(by_pair.split("test")) / 2
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "bpe"])
-def test_the_order_of_the_corpus_changes_nothing(tokenizer: str, tmp_path: Path) -> None:
-    chosen = settings(tokenizer=tokenizer, vocabulary_size=300)
-    one = prepare(chosen, corpus(tmp_path / "a.jsonl"), tmp_path / "one")
-    other = prepare(chosen, corpus(tmp_path / "b.jsonl", shuffle=1), tmp_path / "other")
+def test_the_order_of_the_corpus_changes_nothing_but_the_seed_does(tokenizer: str, tmp_path: Path) -> None:
+    options = {"tokenizer": tokenizer, "vocabulary_size": 300}
+    source = corpus(tmp_path / "a.jsonl")
+    one = prepare(settings(**options), source, tmp_path / "one")
+    other = prepare(settings(**options), corpus(tmp_path / "b.jsonl", shuffle=1), tmp_path / "other")
+    reseeded = prepare(settings(**options, seed=1), source, tmp_path / "reseeded")
 
-    assert one.fingerprint == other.fingerprint
+    assert reseeded.fingerprint != one.fingerprint == other.fingerprint
     for name in FILES:
         assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
-def test_another_seed_is_another_split(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-
-    one, other = (prepare(settings(seed=seed), source, tmp_path / str(seed)) for seed in (0, 1))
-
-    assert one.fingerprint != other.fingerprint
-
-
 def test_the_vocabulary_is_that_of_the_training_split(tmp_path: Path) -> None:
-    extra = [[f"Unique{number}.", "Yes."] for number in range(200)]
-    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out")
+    data = make(tmp_path, extra=[[f"Unique{number}.", "Yes."] for number in range(200)])
 
-    held_out = [
-        e["source"] for name in ("validation", "test") for e in data.examples(name) if "Unique" in e["source"]
-    ]
-    assert held_out
-    for text in held_out:
-        assert data.tokenizer.encode(text)[0] == data.tokenizer.unknown_id
+    held_out = [example["source"] for name in NAMES[1:] for example in data.examples(name)]
+    unique = [text for text in held_out if "Unique" in text]
+    assert unique
+    assert all(data.tokenizer.encode(text)[0] == data.tokenizer.unknown_id for text in unique)
     assert data.statistics["coverage"]["train"]["source"] == 1.0
     assert data.statistics["coverage"]["test"]["source"] < 1.0
 
 
-def test_the_vocabulary_counts_a_turn_once_however_many_pairs_it_is_in() -> None:
-    said = [Pair("c", 0, "one", "two"), Pair("c", 1, "two", "three"), Pair("c", 3, "four", "five")]
+def test_the_vocabulary_counts_a_turn_once_however_many_pairs_it_is_in(tmp_path: Path) -> None:
+    turns = [["b", "a", "b"]] * 10  # "a" is in two pairs, and would be the first of equally common words
+    source = corpus(tmp_path / "c.jsonl", count=0, extra=[[*each, f"c{i}"] for i, each in enumerate(turns)])
 
-    assert list(_texts([*said, Pair("d", 4, "five", "six")])) == [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "five",
-        "six",
-    ]
+    data = prepare(settings(vocabulary_size=5), source, tmp_path / "out")
+
+    assert data.tokenizer.tokens([4]) == ["b"]
 
 
 def test_a_text_is_stored_once_and_only_if_needed(tmp_path: Path) -> None:
-    data = prepare(settings(), corpus(tmp_path / "c.jsonl", extra=[["Hi.", "no " * 21]]), tmp_path / "out")
+    data = make(tmp_path, extra=[["Hi.", "no " * 21]])
 
-    pairs = [data.split(name) for name in ("train", "validation", "test")]
-    spans = {
-        (s, n) for p in pairs for s, n in zip(p.source_start.tolist(), p.source_length.tolist(), strict=True)
-    }
-    spans |= {
-        (s, n)
-        for p in pairs
-        for s, n in zip(p.response_start.tolist(), p.response_length.tolist(), strict=True)
-    }
-    assert len(pairs[0].tokens) == sum(length for _, length in spans)
-    assert pairs[0].tokens.dtype == np.uint16
+    spans = set()
+    for pairs in map(data.split, NAMES):
+        spans |= set(zip(pairs.source_start.tolist(), pairs.source_length.tolist(), strict=True))
+        spans |= set(zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True))
+    assert len(pairs.tokens) == sum(length for _, length in spans)
+    assert pairs.tokens.dtype == np.uint16
 
 
 def test_a_large_vocabulary_takes_wider_tokens(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(70_000)]
     extra = [[" ".join(words[i : i + 40]), "Yes."] for i in range(0, len(words), 40)]
 
-    data = prepare(
-        settings(vocabulary_size=70_000), corpus(tmp_path / "c.jsonl", extra=extra), tmp_path / "out"
-    )
+    data = make(tmp_path, extra=extra, vocabulary_size=70_000)
 
     assert data.tokenizer.vocabulary_size > 2**16
     assert data.split("train").tokens.dtype == np.int32
 
 
 def test_a_limit_takes_so_many_conversations(tmp_path: Path) -> None:
-    data = prepare(settings(limit=100), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+    assert sum(make(tmp_path, limit=100).info["pairs"].values()) == 500
 
-    assert sum(data.info["pairs"].values()) == 500
+
+def test_the_sizes_of_splits_can_be_set(tmp_path: Path) -> None:
+    counts = make(tmp_path, validation_share=0.2, test_share=0.3, split_by="pair").info["pairs"]
+
+    assert counts["validation"] == pytest.approx(0.2 * sum(counts.values()), rel=0.2)
+    assert counts["test"] == pytest.approx(0.3 * sum(counts.values()), rel=0.2)
 
 
 def test_stages_are_reported_in_order_and_to_the_end(tmp_path: Path) -> None:
@@ -158,31 +142,165 @@ def test_the_text_of_training_pairs_is_kept_on_demand(tmp_path: Path) -> None:
     examples = list(data.examples("train"))
 
     assert pair_texts(data, "train") == [(e["source"].lower(), e["reference"].lower()) for e in examples]
-    assert len({e["id"] for e in examples} | {e["id"] for e in data.examples("test")}) == len(examples) + len(
-        data.split("test")
-    )
+    ids = [example["id"] for example in (*examples, *data.examples("test"))]
+    assert len(set(ids)) == len(ids)
     assert data.info["training_text"] == "train.jsonl"
     assert data.fingerprint == plain.fingerprint
-    with pytest.raises(
-        RunError, match=r"as token ids only, and their text is needed: prepare again with --keep-text\.$"
-    ):
+    with pytest.raises(RunError, match=r"as token ids only, and their text is needed: prepare .*keep_text"):
         plain.examples("train")
-
-
-def test_training_text_that_is_gone_is_missed(tmp_path: Path) -> None:
-    data = prepare(settings(keep_text=True), corpus(tmp_path / "c.jsonl"), tmp_path / "out")
     (data.path / "train.jsonl").unlink()
-
-    with pytest.raises(
-        RunError, match=r"holds no train\.jsonl, though data\.json lists it\. Prepare it again"
-    ):
+    with pytest.raises(RunError, match=r"holds no train\.jsonl, though data\.json lists it\. Prepare it"):
         PreparedData.open(data.path)
 
 
-def test_the_sizes_of_splits_can_be_set(tmp_path: Path) -> None:
-    chosen = settings(validation_share=0.2, test_share=0.3, split_by="pair")
-    data = prepare(chosen, corpus(tmp_path / "c.jsonl"), tmp_path / "out")
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
+    long = "tea " * 60
+    extra = [["", "Yes."], ["Yes.", " \u200b "], [long, "Yes."], ["Yes.", "no " * 21], [long, long]]
+    extra += [["Yes.", "no " * 20], ["Hi.", "word " * 17_843], ["x" * 1_000_000, "Yes."]]
+    statistics = make(tmp_path, extra=extra).statistics
 
-    total = sum(data.info["pairs"].values())
-    assert data.info["pairs"]["validation"] == pytest.approx(0.2 * total, rel=0.2)
-    assert data.info["pairs"]["test"] == pytest.approx(0.3 * total, rel=0.2)
+    dropped = statistics["dropped"]
+    total = {reason: sum(dropped[split][reason] for split in dropped) for reason in REASONS}
+    assert total == {"empty_source": 1, "empty_response": 1, "source_too_long": 2, "response_too_long": 2}
+    assert sum(statistics["pairs"].values()) == 300 * 5 + 2
+    assert statistics["lengths"]["before_limits"]["response"]["max"] == 17_843
+    assert statistics["lengths"]["after_limits"]["response"]["max"] == 20
+
+
+def test_positions_are_counted_from_both_ends(tmp_path: Path) -> None:
+    turns = [["x", "a b ."], ["x", "a ."]]
+    lines = [json.dumps({"source": s, "response": r, "id": f"{i}"}) for i in range(200) for s, r in turns]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+
+    data = prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
+
+    positions = data.statistics["positions"]
+    pairs = len(data.split("train"))
+    assert positions["words"] == [".", "a", "b"]
+    assert positions["counts"] == [pairs, pairs, pairs // 2]
+    assert positions["responses_at_least_this_long"][:4] == [pairs, pairs, pairs // 2, 0]
+    assert positions["from_left"][:3] == [[0, pairs, 0], [pairs // 2, 0, pairs // 2], [pairs // 2, 0, 0]]
+    assert positions["from_right"][:3] == [[pairs, 0, 0], [0, pairs // 2, pairs // 2], [0, pairs // 2, 0]]
+
+
+def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    first = prepare(settings(), source, tmp_path / "out")
+    tokens = first.split("train").tokens[:10].tolist()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+
+    with pytest.raises(SettingsError, match=r"holds prepared data already; name another directory, or pass"):
+        prepare(settings(limit=100), source, tmp_path / "out")
+    second = prepare(settings(limit=100), source, tmp_path / "out", overwrite=True)
+
+    assert second.fingerprint != first.fingerprint
+    assert first.split("train").tokens[:10].tolist() == tokens  # what was open stays whole
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train.jsonl").write_text("mine")
+
+    for out in (tmp_path, tmp_path / "out"):
+        with pytest.raises(SettingsError, match=r"holds other things; name an empty or new directory, or"):
+            prepare(settings(keep_text=True), source, out)
+    with pytest.raises(SettingsError, match=r"c\.jsonl is a file; name a directory for the prepared data\.$"):
+        prepare(settings(), source, source)
+    assert prepare(settings(), source, tmp_path, overwrite=True).path == tmp_path
+
+
+def test_what_an_interrupted_replacement_left_is_ours(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    (tmp_path / "out" / "data.json").unlink()
+
+    assert make(tmp_path).fingerprint == first.fingerprint
+
+
+def test_the_current_directory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = corpus(tmp_path / "c.jsonl")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    prepare(settings(), source, Path())
+
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(FILES)
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    source = corpus(tmp_path / "c.jsonl")
+    before = prepare(settings(limit=50), source, tmp_path / "out").fingerprint
+    monkeypatch.setattr("bidibeam.data.prepare.write_json", fail)
+
+    for out in ("out", "new"):
+        with pytest.raises(KeyboardInterrupt):
+            prepare(settings(), source, tmp_path / out, overwrite=True)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl", "out"]
+    assert PreparedData.open(tmp_path / "out").fingerprint == before
+
+
+def test_replaced_data_take_their_training_text_along_and_nobody_elses(tmp_path: Path) -> None:
+    source, out = corpus(tmp_path / "c.jsonl"), tmp_path / "out"
+    prepare(settings(keep_text=True), source, out)
+
+    prepare(settings(), source, out, overwrite=True)
+    assert not (out / "train.jsonl").exists()
+
+    (out / "train.jsonl").write_text("mine")
+    prepare(settings(), source, out, overwrite=True)
+    assert (out / "train.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("conversations", "changes", "message"),
+    [
+        ([["alone"]], {}, r"^The corpus 'jsonl' gave no pairs: no conversation has two turns\. Is"),
+        ([["a", "b"], ["a", "c"]], {}, r"^2 conversations cannot be split into"),
+        (
+            [["a b c", f"no way{i}"] for i in range(3)],
+            {"max_source_length": 2},
+            r"^No pair is left in the train split \(dropped: source_too_long 1\): raise",
+        ),
+    ],
+)
+def test_corpora_of_which_no_data_can_be_made(
+    conversations: list[list[str]], changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    source = corpus(tmp_path / "c.jsonl", count=0, extra=conversations)
+
+    with pytest.raises(CorpusError, match=message):
+        prepare(settings(**changes), source, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": "words"}, r"^pairs is 'words'; choose one of: turns, utterances\.$"),
+        ({"split_by": "line"}, r"^split_by is 'line'; choose one of: conversation, pair\.$"),
+        ({"max_source_length": 0}, r"^max_source_length is 0; it must be at least 1\.$"),
+        ({"max_response_length": -1}, r"^max_response_length is -1; it must be at least 1\.$"),
+        ({"limit": 2}, r"^limit is 2; it must be at least 3\.$"),
+        ({"seed": -1}, r"^seed is -1; it must be at least 0\.$"),
+        ({"tokenizer": "char"}, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
+        ({"validation_share": 0.0}, r"^validation_share is 0; it must be above 0 and below 1\.$"),
+        ({"test_share": 1.5}, r"^test_share is 1\.5; it must be above 0 and below 1\.$"),
+        ({"test_share": float("nan")}, r"^test_share is nan; it must be above 0 and below 1\.$"),
+        ({"validation_share": 0.5, "test_share": 0.5}, r"0\.5 and test_share 0\.5 leave nothing to train on"),
+        ({"vocabulary_size": 3}, r"^vocabulary_size is 3; the tokenizer 'word' needs at least 5\.$"),
+    ],
+)
+def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        settings(**changes)
+
+
+def test_an_unknown_corpus_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"^Unknown corpus 'cornel'\. Did you mean 'cornell'\?"):
+        settings(corpus="cornel")

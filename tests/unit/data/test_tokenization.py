@@ -4,13 +4,14 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bidibeam.data.tokenization import SPECIAL_TOKENS, Kind, Tokenizer
-from bidibeam.data.words import join, join_plain, split
+from bidibeam.data.words import detokenize, detokenize_plain, split
 from bidibeam.errors import RunError, SettingsError
 
 TEXTS = ["Don't you know it's Bob's tea?", "I can't say. I don't know!", "you know"]
@@ -19,23 +20,7 @@ PIECES = Tokenizer.train(TEXTS, kind="bpe", vocabulary_size=300)
 BOTH = pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["word", "bpe"])
 
 ORDINARY = ["the", "do", "n't", "'s", "'re", "i", "tea", ",", ".", "?", "!", '"', "'", "(", ")", "-", "--"]
-ORDINARY += [
-    "...",
-    "$",
-    "5",
-    "10,000",
-    "u.s.",
-    "o'clock",
-    "goin'",
-    "'em",
-    ":)",
-    "/",
-    "é",
-    "你",
-    "。",
-    "%",
-    "''"[:1],
-]
+ORDINARY += ["...", "$", "5", "10,000", "u.s.", "o'clock", "goin'", "'em", ":)", "/", "é", "你", "。", "%"]
 
 
 @pytest.mark.parametrize(
@@ -194,17 +179,17 @@ MARKS = st.sampled_from(["n't", "'s", "'m", "'d", "'ll", "'re", "'ve", ".", ",",
 @example(["well", "...", "i", "do", "n't", ".", "--"])
 @example([".", "."])
 def test_plain_words_are_joined_without_trying_whether_they_come_apart_again(words: list[str]) -> None:
-    plain = join_plain(words)
+    plain = detokenize_plain(words)
 
-    assert plain is None or (plain == join(words) and split(plain) == words)
+    assert plain is None or (plain == detokenize(words) and split(plain) == words)
 
 
 def test_most_replies_are_plain() -> None:
     words = ["i", "do", "n't", "know", ",", "bob", "...", "what", "?"]
 
-    assert join_plain(words) == "i don't know, bob... what?"
-    assert join_plain(["it", "'s", "10,000", "."]) is None
-    assert join_plain(["he", "said", '"', "no", '"']) is None
+    assert detokenize_plain(words) == "i don't know, bob... what?"
+    assert detokenize_plain(["it", "'s", "10,000", "."]) is None
+    assert detokenize_plain(["he", "said", '"', "no", '"']) is None
 
 
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
@@ -221,10 +206,7 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 def test_a_damaged_file_says_so(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, encoding="latin-1")
 
-    with pytest.raises(
-        RunError,
-        match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or make the directory again\.$",
-    ):
+    with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
@@ -233,20 +215,18 @@ def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
     written["model"]["vocab"] = {"[PAD]": 0, "<unk>": 1, "a": 2, "b": 3}
     (tmp_path / "tokenizer.json").write_text(json.dumps(written))
 
-    with pytest.raises(
-        RunError, match=r"is not a tokenizer of bidibeam's: its model is WordLevel and its first"
-    ):
+    with pytest.raises(RunError, match="is not a tokenizer of bidibeam's: its model is WordLevel and its"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_settings_that_cannot_be() -> None:
-    with pytest.raises(SettingsError, match=r"^tokenizer is 'char'; choose one of: word, bpe\.$"):
-        Tokenizer.train([], kind="char", vocabulary_size=10)  # type: ignore[arg-type]
-    with pytest.raises(
-        SettingsError, match=r"^vocabulary_size is 4; the tokenizer 'word' needs at least 5\.$"
-    ):
-        Tokenizer.train([], kind="word", vocabulary_size=4)
-    with pytest.raises(
-        SettingsError, match=r"^vocabulary_size is 259; the tokenizer 'bpe' needs at least 260\.$"
-    ):
-        Tokenizer.train([], kind="bpe", vocabulary_size=259)
+@pytest.mark.parametrize(
+    ("kind", "size", "message"),
+    [
+        ("char", 10, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
+        ("word", 4, r"^vocabulary_size is 4; the tokenizer 'word' needs at least 5\.$"),
+        ("bpe", 259, r"^vocabulary_size is 259; the tokenizer 'bpe' needs at least 260\.$"),
+    ],
+)
+def test_settings_that_cannot_be(kind: Any, size: int, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Tokenizer.train([], kind=kind, vocabulary_size=size)

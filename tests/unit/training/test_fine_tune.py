@@ -334,7 +334,7 @@ def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
     assert fine_tune(data, tmp_path / "own", base=str(base), settings=QUICK)["trained_on"]
     wrapped(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
 
-    with pytest.raises(RunError, match=r"their text is needed: prepare again with --keep-text\.$"):
+    with pytest.raises(RunError, match=r"their text is needed: prepare again with keep_text"):
         fine_tune(data, tmp_path / "out", base=str(base), tokenizer=str(other), settings=QUICK)
     assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""Corpus readers: one file and one line here each; other packages add theirs by entry point."""
+"""Corpus readers, one per file; other packages add theirs by entry point."""
 
 from __future__ import annotations
 
@@ -21,5 +21,3 @@ CORPORA: Registry[CorpusReader] = Registry(
         "tsv": "bidibeam.data.corpora.tsv:TsvReader",
     },
 )
-
-__all__ = ["CORPORA"]

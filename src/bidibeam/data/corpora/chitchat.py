@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.lines import Line, LineErrors
+from bidibeam.data.corpora.files import Line, LineErrors
 from bidibeam.errors import CorpusError
 from bidibeam.files import open_text
 
@@ -29,8 +29,8 @@ class ChitchatReader:
         self.lines = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
-        """Yield conversations from `source`, a `dataset.json` or its folder, or from the package."""
-        path = _installed() if source is None else source / FILE_NAME if source.is_dir() else source
+        """Yields conversations from `source`, a `dataset.json` or its folder, or from the package."""
+        path = _find_installed() if source is None else source / FILE_NAME if source.is_dir() else source
         for identifier, conversation in _load(path).items():
             yield Conversation(identifier, tuple(self._utterances(path, identifier, conversation)))
         self.lines.check()
@@ -49,7 +49,7 @@ class ChitchatReader:
                 yield Utterance("AB"[(number - 1) % 2], text)
 
 
-def _installed() -> Path:
+def _find_installed() -> Path:
     package = find_spec("chitchat_dataset")
     if package is None or package.origin is None:
         raise CorpusError(
@@ -68,7 +68,5 @@ def _load(path: Path) -> dict[str, Any]:
     except (ValueError, EOFError, OSError) as error:
         raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships ({error}).") from error
     if not isinstance(conversations, dict):
-        raise CorpusError(
-            f"{path} is not the JSON that chitchat-dataset ships (not an object of conversations)."
-        )
+        raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships (not an object).")
     return conversations

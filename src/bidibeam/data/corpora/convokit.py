@@ -1,4 +1,4 @@
-"""Corpora in ConvoKit's format: one JSON object an utterance, in `utterances.jsonl`."""
+"""Corpora in ConvoKit's format: one JSON object per utterance, in `utterances.jsonl`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.lines import LineErrors
-from bidibeam.data.corpora.sources import find, opened, required
+from bidibeam.data.corpora.files import LineErrors, find_file, open_source
 from bidibeam.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -41,31 +40,35 @@ class ConvokitReader:
         self.lines = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
-        """Yield conversations from `source`, the file itself or what holds it."""
-        path = required(source, "convokit", EXPECTED)
+        """Yields conversations from `source`, the file itself or what holds it."""
         replies: defaultdict[str, list[Reply]] = defaultdict(list)
-        with opened(path) as files:
-            file = files[0] if path.is_file() and len(files) == 1 else find(files, FILE_NAME)
+        with open_source(source, "convokit", EXPECTED) as files:
+            is_single = len(files) == 1 and source is not None and source.is_file()
+            file = files[0] if is_single else find_file(files, FILE_NAME)
             if file is None:
                 raise CorpusError(
-                    f"{path} holds no {FILE_NAME}: the corpus 'convokit' is read from {EXPECTED}."
+                    f"{source} holds no {FILE_NAME}: the corpus 'convokit' is read from {EXPECTED}."
                 )
             with file.open() as stream:
                 for line in self.lines.read(file.path, stream):
                     try:
                         conversation, reply = _parse(line.text)
-                    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                        self.lines.reject(line, _reason(error))
-                        continue
-                    replies[conversation].append(reply)
+                    except json.JSONDecodeError as error:
+                        self.lines.reject(line, f"not JSON: {error.msg} at column {error.colno}")
+                    except KeyError as error:
+                        self.lines.reject(line, f"no field {error.args[0]}")
+                    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                        self.lines.reject(line, str(error))
+                    else:
+                        replies[conversation].append(reply)
         for identifier, members in replies.items():
-            for branch in ordered(members):
+            for branch in order_branches(members):
                 yield Conversation(identifier, tuple(reply.utterance for reply in branch))
         self.lines.check()
 
 
-def ordered(replies: Sequence[Reply]) -> list[list[Reply]]:
-    """The branches of a conversation as they were said; file order where nothing says who answers."""
+def order_branches(replies: Sequence[Reply]) -> list[list[Reply]]:
+    """Returns the branches of a conversation as they were said; file order where nobody replies."""
     if all(reply.reply_to is None for reply in replies):
         return [list(replies)]
     by_id = {reply.id: reply for reply in replies}
@@ -87,27 +90,23 @@ def ordered(replies: Sequence[Reply]) -> list[list[Reply]]:
 
 
 def _parse(text: str) -> tuple[str, Reply]:
+    """Returns the id of the conversation, and the reply; field names of older releases will do."""
     fields: dict[str, Any] = json.loads(text)
-    speaker = _first(fields, "speaker", "user")
+    speaker = _get_either(fields, "speaker", "user")
     if isinstance(speaker, dict):
         speaker = speaker["id"]
     reply_to = fields.get("reply-to", fields.get("reply_to"))
     spoken = fields["text"]
     if not isinstance(spoken, str) and spoken is not None:
         raise TypeError("the text is not a string")
-    return str(_first(fields, "conversation_id", "root")), Reply(
-        str(fields["id"]), None if reply_to is None else str(reply_to), Utterance(str(speaker), spoken or "")
-    )
+    utterance = Utterance(str(speaker), spoken or "")
+    reply = Reply(str(fields["id"]), None if reply_to is None else str(reply_to), utterance)
+    return str(_get_either(fields, "conversation_id", "root")), reply
 
 
-def _first(fields: dict[str, Any], *names: str) -> Any:
-    for name in names:
-        if fields.get(name) is not None:
-            return fields[name]
-    raise KeyError(" or ".join(names))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg} at column {error.colno}"
-    return f"no field {error.args[0]}" if isinstance(error, KeyError) else str(error)
+def _get_either(fields: dict[str, Any], name: str, older: str) -> Any:
+    value = fields.get(name)
+    value = fields.get(older) if value is None else value
+    if value is None:
+        raise KeyError(f"{name} or {older}")
+    return value

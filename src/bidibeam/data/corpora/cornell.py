@@ -7,15 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.lines import LineErrors
-from bidibeam.data.corpora.sources import find, opened, required
+from bidibeam.data.corpora.files import LineErrors, find_file, open_source
 from bidibeam.errors import CorpusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bidibeam.data.corpora.sources import SourceFile
+    from bidibeam.data.corpora.files import SourceFile
 
 LINES = "movie_lines.txt"
 CONVERSATIONS = "movie_conversations.txt"
@@ -37,19 +36,19 @@ class CornellReader:
         self.lines = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
-        """Yield conversations from the folder or archive `source`."""
-        path = required(source, "cornell", EXPECTED)
-        with opened(path) as files:
-            spoken, listed = find(files, LINES), find(files, CONVERSATIONS)
+        """Yields conversations from the folder or archive `source`."""
+        with open_source(source, "cornell", EXPECTED) as files:
+            spoken, listed = find_file(files, LINES), find_file(files, CONVERSATIONS)
             if spoken is None or listed is None:
-                absent = " and ".join(
-                    name for name, file in [(LINES, spoken), (CONVERSATIONS, listed)] if file is None
+                files_by_name = {LINES: spoken, CONVERSATIONS: listed}
+                absent = " and ".join(name for name, file in files_by_name.items() if file is None)
+                raise CorpusError(
+                    f"{source} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}."
                 )
-                raise CorpusError(f"{path} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}.")
-            yield from self._conversations(listed, self._utterances(spoken))
+            yield from self._read_conversations(listed, self._read_utterances(spoken))
         self.lines.check()
 
-    def _utterances(self, file: SourceFile) -> dict[str, Utterance]:
+    def _read_utterances(self, file: SourceFile) -> dict[str, Utterance]:
         utterances: dict[str, Utterance] = {}
         with file.open() as stream:
             for line in self.lines.read(file.path, stream, _decode):
@@ -62,7 +61,9 @@ class CornellReader:
                 utterances[fields[0].strip()] = Utterance(fields[1], html.unescape(MARKUP.sub("", fields[4])))
         return utterances
 
-    def _conversations(self, file: SourceFile, utterances: dict[str, Utterance]) -> Iterator[Conversation]:
+    def _read_conversations(
+        self, file: SourceFile, utterances: dict[str, Utterance]
+    ) -> Iterator[Conversation]:
         with file.open() as stream:
             for line in self.lines.read(file.path, stream, _decode):
                 fields = line.text.split(SEPARATOR)

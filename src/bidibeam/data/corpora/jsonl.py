@@ -1,4 +1,4 @@
-"""Your own conversations or pairs, one JSON object a line."""
+"""Your own conversations or pairs, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.lines import LineErrors, content_id
-from bidibeam.data.corpora.sources import opened, required
-from bidibeam.errors import CorpusError
+from bidibeam.data.corpora.files import LineErrors, hash_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,22 +28,14 @@ class JsonlReader:
         self.lines = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
-        """Yield conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
-        path = required(source, "jsonl", EXPECTED)
-        with opened(path) as files:
-            single = path.is_file() and len(files) == 1
-            chosen = [file for file in files if single or file.name.endswith(".jsonl")]
-            if not chosen:
-                raise CorpusError(f"{path} holds no .jsonl file: the corpus 'jsonl' is read from {EXPECTED}.")
-            for file in chosen:
-                with file.open() as stream:
-                    for line in self.lines.read(file.path, stream):
-                        try:
-                            conversation = _parse(line.text)
-                        except (ValueError, TypeError, RecursionError) as error:
-                            self.lines.reject(line, str(error))
-                            continue
-                        yield conversation
+        """Yields conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
+        for line in self.lines.read_source(source, "jsonl", EXPECTED, (".jsonl",)):
+            try:
+                conversation = _parse(line.text)
+            except (ValueError, TypeError, RecursionError) as error:
+                self.lines.reject(line, str(error))
+            else:
+                yield conversation
         self.lines.check()
 
 
@@ -54,29 +44,30 @@ def _parse(text: str) -> Conversation:
     if not isinstance(fields, dict):
         raise TypeError("not a JSON object")
     if "messages" in fields:
-        utterances = tuple(_messages(fields["messages"]))
+        utterances = tuple(_parse_messages(fields["messages"]))
     elif "source" in fields and "response" in fields:
-        utterances = tuple(Utterance(name, _string(fields[name], name)) for name in ("source", "response"))
+        sides = ("source", "response")
+        utterances = tuple(Utterance(side, _check_string(fields[side], side)) for side in sides)
     else:
         raise ValueError(f"not one of {SHAPES}")
     identifier = fields.get("id")
     if identifier is None:
-        identifier = content_id(utterance.text for utterance in utterances)
+        identifier = hash_texts(utterance.text for utterance in utterances)
     return Conversation(str(identifier), utterances)
 
 
-def _messages(messages: Any) -> Iterator[Utterance]:
+def _parse_messages(messages: Any) -> Iterator[Utterance]:
     if not isinstance(messages, list):
         raise TypeError("messages is not a list")
     for message in messages:
         if not isinstance(message, dict) or "role" not in message or "content" not in message:
             raise ValueError("a message without role and content")
-        role, content = _string(message["role"], "role"), _string(message["content"], "content")
+        role, content = _check_string(message["role"], "role"), _check_string(message["content"], "content")
         if role != "system":
             yield Utterance(role, content)
 
 
-def _string(value: Any, name: str) -> str:
+def _check_string(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is not a string")
     return value

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.lines import Line, LineErrors
-from bidibeam.data.corpora.sources import opened, required
+from bidibeam.data.corpora.files import Line, LineErrors, open_source
 from bidibeam.errors import CorpusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from bidibeam.data.corpora.sources import SourceFile
+    from bidibeam.data.corpora.files import SourceFile
 
 EXPECTED = (
     "the folder, zip or tar of the CSV release (sw*.utt.csv) or of the text release (one .txt a conversation)"
@@ -27,9 +26,7 @@ CONTINUATION, NON_VERBAL = "+", "x"
 NUMBERED = re.compile(r"\d+\.txt")
 NOTES = re.compile(r"<<?[^<>]*>>?|\*\[\[.*?\]\]|\*\w+")  # <laughter>, <<faint>>, *[[typo]], *typo
 OPENED = re.compile(r"\{[A-Z]\s*")  # {F uh, } keeps "uh,"
-REPAIRS = re.compile(
-    r"[\[\]()}+#@^]|(?<!\w)-*/|-+/|(?<!\S)-+(?!\S)|/(?=\s|$)"
-)  # [ I, + I ] and the unit's end /
+REPAIRS = re.compile(r"[\[\]()}+#@^]|(?<!\w)-*/|-+/|(?<!\S)-+(?!\S)|/(?=\s|$)")  # [ I, + I ] and the end /
 SPACE_BEFORE = re.compile(r"\s+(?=[,.?!;:])")
 REPEATED_COMMA = re.compile(r",(?:\s*,)+|,\s*(?=[.?!])")
 
@@ -45,24 +42,24 @@ class SwdaReader:
         self.lines = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
-        """Yield conversations from the folder or archive `source`."""
-        path = required(source, "swda", EXPECTED)
-        with opened(path) as files:
+        """Yields conversations from the folder or archive `source`."""
+        with open_source(source, "swda", EXPECTED) as files:
             tables = [file for file in files if file.name.endswith(".csv")]
             texts = [file for file in files if file.name.endswith(".txt")]
             texts = [file for file in texts if NUMBERED.fullmatch(file.name)] or texts
-            read = [self._from_table(file) for file in tables] or [self._from_text(file) for file in texts]
-            found = False
-            for conversations in read:
-                for conversation in conversations:
-                    found = True
-                    yield conversation
+            read = [self._read_table(file) for file in tables] or [self._read_text(file) for file in texts]
+            is_empty = True
+            for conversation in chain.from_iterable(read):
+                is_empty = False
+                yield conversation
             self.lines.check()
-            if not found:
-                raise CorpusError(f"{path} holds no conversation: the corpus 'swda' is read from {EXPECTED}.")
+            if is_empty:
+                raise CorpusError(
+                    f"{source} holds no conversation: the corpus 'swda' is read from {EXPECTED}."
+                )
 
-    def _from_text(self, file: SourceFile) -> Iterator[Conversation]:
-        """One conversation from `speaker|text|act` lines."""
+    def _read_text(self, file: SourceFile) -> Iterator[Conversation]:
+        """Yields the conversation of `speaker|text|act` lines."""
         utterances = []
         with file.open() as stream:
             for line in self.lines.read(file.path, stream):
@@ -74,15 +71,15 @@ class SwdaReader:
         if utterances:
             yield Conversation(file.name.removesuffix(".txt"), tuple(utterances))
 
-    def _from_table(self, file: SourceFile) -> Iterator[Conversation]:
-        """The conversation of a CSV file; a file of other columns (the release has one) gives none."""
+    def _read_table(self, file: SourceFile) -> Iterator[Conversation]:
+        """Yields the conversation of a CSV file; a file of other columns (the release has one) has none."""
         with file.open() as stream:
             lines = self.lines.read(file.path, stream)
             header = next(csv.reader(line.text for line in lines), [])
             if not set(COLUMNS) <= set(header):
                 return
             self.lines.total -= 1  # the header is not a line of the corpus
-            rows = list(self._rows(file, header, lines))
+            rows = list(self._parse_rows(file, header, lines))
         spoken: list[Utterance] = []
         last: dict[str, int] = {}
         for _, act, caller, text in rows:
@@ -98,7 +95,9 @@ class SwdaReader:
         if spoken:
             yield Conversation(rows[0][0], tuple(spoken))
 
-    def _rows(self, file: SourceFile, header: list[str], lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
+    def _parse_rows(
+        self, file: SourceFile, header: list[str], lines: Iterable[Line]
+    ) -> Iterator[tuple[str, ...]]:
         places = [header.index(column) for column in COLUMNS]
         reader = csv.reader(line.text for line in lines)
         for number in count(2):
@@ -117,7 +116,7 @@ class SwdaReader:
 
 
 def clean(text: str) -> str:
-    """What was said, without the annotation of how it was said.
+    """Returns what was said, without the annotation of how it was said.
 
     >>> clean("{F Uh, } [ I, + I ] was -- <laughter> {D you know, } there. /")
     'Uh, I, I was you know, there.'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.data.words import join
+from bidibeam.data.words import detokenize
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.evaluate import WORDS
 from bidibeam.evaluation.significance import ORDER, Resampling, bleu_of_sums, interval, resampled_bleu
@@ -133,7 +133,7 @@ def _judged(
     low, high = interval(resampled_bleu(counted, Resampling()))
     exact = sum(tuple(reference) == reply for reference in references)
     return {
-        "reply": join(reply),
+        "reply": detokenize(reply),
         "words": len(reply),
         "training_count": replies.get(reply, 0),
         "bleu": float(bleu_of_sums(counted.sum(axis=0, keepdims=True))[0]),

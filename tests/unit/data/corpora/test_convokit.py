@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.convokit import ConvokitReader, Reply, ordered
+from bidibeam.data.corpora.convokit import ConvokitReader, Reply, order_branches
 from bidibeam.errors import CorpusError
 
 
@@ -68,16 +68,16 @@ def test_found_in_a_folder_and_in_the_distributed_zip(tmp_path: Path) -> None:
 def test_branches_start_where_they_leave_so_each_reply_is_read_once() -> None:
     tree = replies(("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "c"))
 
-    assert ids(ordered(tree)) == ["abd", "ace"]
+    assert ids(order_branches(tree)) == ["abd", "ace"]
 
 
 def test_without_replies_the_file_order_stands() -> None:
-    assert ids(ordered(replies(("b", None), ("a", None)))) == ["ba"]
+    assert ids(order_branches(replies(("b", None), ("a", None)))) == ["ba"]
 
 
 def test_a_reply_to_something_absent_starts_a_conversation_and_a_circle_ends() -> None:
-    assert ids(ordered(replies(("b", "gone"), ("c", "b")))) == ["bc"]
-    assert ids(ordered(replies(("a", None), ("x", "y"), ("y", "x")))) == ["a"]
+    assert ids(order_branches(replies(("b", "gone"), ("c", "b")))) == ["bc"]
+    assert ids(order_branches(replies(("a", None), ("x", "y"), ("y", "x")))) == ["a"]
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False))
@@ -86,7 +86,7 @@ def test_a_chain_comes_out_in_order_however_it_is_shuffled(length: int, random: 
     chain = replies(*zip(names, [None, *names], strict=False))
     random.shuffle(chain)
 
-    assert ids(ordered(chain)) == ["".join(names)]
+    assert ids(order_branches(chain)) == ["".join(names)]
 
 
 @pytest.mark.parametrize(
