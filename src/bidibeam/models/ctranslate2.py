@@ -527,7 +527,9 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
 
 def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
     """Convert one direction, by way of a folder whose config has what the converter reads."""
-    with tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
+    from bidibeam.models.huggingface.directional import quiet_transformers
+
+    with quiet_transformers(is_local=True), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         path = Path(folder) / "config.json"
@@ -539,7 +541,8 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
         except Exception as error:  # the converter raises whatever it meets
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise SettingsError(
-                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model ({reason})."
+                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
+                f"{reason}"
             ) from error
     path = out / "config.json"
     start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)

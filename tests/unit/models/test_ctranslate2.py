@@ -1,0 +1,198 @@
+"""CTranslate2 folders as models: the same log-probabilities as torch, in both directions, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bidibeam
+from bidibeam.api import load_decoder
+from bidibeam.api.export import export_converted
+from bidibeam.cli.main import main
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.models.ctranslate2 import MANIFEST
+from bidibeam.search.settings import SearchSettings
+from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
+
+pytest.importorskip("ctranslate2")
+SEARCH = SearchSettings(beam_size=6, max_length=7, stopping="constant")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_pair(tmp_path_factory.mktemp("pair"), "bart")
+
+
+@pytest.fixture(scope="module")
+def exported(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pair in float32."""
+    out = tmp_path_factory.mktemp("exported") / "float32"
+    export_converted(bidibeam.load(*pair), out, quantization="float32", overwrite=False)
+    return out
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize(
+    "settings", [SEARCH, SearchSettings(beam_size=3, max_length=9, min_length=4, stopping="patience=2")]
+)
+def test_hypotheses_have_the_log_probabilities_of_torch(
+    pair: tuple[Path, Path], exported: Path, direction: Direction, settings: SearchSettings
+) -> None:
+    fast, plain = bidibeam.load(exported), bidibeam.load(*pair)
+
+    lists = fast.n_best(direction, SOURCES, settings)
+
+    scored = plain.sequence_scorer(direction).log_probs(
+        SOURCES, [[each.ids for each in line] for line in lists]
+    )
+    for nbest, values in zip(lists, scored, strict=True):
+        assert len(nbest)
+        assert [each.log_prob for each in nbest] == pytest.approx(values, abs=1e-4)
+        ranks = [(not each.finished, -(each.score or 0)) for each in nbest]
+        assert ranks == sorted(ranks)
+        assert all(len(each.ids) > settings.min_length for each in nbest if each.finished)
+    other = fast.sequence_scorer(direction.other)
+    expected = plain.sequence_scorer(direction.other)
+    texts = [["red cat", "a fish ?"]] * len(SOURCES)
+    ids = [other.encode(line) for line in texts]
+    assert ids == [expected.encode(line) for line in texts]
+    for first in (None, 2):
+        for one, two in zip(
+            other.log_probs(SOURCES, ids, first=first),
+            expected.log_probs(SOURCES, ids, first=first),
+            strict=True,
+        ):
+            assert one == pytest.approx(two, abs=1e-4)
+
+
+def test_lists_are_those_of_our_own_search(pair: tuple[Path, Path], exported: Path) -> None:
+    fast, plain = bidibeam.load(exported), bidibeam.load(*pair)
+
+    for direction in Direction:
+        one, two = (model.n_best(direction, SOURCES, SEARCH) for model in (fast, plain))
+        assert [nbest.best.text for nbest in one] == [nbest.best.text for nbest in two]
+
+
+@pytest.mark.parametrize("strategy", ["bidia", "bidis", "vbs"])
+def test_every_strategy_decodes_with_the_engines_own_rule(exported: Path, strategy: str) -> None:
+    decoder = load_decoder(exported, strategy)
+
+    assert len(decoder.decode(SOURCES)) == len(SOURCES)
+    signature = dict(decoder.signature.facts)
+    assert signature["engine"] == "ctranslate2-float32"
+    assert signature["stopping"] == "constant"
+
+
+def test_int8_is_another_model_of_nearly_the_same_numbers(
+    exported: Path, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    export_converted(bidibeam.load(*pair), tmp_path / "int8", quantization="int8", overwrite=False)
+    small, full = bidibeam.load(tmp_path / "int8"), bidibeam.load(exported)
+
+    ids = [small.sequence_scorer(Direction.REGULAR).encode(["red cat"])]
+    ((one,),), ((two,),) = (
+        model.sequence_scorer(Direction.REGULAR).log_probs(SOURCES[:1], ids) for model in (small, full)
+    )
+
+    assert small.fingerprint != full.fingerprint
+    assert one == pytest.approx(two, abs=1.0)
+    assert one != two
+
+
+def test_a_shared_encoder_becomes_two_folders_and_a_manifest(tmp_path: Path) -> None:
+    joint = bidibeam.load(write_joint(tmp_path / "joint"))
+    export_converted(joint, tmp_path / "out", quantization="float32", overwrite=False)
+
+    fast = bidibeam.load(tmp_path / "out")
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MANIFEST, "regular", "reverse"]
+    assert fast.directions == joint.directions
+    for direction in Direction:
+        ids = [fast.sequence_scorer(direction).encode(["red cat"])]
+        ((one,),), ((two,),) = (
+            model.sequence_scorer(direction).log_probs(SOURCES[:1], ids) for model in (fast, joint)
+        )
+        assert one == pytest.approx(two, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        (
+            SearchSettings(beam_size=2, stopping="shrinking"),
+            "stopping is 'shrinking', which CTranslate2 does not",
+        ),
+        (
+            SearchSettings(beam_size=2, max_length=900, stopping="constant"),
+            "positions, too few for max_length 900",
+        ),
+    ],
+)
+def test_a_setting_that_the_engine_lacks_is_named(
+    exported: Path, settings: SearchSettings, refusal: str
+) -> None:
+    with pytest.raises(SettingsError, match=refusal):
+        bidibeam.load(exported).n_best(Direction.REGULAR, ["red"], settings)
+
+
+@pytest.mark.parametrize("options", [{"reverse": "other"}, {"dtype": "float16"}])
+def test_what_the_folder_has_itself_is_not_taken_from_elsewhere(
+    exported: Path, options: dict[str, Any]
+) -> None:
+    with pytest.raises(SettingsError, match="leave out"):
+        bidibeam.load(exported, **options)
+
+
+def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, tmp_path: Path) -> None:
+    gpt2 = write_model(tmp_path / "gpt2", "gpt2")
+    for folder, why in ((toy_run, "own networks"), (gpt2, "gpt2 model without an encoder")):
+        with pytest.raises(SettingsError, match=why):
+            export_converted(bidibeam.load(folder), tmp_path / "out", quantization="int8", overwrite=False)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_folder_is_refused(exported: Path, tmp_path: Path) -> None:
+    manifest = json.loads((exported / MANIFEST).read_text())
+    for name, content in {
+        "version": {**manifest, "format_version": 9},
+        "fields": {"format_version": 1},
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / MANIFEST).write_text(json.dumps(content))
+        with pytest.raises(RunError, match=MANIFEST):
+            bidibeam.load(folder)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="cannot be loaded by CTranslate2"):
+        bidibeam.load(empty)
+
+
+def test_the_command_converts_and_the_folder_is_a_model(
+    pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    regular, reverse = map(str, pair)
+    out, sources = tmp_path / "fast", tmp_path / "sources.txt"
+    sources.write_text("red cat\nblue dog\n")
+    arguments = ["export", regular, "--reverse", reverse, "--to", "ctranslate2", "--out", str(out)]
+
+    for argv, status in (
+        (arguments, 0),
+        (arguments, 1),
+        ([*arguments, "--overwrite"], 0),
+        (["info", str(out), "--json"], 0),
+        (["decode", str(out), str(sources), "--beam-size", "4"], 0),
+        (["export", regular, "--quantization", "int8", "--out", str(tmp_path / "x")], 2),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main(argv)
+        assert (exit_.value.code or 0) == status, argv
+    captured = capsys.readouterr()
+    assert '"quantization": "int8"' in captured.out
+    assert len(captured.out.splitlines()[-2:]) == 2
+    assert "Traceback" not in captured.err
