@@ -1,10 +1,12 @@
-"""Where an experiment keeps what, and which beams its systems choose from."""
+"""The files of an experiment, and the n-best lists that its systems choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bidibeam.errors import InputError, RunError
 from bidibeam.hypotheses import Beams, Direction
@@ -16,24 +18,19 @@ VALIDATION, TEST = "validation", "test"
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of an experiment.
-
-    Attributes:
-        folder: The folder.
-        data: Where the prepared data are.
-    """
+    """The folder of an experiment, and where the prepared data are."""
 
     folder: Path
     data: Path
 
     @property
     def positions(self) -> Path:
-        """Where words stand in the corpus."""
+        """The frequencies of words by position."""
         return self.folder / "positions.json"
 
     @property
     def constant(self) -> Path:
-        """What one reply to every source scores."""
+        """The scores of one reply to every source."""
         return self.folder / "constant.json"
 
     @property
@@ -42,28 +39,24 @@ class Layout:
         return self.folder / "results.json"
 
     def seed(self, seed: int) -> SeedLayout:
-        """One seed's part of it."""
+        """Returns the layout of one seed."""
         return SeedLayout(self.folder / f"seed-{seed}")
 
 
 @dataclass(frozen=True)
 class SeedLayout:
-    """What belongs to one seed.
-
-    Attributes:
-        folder: Its folder.
-    """
+    """The folder of one seed."""
 
     folder: Path
 
     @property
     def run(self) -> Path:
-        """The trained run."""
+        """The trained model."""
         return self.folder / "run"
 
     @property
     def model(self) -> Path:
-        """What tells the run's weights from any others."""
+        """The fingerprint of the weights."""
         return self.folder / "model.json"
 
     @property
@@ -73,7 +66,7 @@ class SeedLayout:
 
     @property
     def cost(self) -> Path:
-        """Time and work of every strategy."""
+        """Time and work of the strategies."""
         return self.folder / "cost.json"
 
     @property
@@ -83,56 +76,55 @@ class SeedLayout:
 
     @property
     def results(self) -> Path:
-        """All its numbers."""
+        """All numbers of the seed."""
         return self.folder / "results.json"
 
     def beams(self, split: str, beam_size: int) -> Path:
-        """The hypotheses found for a split, so many in each direction."""
+        """Returns the file of the n-best lists of a split."""
         return self.folder / "beams" / f"{split}-{beam_size}.jsonl.gz"
 
     def tuned(self, beam_size: int) -> Path:
-        """What was tuned for an N_B."""
+        """Returns the file of the settings tuned for an N_B."""
         return self.folder / "tuned" / f"{beam_size}.json"
 
 
-def shares(directions: Sequence[Direction], beam_size: int) -> dict[Direction, int] | None:
-    """How an N_B is shared out among directions, the larger part to the first; None if it is too small."""
+def split_size(directions: Sequence[Direction], beam_size: int) -> dict[Direction, int] | None:
+    """Splits an N_B among directions, the larger part to the first; None if it is too small."""
     if beam_size < len(directions):
         return None
     small, larger = divmod(beam_size, len(directions))
     return {direction: small + (index < larger) for index, direction in enumerate(directions)}
 
 
-def searched_beams(
-    needs: Iterable[Requirements], beam_sizes: Iterable[int]
+def plan_searches(
+    requirements: Iterable[Requirements], beam_sizes: Iterable[int]
 ) -> dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]:
-    """What must be searched so that strategies with these needs can choose at every N_B.
+    """Plans the searches that serve strategies with these requirements at every N_B.
 
-    A search of b hypotheses in each direction serves the strategies that need one of them at N_B = b, and
+    A search of b hypotheses in each direction serves the strategies that need one direction at N_B = b, and
     those that need both at N_B = 2b.
 
     Returns:
-        By beam size: the directions to search, and those whose hypotheses the other one must score.
+        By beam size: the directions to search, and those whose hypotheses the other direction scores.
     """
-    wanted: dict[int, set[Direction]] = {}
-    judged: dict[int, set[Direction]] = {}
+    searched: dict[int, set[Direction]] = {}
+    scored: dict[int, set[Direction]] = {}
     sizes = list(beam_sizes)
-    for need in needs:
+    for each in requirements:
         for beam_size in sizes:
-            for direction, size in (shares(need.directions, beam_size) or {}).items():
-                wanted.setdefault(size, set()).add(direction)
-                if need.other_weight is not None:
-                    judged.setdefault(size, set()).add(direction)
-    return {size: (_in_order(wanted[size]), _in_order(judged.get(size, set()))) for size in sorted(wanted)}
+            for direction, size in (split_size(each.directions, beam_size) or {}).items():
+                searched.setdefault(size, set()).add(direction)
+                if each.other_weight is not None:
+                    scored.setdefault(size, set()).add(direction)
 
+    def order(directions: set[Direction]) -> tuple[Direction, ...]:
+        return tuple(direction for direction in Direction if direction in directions)
 
-def _in_order(directions: Iterable[Direction]) -> tuple[Direction, ...]:
-    chosen = set(directions)
-    return tuple(direction for direction in Direction if direction in chosen)
+    return {size: (order(searched[size]), order(scored.get(size, set()))) for size in sorted(searched)}
 
 
 class BeamFiles:
-    """The beams of a split, read when they are first needed.
+    """The n-best lists of a split, read when they are first needed.
 
     Args:
         paths: By beam size, the file.
@@ -143,29 +135,24 @@ class BeamFiles:
         self._read: dict[int, list[Beams]] = {}
 
     def for_system(self, requirements: Requirements, beam_size: int) -> list[Beams] | None:
-        """What a strategy with these needs may choose from at an N_B; None if that is too small for it."""
-        parts = shares(requirements.directions, beam_size)
+        """Returns the lists that a strategy may choose from at an N_B; None if that is too small for it."""
+        parts = split_size(requirements.directions, beam_size)
         if parts is None:
             return None
-        lists = {direction: self._of(size) for direction, size in parts.items()}
-        first = next(iter(lists.values()))
-        return list(self._merged(first, lists))
-
-    def _merged(self, first: Sequence[Beams], lists: Mapping[Direction, Sequence[Beams]]) -> Iterator[Beams]:
-        for index, line in enumerate(first):
-            merged = Beams(line.id, line.source, line.reference)
-            for direction, lines in lists.items():
-                merged = merged.with_hypotheses(direction, lines[index].of(direction))
-            yield merged
-
-    def _of(self, size: int) -> list[Beams]:
-        if size not in self._read:
-            self._read[size] = read_beams(self._paths[size])
-        return self._read[size]
+        for size in parts.values():
+            if size not in self._read:
+                self._read[size] = read_beams(self._paths[size])
+        merged = []
+        for lines in zip(*(self._read[size] for size in parts.values()), strict=True):
+            line = Beams(lines[0].id, lines[0].source, lines[0].reference)
+            for direction, found in zip(parts, lines, strict=True):
+                line = line.with_hypotheses(direction, found.of(direction))
+            merged.append(line)
+        return merged
 
 
 def read_beams(path: Path) -> list[Beams]:
-    """What a search wrote.
+    """Reads the n-best lists that a search wrote.
 
     Raises:
         RunError: If the file is damaged.
@@ -173,6 +160,20 @@ def read_beams(path: Path) -> list[Beams]:
     try:
         return list(nbest.read(path, allow_empty=True))
     except (InputError, EOFError, OSError) as error:
-        raise RunError(
-            f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def read_json(path: Path) -> Any:
+    """Reads what a stage wrote.
+
+    Raises:
+        RunError: If the file is damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> RunError:
+    return RunError(f"{path} is damaged ({error}). Remove it and call again: it will be made anew.")

@@ -1,8 +1,7 @@
-"""What all stages of an experiment know: its settings, where things are, and who watches."""
+"""What all stages of an experiment know: its settings, its files, its model, and who shows progress."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -10,17 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.errors import RunError
 from bidibeam.evaluation.names import TUNED
-from bidibeam.experiments.layout import TEST, VALIDATION, Layout, SeedLayout, searched_beams
+from bidibeam.experiments.layout import TEST, VALIDATION, Layout, SeedLayout, plan_searches
 from bidibeam.experiments.settings import ExperimentSettings
-from bidibeam.experiments.stages import digest
-from bidibeam.experiments.watching import Audience
+from bidibeam.experiments.stages import Progress, hash_file
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.run import RunModel
+from bidibeam.models.base import Model
+from bidibeam.models.loading import load
 from bidibeam.strategies.naming import SystemName, requirements_of
 
 TUNED_STRATEGIES = ("bidis", TUNED)
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """A model that is measured and not trained: what `bidibeam.load` takes, and the model's fingerprint."""
+
+    name: str
+    reverse: str | None
+    weights: str
 
 
 @dataclass(frozen=True)
@@ -28,12 +35,13 @@ class Plan:
     """An experiment as its stages see it.
 
     Attributes:
-        layout: Where things are.
+        layout: Its files.
         settings: What to do.
         vectors: Word vectors: embeddings start from them, and WMD is computed among them.
         device: Where to compute.
         workers: Processes and threads for scoring.
-        audience: Told what happens.
+        progress: Told what happens.
+        given: The model, if none is trained.
     """
 
     layout: Layout
@@ -41,7 +49,8 @@ class Plan:
     vectors: Path | None
     device: str | None
     workers: int
-    audience: Audience
+    progress: Progress
+    given: GivenModel | None = None
 
     @cached_property
     def names(self) -> list[SystemName]:
@@ -52,10 +61,10 @@ class Plan:
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
         requirements = [(name, requirements_of(str(name))) for name in self.names]
-        tuning = [need for name, need in requirements if name.is_tuned or name.strategy in TUNED_STRATEGIES]
+        tuning = [each for name, each in requirements if name.is_tuned or name.strategy in TUNED_STRATEGIES]
         return {
-            VALIDATION: searched_beams(tuning, self.settings.beam_sizes),
-            TEST: searched_beams((need for _, need in requirements), self.settings.beam_sizes),
+            VALIDATION: plan_searches(tuning, self.settings.beam_sizes),
+            TEST: plan_searches((each for _, each in requirements), self.settings.beam_sizes),
         }
 
     @property
@@ -63,37 +72,24 @@ class Plan:
         """Every N_B, if there is something to tune."""
         return tuple(sorted(self.settings.beam_sizes)) if self.beams[VALIDATION] else ()
 
-    def sources(self, split: str) -> int | None:
-        """How many sources of a split are used; None for all."""
+    def count_sources(self, split: str) -> int | None:
+        """Returns how many sources of a split are used; None for all."""
         return self.settings.validation_sources if split == VALIDATION else self.settings.sources
 
-    def examples(self, split: str, count: int | None) -> list[Beams]:
-        """Sources with references, nothing found for them yet."""
+    def read_examples(self, split: str, count: int | None) -> list[Beams]:
+        """Reads sources with references."""
         data = PreparedData.open(self.layout.data)
         return [
             Beams(example["id"], example["source"], example["reference"])
             for example in islice(data.examples(split), count)
         ]
 
-    def run(self, place: SeedLayout) -> RunModel:
-        """A seed's run, ready to compute."""
-        return RunModel.load(place.run, device=self.device)
+    def load_model(self, place: SeedLayout, device: str | None = None) -> Model:
+        """Loads the model that is given, or that of a seed."""
+        name, reverse = (self.given.name, self.given.reverse) if self.given else (place.run, None)
+        return load(name, reverse, device=device or self.device)
 
     @cached_property
     def vectors_fact(self) -> dict[str, Any]:
-        """What tells the word vectors from others; nothing if there are none."""
-        return {} if self.vectors is None else {"vectors": [self.vectors.name, digest(self.vectors)]}
-
-
-def read_json(path: Path) -> Any:
-    """What a stage wrote.
-
-    Raises:
-        RunError: If it is damaged.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(
-            f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
-        ) from error
+        """Identifies the word vectors; empty if there are none."""
+        return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_file(self.vectors)]}

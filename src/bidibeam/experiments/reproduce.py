@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bidibeam._version import __version__
+from bidibeam.api.decoders import check_directions
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
-from bidibeam.errors import SettingsError
+from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation.analyses.corpus import constant_of, positions_of
-from bidibeam.experiments.gathering import report_stage, results_of
-from bidibeam.experiments.layout import Layout
-from bidibeam.experiments.plan import Plan, read_json
+from bidibeam.experiments.layout import TEST, Layout, read_json
+from bidibeam.experiments.plan import GivenModel, Plan
 from bidibeam.experiments.seeds import Seed
-from bidibeam.experiments.settings import ExperimentSettings, facts_of
-from bidibeam.experiments.stages import STAMPS, Stage, Stages, content_identity, file_facts
-from bidibeam.experiments.watching import Audience, Nobody
+from bidibeam.experiments.settings import ExperimentSettings, resolve, stamp_settings, to_plain
+from bidibeam.experiments.stages import STAMPS, Progress, Stage, Stages, describe_files, identify_content
 from bidibeam.files import write_json
+from bidibeam.models.base import Model
+from bidibeam.models.loading import load
+from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
+from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies.naming import requirements_of, strategy_named
+
+RESULTS_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -27,17 +34,19 @@ class Experiment:
     """A corpus, settings and seeds, in a folder.
 
     Args:
-        folder: Where everything goes.
+        folder: The folder of all files.
         settings: What to do.
-        preset: The name of what the settings began as, for the record.
+        preset: The name of the preset, for the record.
         seeds: One training run each.
-        source: Where the corpus lies, if it has no place of its own.
+        source: Where the corpus is, if it has no place of its own.
         data: Prepared data to use as they are, instead of preparing.
         vectors: Word vectors: embeddings start from them, and WMD is computed among them.
         device: Where to compute; the first GPU, if there is one, by default.
         workers: Processes and threads for scoring.
-        command: What a person typed to get this, for the record.
-        audience: Told what happens.
+        command: The command line, for the record.
+        progress: Told what happens.
+        given: A model to measure instead of training one.
+        left_out: By name, systems that it cannot serve, and why.
     """
 
     folder: Path
@@ -50,104 +59,196 @@ class Experiment:
     device: str | None = None
     workers: int = 1
     command: str = ""
-    audience: Audience = field(default_factory=Nobody)
+    progress: Progress = field(default_factory=Progress)
+    given: GivenModel | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self) -> list[str]:
-        """Do all that is not done; the names of the stages that ran.
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        preset: str,
+        *,
+        corpus: str | None = None,
+        config: Path | None = None,
+        overrides: Sequence[str] = (),
+        model: str | None = None,
+        reverse: str | None = None,
+        **options: Any,
+    ) -> Experiment:
+        """Resolves the settings of an experiment, and fits them to a model that is given.
+
+        Args:
+            folder: The folder of all files.
+            preset: As `resolve` takes it, like corpus, config and overrides.
+            corpus: The reader of the corpus.
+            config: A YAML file over the preset.
+            overrides: Single settings over both.
+            model: A model to measure instead of training one, as `bidibeam.load` takes it.
+            reverse: Its reverse model, where that is one of its own.
+            **options: The other arguments of `Experiment`.
 
         Raises:
-            SettingsError: If the folder holds an experiment on another corpus.
+            BidibeamError: If a setting makes no sense, or the model cannot be loaded or serves no system.
         """
-        self._check_folder()
-        self._check_corpus()
-        return Stages(self.folder).run(self.stages(), self.audience)
+        layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
+        if model is None:
+            if reverse is not None:
+                raise SettingsError(f"reverse ({reverse}) goes with model: name the regular model too.")
+            return cls(folder, resolve(preset=preset, **layers), preset, **options)
+        loaded = load(model, reverse, device="cpu")
+        search = {"stopping": loaded.default_stopping, "max_length": loaded.limits.max_length}
+        known = {name: value for name, value in search.items() if value is not None}
+        settings = resolve(preset=preset, base={"search": known}, **layers)
+        left_out = find_unserved(loaded, settings.systems, options.get("vectors"))
+        systems = tuple(name for name in settings.systems if name not in left_out)
+        if not systems:
+            raise SettingsError(f"{model} serves none of the systems: {' '.join(left_out.values())}")
+        given = GivenModel(model, reverse, loaded.fingerprint)
+        settings = replace(settings, systems=systems)
+        return cls(folder, settings, preset, given=given, left_out=left_out, **options)
 
-    def stages(self) -> list[Stage]:
-        """Every stage, in order."""
-        prepared = self._prepare()
-        about_corpus = [self._positions(prepared), self._constant(prepared)]
-        seeds = [Seed(seed, self.plan, self._is_timed(seed)).stages(prepared) for seed in self.seeds]
-        ends = [stages[-1] for stages in seeds]
-        return [
-            prepared,
-            *about_corpus,
-            *(stage for stages in seeds for stage in stages),
-            report_stage(self.plan, self.seeds, self._about, [*ends, *about_corpus]),
-        ]
+    def run(self) -> list[str]:
+        """Runs every stage that is not done; returns their names.
 
-    def results(self) -> dict[str, Any]:
-        """All that was found, as results.json has it."""
-        return results_of(self.plan, self.seeds, self._about)
-
-    @property
-    def layout(self) -> Layout:
-        """Where things are."""
-        return Layout(self.folder, self.data or self.folder / "data")
-
-    @cached_property
-    def plan(self) -> Plan:
-        """What the stages know of it."""
-        return Plan(self.layout, self.settings, self.vectors, self.device, self.workers, self.audience)
-
-    @property
-    def _about(self) -> dict[str, str]:
-        return {"preset": self.preset, "command": self.command}
-
-    def _is_timed(self, seed: int) -> bool:
-        """One seed's time is enough, and it is told as a ratio to that of VBS."""
-        return seed == self.seeds[0] and self.settings.cost_sources > 0 and "vbs" in self.settings.systems
-
-    def _check_folder(self) -> None:
-        """Refuse to write among files that are no experiment's."""
+        Raises:
+            SettingsError: If the folder holds other files, or an experiment on another corpus.
+        """
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
             raise SettingsError(
                 f"{self.folder} holds files, but no experiment, and they might be replaced. Name another "
                 "folder, or an empty one."
             )
-
-    def _check_corpus(self) -> None:
-        """Refuse to replace what was trained on another corpus."""
-        before = self.folder / "data" / INFO
-        if self.data is not None or not before.is_file():
-            return
-        corpus = read_json(before).get("corpus")
-        if corpus != self.settings.prepare.corpus:
+        before, corpus = self.folder / "data" / INFO, self.settings.prepare.corpus
+        if self.data is None and before.is_file() and (found := read_json(before).get("corpus")) != corpus:
             raise SettingsError(
-                f"{self.folder} holds an experiment on {corpus}, which one on {self.settings.prepare.corpus} "
-                "would replace. Name another folder, or remove it."
+                f"{self.folder} holds an experiment on {found}, which one on {corpus} would replace. Name "
+                "another folder, or remove it."
             )
+        return Stages(self.folder).run(self.stages(), self.progress)
+
+    def stages(self) -> list[Stage]:
+        """Returns every stage, in order."""
+        prepared = self._prepare()
+        of_corpus = [self._count_positions(prepared), self._score_constant(prepared)]
+        seeds = [Seed(seed, self.plan, self._is_timed(seed)).stages(prepared) for seed in self.seeds]
+        ends = [stages[-1] for stages in seeds]
+        report = self._report([*ends, *of_corpus])
+        return [prepared, *of_corpus, *(stage for stages in seeds for stage in stages), report]
+
+    @property
+    def layout(self) -> Layout:
+        """Its files."""
+        return Layout(self.folder, self.data or self.folder / "data")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the stages know of it."""
+        options = (self.vectors, self.device, self.workers, self.progress, self.given)
+        return Plan(self.layout, self.settings, *options)
+
+    def results(self) -> dict[str, Any]:
+        """Returns the content of results.json."""
+        layout, settings, plan = self.layout, self.settings, self.plan
+        data = PreparedData.open(layout.data)
+        model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
+        if self.given is not None:
+            model = {"model": asdict(self.given)}
+        return {
+            "format_version": RESULTS_VERSION,
+            "bidibeam": __version__,
+            "corpus": data.info["corpus"],
+            "preset": self.preset,
+            "command": self.command,
+            "data": {name: value for name, value in data.info.items() if name != "path"},
+            "settings": {
+                "beam_sizes": list(settings.beam_sizes),
+                "max_length": settings.search.max_length,
+                "search": asdict(settings.search),
+                "systems": list(settings.systems),
+                "vectors": plan.vectors.name if plan.vectors is not None else None,
+                **model,
+                "sources": settings.sources,
+                "validation_sources": settings.validation_sources,
+                "examples": settings.examples,
+                "cost_sources": settings.cost_sources,
+                "cost_turns": settings.cost_turns,
+            },
+            "sources": len(plan.read_examples(TEST, settings.sources)),
+            **({"left_out": {"systems": dict(self.left_out)}} if self.left_out else {}),
+            "positions": read_json(layout.positions),
+            "constant": read_json(layout.constant),
+            "seeds": [read_json(layout.seed(seed).results) for seed in self.seeds],
+        }
+
+    def _is_timed(self, seed: int) -> bool:
+        """The first seed's times are enough, as ratios to VBS."""
+        return seed == self.seeds[0] and self.settings.cost_sources > 0 and "vbs" in self.settings.systems
 
     def _prepare(self) -> Stage:
         layout, settings = self.layout, self.settings
 
         def work() -> None:
-            with self.audience.preparing() as progress:
+            with self.progress.show_preparation() as progress:
                 data = prepare(settings.prepare, self.source, layout.data, overwrite=True, progress=progress)
-            self.audience.prepared(data)
+            self.progress.show_data(data)
 
-        identity = content_identity(*(layout.data / name for name in (INFO, *HELD_OUT.values())))
+        identity = identify_content(*(layout.data / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:
             PreparedData.open(layout.data)
             return Stage("prepare", {"given": identity()}, (), lambda: None, identity=identity)
-        facts = {"prepare": facts_of(settings.prepare), "source": file_facts(self.source)}
+        facts = {"prepare": stamp_settings(settings.prepare), "source": describe_files(self.source)}
         outputs = [layout.data / name for name in FILES]
         return Stage("prepare", facts, outputs, work, identity=identity)
 
-    def _positions(self, prepared: Stage) -> Stage:
+    def _count_positions(self, prepared: Stage) -> Stage:
         path = self.layout.positions
 
         def work() -> None:
-            write_json(path, positions_of(PreparedData.open(self.layout.data), track=self.audience.track))
+            write_json(path, positions_of(PreparedData.open(self.layout.data), track=self.progress.track))
 
-        return Stage("positions", {}, (path,), work, after=(prepared,), identity=content_identity(path))
+        return Stage("positions", {}, (path,), work, after=(prepared,), identity=identify_content(path))
 
-    def _constant(self, prepared: Stage) -> Stage:
-        """One reply to all sources, on as many of them as the systems answer."""
+    def _score_constant(self, prepared: Stage) -> Stage:
+        """One reply to every source that the systems answer."""
         path = self.layout.constant
         facts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
 
         def work() -> None:
             data = PreparedData.open(self.layout.data)
-            write_json(path, constant_of(data, **facts, track=self.audience.track))
+            write_json(path, constant_of(data, **facts, track=self.progress.track))
 
-        return Stage("constant", facts, (path,), work, after=(prepared,), identity=content_identity(path))
+        return Stage("constant", facts, (path,), work, after=(prepared,), identity=identify_content(path))
+
+    def _report(self, before: Sequence[Stage]) -> Stage:
+        folder = self.folder
+
+        def work() -> None:
+            results = self.results()
+            write_json(self.layout.results, results)
+            write_report(results, folder)
+
+        facts = {"preset": self.preset, "command": self.command, "version": __version__}
+        outputs = [self.layout.results, *(folder / name for name in (FIGURES, *REPORT_FILES))]
+        return Stage("report", facts, outputs, work, after=before)
+
+
+def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) -> dict[str, str]:
+    """Finds the systems that a model cannot serve: by name, the reason."""
+    reasons: dict[str, str] = {}
+    for name in systems:
+        requirements, strategy = requirements_of(name), strategy_named(name)
+        try:
+            check_directions(model, requirements, name)
+            if requirements.other_weight is not None:
+                model.check_shared_tokens()
+            if strategy.compares and "space" in _similarity_fields(strategy.similarity):
+                model.word_vectors(vectors)
+        except BidibeamError as error:
+            reasons[name] = str(error)
+    return reasons
+
+
+def _similarity_fields(name: str) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = getattr(SIMILARITIES.get(name), "__dataclass_fields__", {})
+    return fields

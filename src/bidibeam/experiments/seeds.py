@@ -1,4 +1,4 @@
-"""The stages of one seed: train, search, tune, perplexity, cost, evaluate."""
+"""The stages of one seed: train, search, tune, perplexity, cost, evaluate, gather."""
 
 from __future__ import annotations
 
@@ -14,32 +14,28 @@ from bidibeam.api.tuned import TUNED_FILE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.vectors import read_vectors
 from bidibeam.decoding.decoder import search_batches
-from bidibeam.experiments.cost import TIMED, costs_of
-from bidibeam.experiments.gathering import gather_stage
-from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout
-from bidibeam.experiments.measuring import Measurement
+from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout, read_json
+from bidibeam.experiments.measure import TIMED, Measurement
 from bidibeam.experiments.plan import Plan
-from bidibeam.experiments.settings import facts_of
-from bidibeam.experiments.stages import Stage, content_identity
-from bidibeam.experiments.tuning import tune_sizes
+from bidibeam.experiments.settings import stamp_settings
+from bidibeam.experiments.stages import Stage, identify_content
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
-from bidibeam.models.run import RunModel
+from bidibeam.training.logs import progress_of
 from bidibeam.training.networks import train
-from bidibeam.training.settings import TrainingSettings
 
-INDIFFERENT = {"tensorboard", "log_every", "save_every"}
-"""Training settings that leave the weights as they are."""
+NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
+"""Training settings that do not change the weights."""
 
 
 @dataclass(frozen=True)
 class Seed:
-    """One training run, and all that is made of it.
+    """One trained model, or the given one, and everything that is measured of it.
 
     Attributes:
         number: The seed.
         plan: The experiment.
-        is_timed: Whether what its strategies cost is measured.
+        is_timed: Whether the cost of its strategies is measured.
     """
 
     number: int
@@ -48,27 +44,27 @@ class Seed:
 
     @property
     def place(self) -> SeedLayout:
-        """Where its things are."""
+        """Its files."""
         return self.plan.layout.seed(self.number)
 
     def stages(self, prepared: Stage) -> list[Stage]:
-        """Every stage, in order; the last one has all numbers.
+        """Returns every stage, in order; the last one has all numbers.
 
         Args:
             prepared: The stage that makes the data.
         """
-        trained = self._train(prepared)
+        model = self._train(prepared) if self.plan.given is None else self._take_given()
         searches = {
-            (split, size): self._search(split, size, trained)
+            (split, size): self._search(split, size, model)
             for split, beams in self.plan.beams.items()
             for size in beams
         }
-        tuned = self._tune([stage for (split, _), stage in searches.items() if split == VALIDATION], trained)
-        surprise = self._perplexity(trained)
-        costs = [self._cost(trained, tuned)] if self.is_timed else []
-        measured = self._measure([trained, *searches.values(), tuned])
-        gathered = gather_stage(self.number, self.place, [measured, surprise, *costs])
-        return [trained, *searches.values(), tuned, surprise, *costs, measured, gathered]
+        tuned = self._tune([stage for (split, _), stage in searches.items() if split == VALIDATION], model)
+        perplexity = self._measure_perplexity(model)
+        costs = [self._measure_cost(model, tuned)] if self.is_timed else []
+        evaluated = self._evaluate([model, *searches.values(), tuned])
+        gathered = self._gather([evaluated, perplexity, *costs])
+        return [model, *searches.values(), tuned, perplexity, *costs, evaluated, gathered]
 
     def _train(self, prepared: Stage) -> Stage:
         plan, place = self.plan, self.place
@@ -80,9 +76,9 @@ class Seed:
             if plan.vectors is not None:
                 tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
                 found = read_vectors(plan.vectors, {token: index for index, token in enumerate(tokens)})
-                plan.audience.note(f"{plan.vectors.name} has vectors for {found.coverage:.1%} of the tokens.")
+                plan.progress.note(f"{plan.vectors.name} has vectors for {found.coverage:.1%} of the tokens.")
                 initialise = methodcaller("use_vectors", found)
-            with plan.audience.training() as observer:
+            with plan.progress.show_training() as observer:
                 train(
                     data,
                     place.run,
@@ -93,115 +89,119 @@ class Seed:
                     observer=observer,
                     facts={"vectors": plan.vectors.name} if plan.vectors is not None else None,
                 )
-            run = RunModel.load(place.run, device="cpu")
-            write_json(place.model, {"weights": run.fingerprint, "vocabulary": run.vocabulary_size})
+            self._write_model()
 
+        decisive = {
+            name: value for name, value in stamp_settings(settings).items() if name not in NOT_DECISIVE
+        }
         return Stage(
             f"train seed {self.number}",
-            {"model": facts_of(plan.settings.model), "training": _deciding(settings), **plan.vectors_fact},
+            {"model": stamp_settings(plan.settings.model), "training": decisive, **plan.vectors_fact},
             (place.run, place.model),
             work,
             after=(prepared,),
-            identity=content_identity(place.model),
+            identity=identify_content(place.model),
         )
 
-    def _search(self, split: str, size: int, trained: Stage) -> Stage:
-        plan, path, settings = self.plan, self.place.beams(split, size), self.plan.settings.searching(size)
-        count = plan.sources(split)
-        wanted, judged = plan.beams[split][size]
+    def _take_given(self) -> Stage:
+        """The model that is given stands for a trained one."""
+        given, path = self.plan.given, self.place.model
+        assert given is not None
+        return Stage("model", {"weights": given.weights}, (path,), self._write_model)
+
+    def _write_model(self) -> None:
+        model = self.plan.load_model(self.place, device="cpu")
+        write_json(self.place.model, {"weights": model.fingerprint, "vocabulary": model.vocabulary_size})
+
+    def _search(self, split: str, size: int, model: Stage) -> Stage:
+        plan, path, count = self.plan, self.place.beams(split, size), self.plan.count_sources(split)
+        settings = plan.settings.search_with(size)
+        directions, scored = plan.beams[split][size]
 
         def work() -> None:
-            run = plan.run(self.place)
-            generator = load_generator(run, wanted, settings, scored=judged)
-            examples = plan.examples(split, count)
+            loaded = plan.load_model(self.place)
+            generator = load_generator(loaded, directions, settings, scored=scored)
+            examples = plan.read_examples(split, count)
             found = search_batches(
                 generator,
                 examples,
-                run.batch_size,
+                loaded.batch_size,
                 then=lambda beams: beams,
-                prefetch=run.device.type != "cpu",
+                prefetch=loaded.device.type != "cpu",
             )
-            nbest.write(plan.audience.track(found, len(examples), f"{size} hypotheses, {split}"), path)
+            nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 
-        facts = {"search": facts_of(settings), "sources": count, "directions": wanted, "judged": judged}
-        return Stage(f"search seed {self.number} {split} {size}", facts, (path,), work, after=(trained,))
+        facts = {
+            "search": stamp_settings(settings),
+            "sources": count,
+            "directions": directions,
+            "judged": scored,
+        }
+        return Stage(f"search seed {self.number} {split} {size}", facts, (path,), work, after=(model,))
 
-    def _tune(self, searches: Sequence[Stage], trained: Stage) -> Stage:
+    def _tune(self, searches: Sequence[Stage], model: Stage) -> Stage:
         plan, place = self.plan, self.place
         paths = [place.tuned(size) for size in plan.tuned_sizes]
-        if plan.settings.largest in plan.tuned_sizes:
+        if plan.settings.largest in plan.tuned_sizes and plan.given is None:
             paths.append(place.run / TUNED_FILE)
         facts = {"version": __version__, "systems": plan.settings.systems, **plan.vectors_fact}
-        return Stage(
-            f"tune seed {self.number}",
-            facts,
-            paths,
-            lambda: tune_sizes(plan, place),
-            after=(trained, *searches),
-        )
+        work = Measurement(plan, place).tune
+        return Stage(f"tune seed {self.number}", facts, paths, work, after=(model, *searches))
 
-    def _perplexity(self, trained: Stage) -> Stage:
-        plan, place, count = self.plan, self.place, self.plan.settings.sources
+    def _measure_perplexity(self, model: Stage) -> Stage:
+        plan, path, count = self.plan, self.place.perplexity, self.plan.settings.sources
 
         def work() -> None:
-            found = perplexities(plan.run(place), plan.examples(TEST, count))
-            write_json(
-                place.perplexity,
-                {
-                    direction: {"value": score.value, "signature": str(score.signature)}
-                    for direction, score in found.items()
-                },
-            )
+            found = perplexities(plan.load_model(self.place), plan.read_examples(TEST, count))
+            scores = {
+                name: {"value": one.value, "signature": str(one.signature)} for name, one in found.items()
+            }
+            write_json(path, scores)
 
-        return Stage(
-            f"perplexity seed {self.number}", {"sources": count}, (place.perplexity,), work, after=(trained,)
-        )
+        return Stage(f"perplexity seed {self.number}", {"sources": count}, (path,), work, after=(model,))
 
-    def _cost(self, trained: Stage, tuned: Stage) -> Stage:
-        plan, place, settings = self.plan, self.place, self.plan.settings
+    def _measure_cost(self, model: Stage, tuned: Stage) -> Stage:
+        plan, path, settings = self.plan, self.place.cost, self.plan.settings
         facts = {
             "sources": settings.cost_sources,
             "turns": settings.cost_turns,
-            "search": facts_of(settings.searching(settings.largest)),
+            "search": stamp_settings(settings.search_with(settings.largest)),
             "systems": [name for name in TIMED if name in settings.systems],
             **plan.vectors_fact,
         }
-        return Stage(
-            f"cost seed {self.number}",
-            facts,
-            (place.cost,),
-            lambda: write_json(place.cost, costs_of(plan, place)),
-            after=(trained, tuned),
-        )
+        measurement = Measurement(plan, self.place)
+        work = lambda: write_json(path, measurement.measure_cost())  # noqa: E731
+        return Stage(f"cost seed {self.number}", facts, (path,), work, after=(model, tuned))
 
-    def _measure(self, before: Sequence[Stage]) -> Stage:
-        plan, place, settings = self.plan, self.place, self.plan.settings
-        measurement = Measurement(
-            place,
-            settings,
-            sizes=tuple(plan.beams[TEST]),
-            tuned_sizes=plan.tuned_sizes,
-            data=plan.layout.data,
-            vectors=plan.vectors,
-            workers=plan.workers,
-        )
+    def _evaluate(self, before: Sequence[Stage]) -> Stage:
+        plan, path, settings = self.plan, self.place.evaluation, self.plan.settings
         facts = {
             "version": __version__,
             "beam_sizes": settings.beam_sizes,
             "systems": settings.systems,
             "examples": settings.examples,
-            "search": facts_of(settings.search),
+            "search": stamp_settings(settings.search),
             **plan.vectors_fact,
         }
-        return Stage(
-            f"evaluate seed {self.number}",
-            facts,
-            (place.evaluation,),
-            lambda: write_json(place.evaluation, measurement.whole(plan.audience.track)),
-            after=before,
-        )
+        measurement = Measurement(plan, self.place)
+        work = lambda: write_json(path, measurement.evaluate())  # noqa: E731
+        return Stage(f"evaluate seed {self.number}", facts, (path,), work, after=before)
 
+    def _gather(self, before: Sequence[Stage]) -> Stage:
+        """All numbers of a seed in one file."""
+        place = self.place
 
-def _deciding(settings: TrainingSettings) -> dict[str, Any]:
-    """The training settings that decide the weights."""
-    return {name: value for name, value in facts_of(settings).items() if name not in INDIFFERENT}
+        def work() -> None:
+            evaluation: dict[str, Any] = read_json(place.evaluation)
+            if self.is_timed:
+                evaluation["analyses"]["cost"] = read_json(place.cost)
+            results = {
+                "seed": self.number,
+                "training": progress_of(place.run) if self.plan.given is None else {},
+                "perplexity": read_json(place.perplexity),
+                **evaluation,
+            }
+            write_json(place.results, results)
+
+        name, identity = f"gather seed {self.number}", identify_content(place.results)
+        return Stage(name, {}, (place.results,), work, after=before, identity=identity)

@@ -1,4 +1,4 @@
-"""All that decides an experiment, in layers like a run's settings."""
+"""The settings of an experiment, in layers like those of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALWAYS: dict[type, set[str]] = {
         "allow_unknown",
     }.items()
 }
-"""Settings that stamps have always held."""
+"""The settings that every stamp holds."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ExperimentSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """How it is trained; each seed of the experiment takes the place of its own."""
     search: SearchSettings = field(default_factory=SearchSettings)
-    """How it is searched; each beam size of the experiment takes the place of its own."""
+    """How to search; each beam size of the experiment takes the place of its own."""
     beam_sizes: tuple[int, ...] = (1, 2, 5, 6, 10, 20, 30, 40, 50)
     """Values of N_B, the hypotheses that a system may choose from."""
     systems: tuple[str, ...] = SYSTEMS
@@ -76,8 +76,8 @@ class ExperimentSettings:
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
 
-    def searching(self, beam_size: int) -> SearchSettings:
-        """How to search with so many hypotheses in a direction."""
+    def search_with(self, beam_size: int) -> SearchSettings:
+        """Returns the search settings with a beam size."""
         return replace(self.search, beam_size=beam_size)
 
     @property
@@ -92,21 +92,23 @@ def resolve(
     corpus: str | None = None,
     config: Path | None = None,
     overrides: Sequence[str] = (),
+    base: Mapping[str, Any] | None = None,
 ) -> ExperimentSettings:
-    """An experiment's settings, each layer overruling the one before it.
+    """Resolves an experiment's settings; each layer overrules the one before it.
 
     Args:
         preset: "demo" or "paper": that of a training run and, beside it, that of the experiment.
         corpus: The reader of the corpus.
         config: A YAML file with sections as the fields here have them.
         overrides: Single settings, as `training.epochs=3` or `beam_sizes=[2,10]`.
+        base: Settings below the preset.
 
     Raises:
         SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
         UnknownNameError: If there is no such preset, corpus, strategy or similarity.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
-    layers: list[Mapping[str, Any]] = [load_preset(preset), experiment]
+    layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]
     if corpus is not None:
         layers.append({"prepare": {"corpus": corpus}})
     if config is not None:
@@ -115,22 +117,22 @@ def resolve(
     return build(ExperimentSettings, merge(*layers))
 
 
-def as_plain(settings: Any) -> dict[str, Any]:
-    """A settings dataclass as plain values, as JSON would read them back."""
+def to_plain(settings: Any) -> dict[str, Any]:
+    """Returns a settings dataclass as plain values, as JSON reads them back."""
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()
     }
 
 
-def facts_of(settings: Any) -> dict[str, Any]:
-    """What a stamp holds of a settings dataclass, as plain values.
+def stamp_settings(settings: Any) -> dict[str, Any]:
+    """Returns the part of a settings dataclass that a stage's stamp holds, as plain values.
 
-    Settings that came later count only where they are not left alone, so that what was made before there were
-    any is not made again.
+    Settings that are newer than the stamps count only where they differ from the default, so that a finished
+    stage does not run again.
     """
     defaults = {each.name: each.default for each in fields(settings)}
     return {
         name: value
-        for name, value in as_plain(settings).items()
+        for name, value in to_plain(settings).items()
         if name in ALWAYS[type(settings)] or getattr(settings, name) != defaults[name]
     }

@@ -1,4 +1,4 @@
-"""Stages: work with a name, that is done once and again only if what it depends on has changed."""
+"""Stages: named work that runs once, and again only if what it depends on has changed."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from bidibeam._version import __version__
+from bidibeam.data.prepare import Progress as PrepareProgress
+from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
+from bidibeam.training.logs import Silence, TrainingObserver
 
 if sys.platform != "win32":
     import fcntl
 
+T = TypeVar("T")
 STAMPS = "stages"
-"""The folder of the stamps, one for each stage."""
-LONGEST_CHANGE = 100
-"""Characters of a change that are shown; of a longer one only what has changed."""
+"""The folder of the stamps, one per stage."""
+MAX_CHANGE = 100
+"""Characters of a change that is shown in full."""
+MAX_CHANGES = 3
 DIGITS = 16
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,14 @@ class Stage:
     """One step of an experiment.
 
     Attributes:
-        name: What people call it; also the name of its stamp.
-        settings: All that its result depends on, besides the stages before it; plain values.
-        outputs: What it makes, as paths; without all of them it is not done. If its settings change they are
+        name: Its name, and that of its stamp.
+        settings: Plain values that its result depends on, besides the stages before it.
+        outputs: The paths that it writes; without all of them it is not done. If its settings change they are
             removed before it runs.
-        work: Does it. Killed and called again with the same settings, it may go on from what is there.
+        work: Does it. Killed and called again with the same settings, it may resume from what is there.
         after: The stages whose results it uses.
-        identity: Tells its result from any other, once it is there; by default its settings do. A stage that
-            runs again and makes the same thing need not set off those after it.
+        identity: Identifies its result; by default its settings do. A stage that runs again with the same
+            result does not repeat those after it.
     """
 
     name: str
@@ -51,28 +55,43 @@ class Stage:
     identity: Callable[[], str] | None = None
 
 
-class Watcher(Protocol):
-    """Somebody who watches stages come and go."""
+class Progress:
+    """Told how far an experiment is; this one shows nothing, a subclass shows what it overrides."""
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
-        """A stage begins, or goes on; `why` says what has changed since it was done, if it was."""
-        ...
+    def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
+        """A stage begins or resumes; `why` says what has changed since it was done, if it was."""
 
-    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
-        """A stage is done, and took so long."""
-        ...
+    def end(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        """A stage is done."""
 
-    def skipped(self, name: str, *, number: int, total: int) -> None:
+    def skip(self, name: str, *, number: int, total: int) -> None:
         """A stage was done already."""
-        ...
+
+    def track(self, items: Iterable[T], total: int | None, what: str) -> Iterator[T]:  # noqa: ARG002
+        """Returns the same items, counted as they go by."""
+        return iter(items)
+
+    def show_preparation(self) -> AbstractContextManager[PrepareProgress]:
+        """Returns what preparation reports to."""
+        return nullcontext(lambda _stage, _done, _total: None)
+
+    def show_data(self, data: PreparedData) -> None:
+        """The data are prepared."""
+
+    def show_training(self) -> AbstractContextManager[TrainingObserver]:
+        """Returns what training reports to."""
+        return nullcontext(Silence())
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing happened."""
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Have a folder for this process alone.
+def lock(path: Path) -> Iterator[None]:
+    """Locks a file for this process alone.
 
     Raises:
-        RunError: If another has it.
+        RunError: If another process has it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -91,46 +110,43 @@ def locked(path: Path) -> Iterator[None]:
 
 @dataclass
 class Stages:
-    """Runs stages in a folder, and remembers there which are done.
+    """Runs stages in a folder, and keeps a stamp of each that is done.
 
     Attributes:
-        folder: Where the stamps are.
-        identities: Of the stages that are done, by name.
+        folder: The folder of the stamps.
+        identities: By name, the identities of the stages that are done.
     """
 
     folder: Path
     identities: dict[str, str] = field(default_factory=dict)
 
-    def run(self, stages: Iterable[Stage], watcher: Watcher) -> list[str]:
-        """Run those that are not done, in order; the names of those that ran.
+    def run(self, stages: Iterable[Stage], progress: Progress) -> list[str]:
+        """Runs the stages that are not done, in order; returns their names.
 
         Raises:
-            RunError: If another process is at it, or a stage makes less than it should.
+            RunError: If another process runs them, or a stage lacks an output.
         """
-        with locked(self.folder / STAMPS / "lock"):
-            return self._run(list(stages), watcher)
-
-    def _run(self, listed: Sequence[Stage], watcher: Watcher) -> list[str]:
-        ran = []
-        for number, stage in enumerate(listed, start=1):
-            fingerprint = self._fingerprint(stage)
-            stamp = self._stamp(stage)
-            is_same = stamp.get("fingerprint") == fingerprint
-            if is_same and stamp.get("is_done") and all(path.exists() for path in stage.outputs):
-                self.identities[stage.name] = str(stamp["identity"])
-                watcher.skipped(stage.name, number=number, total=len(listed))
-                continue
-            if not is_same:
-                _remove(stage.outputs)
-            why = "" if is_same else _difference(stamp.get("settings"), stage.settings)
-            watcher.began(stage.name, number=number, total=len(listed), resumed=is_same, why=why)
-            before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
-            took_s = self._do(stage, fingerprint, before_s=before_s)
-            watcher.ended(stage.name, number=number, total=len(listed), took_s=took_s)
-            ran.append(stage.name)
+        ran, listed = [], list(stages)
+        with lock(self.folder / STAMPS / "lock"):
+            for number, stage in enumerate(listed, start=1):
+                fingerprint, stamp = self._fingerprint(stage), self._read_stamp(stage)
+                count: dict[str, int] = {"number": number, "total": len(listed)}
+                is_same = stamp.get("fingerprint") == fingerprint
+                if is_same and stamp.get("is_done") and all(path.exists() for path in stage.outputs):
+                    self.identities[stage.name] = str(stamp["identity"])
+                    progress.skip(stage.name, **count)
+                    continue
+                if not is_same:
+                    _remove(stage.outputs)
+                why = "" if is_same else _describe_changes(stamp.get("settings"), stage.settings)
+                progress.begin(stage.name, **count, resumed=is_same, why=why)
+                before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
+                took_s = self._run_stage(stage, fingerprint, before_s=before_s)
+                progress.end(stage.name, **count, took_s=took_s)
+                ran.append(stage.name)
         return ran
 
-    def _do(self, stage: Stage, fingerprint: str, *, before_s: float) -> float:
+    def _run_stage(self, stage: Stage, fingerprint: str, *, before_s: float) -> float:
         path = self._path(stage)
         stamp = {
             "name": stage.name,
@@ -158,8 +174,8 @@ class Stages:
     def _path(self, stage: Stage) -> Path:
         return self.folder / STAMPS / f"{stage.name.replace(' ', '-')}.json"
 
-    def _stamp(self, stage: Stage) -> dict[str, Any]:
-        """What is remembered of a stage; nothing if that is damaged: the stage is then done again."""
+    def _read_stamp(self, stage: Stage) -> dict[str, Any]:
+        """Reads the stamp of a stage; empty if it is damaged, so that the stage runs again."""
         try:
             stamp = json.loads(self._path(stage).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -168,48 +184,46 @@ class Stages:
         return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
 
 
-def content_identity(*paths: Path) -> Callable[[], str]:
-    """Tells the content of files from any other."""
-    return lambda: " ".join(map(digest, paths))
+def identify_content(*paths: Path) -> Callable[[], str]:
+    """Makes an identity of the content of files."""
+    return lambda: " ".join(map(hash_file, paths))
 
 
-def digest(path: Path) -> str:
-    """A hash of a file's content."""
+def hash_file(path: Path) -> str:
+    """Returns a hash of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
 
 
-def _difference(before: Any, now: Mapping[str, Any]) -> str:
-    """What has changed, in a few words; nothing if the stage was never done."""
-    if not isinstance(before, dict):
-        return ""
-    old, new = _flat(before), _flat(json.loads(json.dumps(now, default=str)))
-    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    shown = [_told(key, old.get(key), new.get(key)) for key in changed[:SHOWN]]
-    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-    return ", ".join(shown) + more if shown else "what it is made from has changed"
-
-
-def _told(key: str, before: Any, now: Any) -> str:
-    """One change; of what is long, only that it changed."""
-    told = f"{key}: {before} -> {now}"
-    return told if len(told) <= LONGEST_CHANGE else f"another {key}"
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return flat
-
-
-def file_facts(path: Path | None) -> list[Any]:
-    """What tells a file, or the files of a folder, from others at a glance: names, sizes, times of change."""
+def describe_files(path: Path | None) -> list[Any]:
+    """Lists names, sizes and times of change of a file, or of the files of a folder."""
     if path is None or not path.exists():
         return [] if path is None else [path.name]
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
     return [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+
+
+def _describe_changes(before: Any, now: Mapping[str, Any]) -> str:
+    """Says what has changed; empty if the stage was never done."""
+    if not isinstance(before, dict):
+        return ""
+    old, new = _flatten(before), _flatten(json.loads(json.dumps(now, default=str)))
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    shown = [f"{key}: {old.get(key)} -> {new.get(key)}" for key in changed[:MAX_CHANGES]]
+    short = [
+        text if len(text) <= MAX_CHANGE else f"another {key}"
+        for key, text in zip(changed, shown, strict=False)
+    ]
+    more = f" and {len(changed) - MAX_CHANGES} more" if len(changed) > MAX_CHANGES else ""
+    return ", ".join(short) + more if short else "what it is made from has changed"
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
 
 
 def _remove(paths: Iterable[Path]) -> None:

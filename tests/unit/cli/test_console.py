@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from bidibeam.cli import console as module
-from bidibeam.cli.reproduce import Terminal
+from bidibeam.cli.experiment import Terminal
 
 
 def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,9 +114,9 @@ def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
     monkeypatch.setattr(module.logged, "__kwdefaults__", {"clock": lambda: float(next(now))})
     watcher = Terminal()
 
-    watcher.began("search seed 0 test 50", number=3, total=9, resumed=False, why="")
+    watcher.begin("search seed 0 test 50", number=3, total=9, resumed=False, why="")
     assert list(watcher.track(range(6), 6, "50 hypotheses, test")) == list(range(6))
-    watcher.ended("search seed 0 test 50", number=3, total=9, took_s=61.2)
+    watcher.end("search seed 0 test 50", number=3, total=9, took_s=61.2)
 
     first, *lines, last = log.getvalue().splitlines()
     assert first.startswith("3/9  search seed 0 test 50 ─")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bidibeam.experiments.cost import measure_costs
+from bidibeam.experiments.measure import measure_costs
 
 
 class Clockwork:
@@ -27,7 +27,7 @@ class Clockwork:
 
 def test_times_and_ratios_are_medians_over_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("bidibeam.experiments.cost.time.perf_counter", lambda: clock.now)
+    monkeypatch.setattr("bidibeam.experiments.measure.time.perf_counter", lambda: clock.now)
     decoders: Any = {
         "vbs": Clockwork(clock, 99.0, 1.0, 2.0, 60.0),  # one turn was disturbed
         "bidia bleu_t": Clockwork(clock, 99.0, 2.0, 3.0, 80.0),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.experiments.layout import BeamFiles, searched_beams, shares
+from bidibeam.experiments.layout import BeamFiles, plan_searches, split_size
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements
@@ -29,13 +29,13 @@ BOTH = (REGULAR, REVERSE)
 def test_the_regular_beam_gets_the_larger_half(
     directions: tuple[Direction, ...], beam_size: int, expected: dict[Direction, int] | None
 ) -> None:
-    assert shares(directions, beam_size) == expected
+    assert split_size(directions, beam_size) == expected
 
 
 def test_every_strategy_finds_what_it_needs_and_no_beam_is_searched_twice() -> None:
     requirements = [strategy_named(name).requirements for name in ("vbs", "bidis", "bidia bleu_t")]
 
-    assert searched_beams(requirements, [1, 5, 10]) == {
+    assert plan_searches(requirements, [1, 5, 10]) == {
         1: ((REGULAR,), (REGULAR,)),
         2: ((REVERSE,), ()),
         3: ((REGULAR,), ()),
@@ -47,7 +47,7 @@ def test_every_strategy_finds_what_it_needs_and_no_beam_is_searched_twice() -> N
 def test_nothing_is_scored_that_nobody_asks_about() -> None:
     requirements = [strategy_named(name).requirements for name in ("vbs", "reverse-vbs")]
 
-    assert searched_beams(requirements, [4]) == {4: (BOTH, ())}
+    assert plan_searches(requirements, [4]) == {4: (BOTH, ())}
 
 
 def beams(size: int, *directions: Direction) -> Beams:

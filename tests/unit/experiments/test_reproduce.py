@@ -15,8 +15,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.experiments.layout import read_beams
 from bidibeam.experiments.reproduce import Experiment
 from bidibeam.experiments.settings import resolve
-from bidibeam.experiments.stages import Stage, Stages
-from bidibeam.experiments.watching import Nobody
+from bidibeam.experiments.stages import Progress, Stage, Stages
 
 BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
 SEARCHES = [
@@ -46,7 +45,7 @@ def ran(made: Experiment) -> list[str]:
 
         return replace(stage, work=work, identity=None)
 
-    return Stages(made.folder).run(map(faked, made.stages()), Nobody())
+    return Stages(made.folder).run(map(faked, made.stages()), Progress())
 
 
 def test_everything_runs_once_in_order(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
     assert settings.training.epochs == 5
     assert settings.sources == 9
     assert settings.beam_sizes == (2, 4)
-    assert settings.searching(4).max_length == 12
-    assert settings.searching(4).beam_size == settings.largest == 4
+    assert settings.search_with(4).max_length == 12
+    assert settings.search_with(4).beam_size == settings.largest == 4
 
 
 @pytest.mark.parametrize(

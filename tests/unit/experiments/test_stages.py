@@ -10,23 +10,30 @@ from typing import Any
 import pytest
 
 from bidibeam.errors import RunError
-from bidibeam.experiments.stages import STAMPS, Stage, Stages, content_identity, file_facts
+from bidibeam.experiments.stages import (
+    STAMPS,
+    Progress,
+    Stage,
+    Stages,
+    describe_files,
+    identify_content,
+)
 
 
-class Listener:
+class Listener(Progress):
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.ends: list[str] = []
 
-    def began(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
+    def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         self.heard.append(f"{number}/{total} {name}{' again' if resumed else ''}")
         self.why = why
 
-    def ended(self, name: str, *, number: int, total: int, took_s: float) -> None:
+    def end(self, name: str, *, number: int, total: int, took_s: float) -> None:
         assert took_s >= 0
         self.ends.append(f"{number}/{total} {name}")
 
-    def skipped(self, name: str, *, number: int, total: int) -> None:
+    def skip(self, name: str, *, number: int, total: int) -> None:
         self.heard.append(f"({number}/{total} {name})")
 
 
@@ -45,7 +52,7 @@ def chain(folder: Path, **settings: Any) -> list[Stage]:
         {"x": settings.get("a", 1)},
         (folder / "a",),
         writes(folder / "a", str(settings.get("a", 1))[0]),
-        identity=content_identity(folder / "a"),
+        identity=identify_content(folder / "a"),
     )
     b = Stage("b", {"x": settings.get("b", 1)}, (folder / "b",), writes(folder / "b", "b"), after=(a,))
     c = Stage("c", {"x": settings.get("c", 1)}, (folder / "c",), writes(folder / "c", "c"), after=(a, b))
@@ -158,15 +165,16 @@ def test_a_file_is_told_from_what_it_was_before(tmp_path: Path) -> None:
     file = tmp_path / "corpus" / "lines.txt"
     file.parent.mkdir()
     file.write_text("one")
-    before = [file_facts(file), file_facts(file.parent)]
+    before = [describe_files(file), describe_files(file.parent)]
 
-    assert [file_facts(file), file_facts(file.parent)] == before
+    assert [describe_files(file), describe_files(file.parent)] == before
     file.write_text("two words")
     assert all(
-        now != then for now, then in zip([file_facts(file), file_facts(file.parent)], before, strict=True)
+        now != then
+        for now, then in zip([describe_files(file), describe_files(file.parent)], before, strict=True)
     )
-    assert file_facts(None) == []
-    assert file_facts(tmp_path / "gone") == ["gone"]
+    assert describe_files(None) == []
+    assert describe_files(tmp_path / "gone") == ["gone"]
 
 
 def test_a_folder_is_for_one_process_at_a_time(tmp_path: Path) -> None:

@@ -1,23 +1,22 @@
-"""What tuning tells whoever watches an experiment."""
+"""The notes of tuning in an experiment."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from bidibeam.experiments import tuning
-from bidibeam.experiments.layout import VALIDATION, SeedLayout
-from bidibeam.experiments.watching import Nobody
-from bidibeam.search.settings import SearchSettings
+from bidibeam.experiments.layout import Layout
+from bidibeam.experiments.measure import Measurement
+from bidibeam.experiments.plan import Plan
+from bidibeam.experiments.settings import resolve
+from bidibeam.experiments.stages import Progress
 from bidibeam.strategies.tuning import Curve, TuningResult
 
 
-class Listener(Nobody):
-    """Remembers what was noted."""
+class Listener(Progress):
+    """Remembers the notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -29,27 +28,23 @@ class Listener(Nobody):
 def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    grid = (0.0, 1.0, 9.0)
     found = {
-        2: TuningResult(
-            {"bidis": {"lambda_": 1.0}}, {}, (Curve("lambda", {}, (0.0, 1.0, 9.0), (1.0, 3.0, 2.0)),), 4
-        ),
+        2: TuningResult({"bidis": {"lambda_": 1.0}}, {}, (Curve("lambda", {}, grid, (1.0, 3.0, 2.0)),), 4),
         5: TuningResult({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
-        6: TuningResult(
-            {"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, (0.0, 1.0, 9.0), (1.0, 2.0, 3.0)),), 4
-        ),
+        6: TuningResult({"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, grid, (1.0, 2.0, 3.0)),), 4),
     }
-    monkeypatch.setattr(tuning, "_tuned", lambda _plan, size, *_others: found[size])
-    place, audience = SeedLayout(tmp_path), Listener()
+    monkeypatch.setattr(Measurement, "tune_size", lambda _self, size, _files: found[size])
+    layout, progress = Layout(tmp_path, tmp_path / "data"), Listener()
+    place = layout.seed(0)
+    place.folder.mkdir()
     place.model.write_text(json.dumps({"weights": "abc"}))
-    settings = SimpleNamespace(largest=6, searching=lambda size: SearchSettings(beam_size=size))
-    plan: Any = SimpleNamespace(
-        settings=settings, beams={VALIDATION: {}}, audience=audience, tuned_sizes=tuple(found)
-    )
+    settings = resolve(preset="demo", overrides=["beam_sizes=[2,5,6]"])
 
-    tuning.tune_sizes(plan, place)
+    Measurement(Plan(layout, settings, None, "cpu", 1, progress), place).tune()
 
     told = "At the end of what was tried, so better may lie beyond:"
-    assert audience.notes == [
+    assert progress.notes == [
         f"N_B = 5: {told} T of bidia wmd_t (60 of 2 to 60). N_B = 6: {told} lambda of bidis (9 of 0 to 9)."
     ]
     ends = {size: json.loads(place.tuned(size).read_text())["at_end"] for size in found}

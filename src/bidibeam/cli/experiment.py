@@ -1,0 +1,147 @@
+"""What `bidibeam reproduce` shows of an experiment: its progress and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bidibeam.cli import console as output
+from bidibeam.cli.prepare import show_summary, shown_progress
+from bidibeam.cli.watching import TrainingProgress
+from bidibeam.experiments.stages import Progress
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+from bidibeam.reporting.tables import Sample, beams_table, facts_table, samples_panel, values_table
+
+if TYPE_CHECKING:
+    from bidibeam.data.prepare import Progress as PrepareProgress
+    from bidibeam.data.prepared import PreparedData
+    from bidibeam.training.logs import TrainingObserver
+
+T = TypeVar("T")
+SAMPLES = 3
+FEW_SOURCES = 100
+ENOUGH_SHARE = 0.1
+"""A larger part of a corpus is not asked for."""
+SHORT = {
+    "bleu": "BLEU",
+    "sentence_bleu": "s-BLEU",
+    "chrf": "chrF",
+    "distinct-1": "dist-1",
+    "distinct-2": "dist-2",
+    "length_ratio": "length",
+}
+"""Headers that fit into 80 columns; s-BLEU is the mean sentence BLEU, length the length ratio."""
+WHY = (
+    "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
+    "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
+    "Compare bidia with vbs-tuned: what it gains over vbs may be length. (s-BLEU: mean sentence BLEU; "
+    "dist-n: different n-grams over words; length: words over the references' words.)\n"
+)
+NEXT = """\
+The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
+  talk to it          bidibeam chat {run}
+  see every beam      bidibeam decode {run} {test} --n-best beams.jsonl > replies.txt
+  choose differently  bidibeam rerank beams.jsonl --similarity edit > replies.txt
+  use your own pairs  bidibeam reproduce --corpus tsv --source pairs.tsv --preset demo --out runs/mine
+"""
+
+
+class Terminal(Progress):
+    """Shows an experiment on a terminal."""
+
+    def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
+        """Prints a heading."""
+        output.console.rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
+        if why:
+            output.console.print(f"Again: {why}.", style="dim", soft_wrap=True)
+
+    def end(self, name: str, *, number: int, total: int, took_s: float) -> None:
+        """Prints how long it took."""
+        output.console.print(f"{number}/{total}  {name}: done in {output.duration(took_s)}", style="dim")
+
+    def skip(self, name: str, *, number: int, total: int) -> None:
+        """Prints a dim line."""
+        output.console.print(f"{number}/{total}  {name}: done already", style="dim")
+
+    def track(self, items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+        """Shows a progress bar; in a log file a line now and then."""
+        return output.track(items, total, what)
+
+    def show_preparation(self) -> AbstractContextManager[PrepareProgress]:
+        """Shows a line per step."""
+        return shown_progress()
+
+    def show_data(self, data: PreparedData) -> None:
+        """Shows what was kept and dropped, and warns of too few pairs."""
+        show_summary(data)
+        limit = data.info["settings"].get("limit")
+        if limit is not None:
+            self.note(f"At most {limit:,} conversations are taken; --set prepare.limit=null takes all.")
+        for split, name, purpose in (
+            ("test", "test_share", "scores and tests"),
+            ("validation", "validation_share", "settings tuned"),
+        ):
+            count, share = data.info["pairs"][split], data.info["settings"].get(name, 0.0)
+            if count < FEW_SOURCES:
+                more = f" More are kept by --set prepare.{name}=0.1." if share < ENOUGH_SHARE else ""
+                self.note(f"Few {split} sources, {count:,}: {purpose} on so few say little.{more}")
+
+    def show_training(self) -> AbstractContextManager[TrainingObserver]:
+        """Shows a bar with the losses."""
+        return TrainingProgress()
+
+    def note(self, sentence: str) -> None:
+        """Prints a dim line."""
+        output.console.print(sentence, style="dim")
+
+
+def show_results(results: Mapping[str, Any], folder: Path) -> None:
+    """Shows the main table, a few sources on which the systems disagree, and what to do next."""
+    seeds = results["seeds"]
+    first = seeds[0]
+    largest = str(max(results["settings"]["beam_sizes"]))
+    systems = [name for name, rows in first["systems"].items() if largest in rows]
+    measures = list(first["systems"][systems[0]][largest]["scores"])
+
+    def value(name: str, measure: str) -> float:
+        return float(mean(seed["systems"][name][largest]["scores"][measure]["value"] for seed in seeds))
+
+    rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
+    if first["training"]:
+        title = f"Training, seed {first['seed']}, at its best evaluation"
+        output.console.print(facts_table(title, first["training"]))
+    title = f"{results['sources']:,} held-out sources, N_B = {largest}"
+    title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    output.console.print(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
+    output.console.print(WHY)
+    for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
+        _show_example(example)
+    run = results["settings"]["model"].get("name") or folder / f"seed-{first['seed']}" / "run"
+    output.console.print(
+        NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), soft_wrap=True
+    )
+
+
+def _show_example(example: Mapping[str, Any]) -> None:
+    """Shows every system's reply, the two beams, and the pair that won."""
+
+    def listed(texts: Iterable[str]) -> NBest:
+        return NBest(tuple(Hypothesis(text, tuple(text.split()), None, 0, None) for text in texts))
+
+    beams = Beams(
+        example["id"],
+        example["source"],
+        example["reference"],
+        listed(example["regular"]),
+        listed(example["reverse"]),
+    )
+    sample = Sample(beams.source, example["replies"], beams.reference)
+    output.console.print(samples_panel("A source they disagree on", [sample]))
+    winners = {}
+    if example.get("pair"):
+        row, column = example["pair"]
+        winners[example["similarity"]] = Ranked(beams.regular[row], Direction.REGULAR, row, 0.0, column)
+    output.console.print(beams_table("The two beams, and the pair that won", beams, winners))
