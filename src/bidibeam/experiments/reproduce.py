@@ -24,7 +24,7 @@ from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.similarities import SIMILARITIES
-from bidibeam.strategies.naming import requirements_of, strategy_named
+from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
 
 RESULTS_VERSION = 1
 
@@ -237,7 +237,7 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
     """Finds the systems that a model cannot serve: by name, the reason."""
     reasons: dict[str, str] = {}
     for name in systems:
-        requirements, strategy = requirements_of(name), strategy_named(name)
+        requirements, strategy = requirements_of(name), strategy_named(SystemName.of(name).untuned)
         try:
             check_directions(model, requirements, name)
             if requirements.other_weight is not None:
