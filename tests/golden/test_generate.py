@@ -29,7 +29,7 @@ WORDS = [
     *["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse", "!", "?"],
 ]
 IDS: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "forced_eos_token_id": None}
-SOURCES = ["red cat", "dog dog blue horse", "fish ?", "white"]
+SOURCES = ["red cat", "dog dog blue horse", "fish ?"]
 _BART = {
     **{f"{half}_{part}": 2 for half in ("encoder", "decoder") for part in ("layers", "attention_heads")},
     "d_model": 32,
@@ -164,7 +164,7 @@ def test_scores_of_a_search_are_those_of_teacher_forcing(
                 check_same(after, before, tolerance=CLOSE, where=f"{key} {way}")
 
 
-@pytest.mark.parametrize("strategy", ["bidia", "bidis", "vbs", "reverse-vbs", "bidia edit either"])
+@pytest.mark.parametrize("strategy", ["bidia edit either", "bidis", "vbs"])
 def test_inside_generate_the_choice_is_that_of_the_command(
     pair: tuple[str, dict[str, Path]], strategy: str, tmp_path: Path
 ) -> None:
