@@ -265,7 +265,6 @@ REFUSED = {
     "train old_data --out {tmp}/out --preset tiny": "'tiny'",
     "train old_data --out {tmp}/out --set training.epoch=1": "epoch",
     "train old_data --out {tmp}/out --config {tmp}/bad.yaml": "bad.yaml",
-    "train old_data --out {tmp}/out --base {tmp}/none": "--keep-text",
     "reproduce --corpus nonsense --out {tmp}/out": "'nonsense'",
     "report {tmp}/no.json": "no.json",
     "report {tmp}/results.json": "results.json",
