@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import torch
 
 from bidibeam.errors import ScorerError, SettingsError
-from bidibeam.protocols import SearchProgress
+from bidibeam.protocols import SearchProgress, StaticScorer
 from bidibeam.search.backpointers import Step, read_back, scatter
 from bidibeam.search.candidates import PLACES, Candidates, Forbidden, best_candidates, forbid
 from bidibeam.search.length import LENGTH_PENALTIES
@@ -54,22 +54,35 @@ def beam_search(
         stepper = BeamStepper(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
         beams, state = stepper.start(count, sources.device), scorer.start(sources)
         steps: list[Step] = []
+        graph = None  # to capture along the way
         for number in range(1, settings.max_length + 1):
             rows_per_source = beams.tokens.shape[1]
             logits, state = scorer.step(beams.tokens.flatten(), state)  # (rows, vocabulary)
+            if number == 2 and graph is not None:
+                graph.verify(logits, beams.sources)
             if number == 1:
                 beams, step = stepper.first_step(beams, logits)
             else:
                 beams, step = stepper.step(beams, logits, stepper.moment(number), width)
             steps.append(step)
+            if number == 1 and isinstance(scorer, StaticScorer):
+                graph = scorer.graphs.get(scorer, stepper, (beams, state, step))
+                if graph is not None and graph.is_ready:
+                    found: list[list[ScoredSequence]] = graph.play(scorer, (beams, state, step))
+                    return found
             widths = beams.widths.tolist()  # waits for the device
             if BROKEN in widths:
                 raise broken_logits(int(beams.sources[widths.index(BROKEN)]), number)
             if number == settings.max_length or not any(widths):
                 break
+            if number == 1 and graph is not None:  # the search itself goes on eagerly
+                state = graph.capture(scorer, stepper, (beams, state, step))
+                rows_per_source = settings.beam_size
+                slots = torch.arange(rows_per_source, device=sources.device)  # (beams,)
+                beams = replace(beams, parents=slots.expand(count, -1))
             left = None
             first_rows = torch.arange(len(widths), device=sources.device) * rows_per_source  # (sources,)
-            if not all(widths):
+            if not all(widths) or (number == 1 and graph is not None):  # which has added sources
                 left = torch.tensor([line for line, one in enumerate(widths) if one], device=sources.device)
                 first_rows = first_rows[left]  # (sources left,)
             width = max(widths)
