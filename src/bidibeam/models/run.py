@@ -51,6 +51,7 @@ class RunModel:
     config: checkpoint.ModelConfig
     device: torch.device
     _detokenize: Any = field(init=False, repr=False, compare=False)
+    _scorers: dict[Direction, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_detokenize", lru_cache(KNOWN_TEXTS)(self._read_ids))
@@ -175,7 +176,9 @@ class RunModel:
                 f"{self.path} has no {direction.value} decoder, only: {', '.join(self.directions)}. "
                 "Train one with both directions, or choose a strategy that does without."
             )
-        return self.network.scorer(direction)
+        if direction not in self._scorers:  # a scorer keeps the CUDA graphs of its searches
+            self._scorers[direction] = self.network.scorer(direction)
+        return self._scorers[direction]
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search in one direction: the hypotheses of each source, best first, in reading order."""

@@ -15,10 +15,12 @@ from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from bidibeam.protocols import Length, StepScorer
-    from bidibeam.search.backpointers import ScoredSequence
+    from bidibeam.search.backpointers import Entries, ScoredSequence
     from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 State = TypeVar("State")
@@ -88,13 +90,8 @@ def beam_search(
             width = max(widths)
             beams = beams.narrow(left, width)
             state = scorer.select(state, beams.parents + first_rows.unsqueeze(1), left)
-        entries = read_back(
-            [step.scatter(count) for step in steps],
-            scatter(beams.log_probs, beams.sources, count, -torch.inf),  # (count, beams)
-            stepper.vocabulary,
-            settings=settings,
-            penalty=stepper.penalty,
-        )
+        live_log_probs = scatter(beams.log_probs, beams.sources, count, -torch.inf)  # (count, beams)
+        entries = stepper.read_back([step.scatter(count) for step in steps], live_log_probs)
         return entries.sequences(settings)
 
 
@@ -284,6 +281,11 @@ class BeamStepper:
             finished=finished,
             kept_scores=kept_scores,
         ), Step(beams.sources, live.flat, candidates.flat, ended)
+
+    def read_back(self, steps: Sequence[Step], live_log_probs: Tensor) -> Entries:
+        """Returns the best sequences of each source, given every step with lines for all of them."""
+        how, penalty = self.settings, self.penalty
+        return read_back(steps, live_log_probs, self.vocabulary, settings=how, penalty=penalty)
 
 
 def split_finished(

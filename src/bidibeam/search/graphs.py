@@ -1,9 +1,9 @@
 """Steps of a search on a GPU, captured once as a CUDA graph and replayed, for scorers with static shapes.
 
 A small search keeps the interpreter busier than the GPU, since each step is hundreds of small kernels. A
-graph needs no interpreter, but has no choice either: beams stay B wide, and a source that is done goes on with
-an empty beam until all are. One graph serves every step of every search of the same shape, because all that
-differs from step to step is read from device memory.
+graph needs no interpreter, but has no choice either: beams stay B wide, and a source that is done goes on
+with an empty beam until all are. One graph serves every step of every search of the same shape, because all
+that differs from step to step is read from device memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam import work
-from bidibeam.search.backpointers import Entries, ScoredSequence, Step, read_back
+from bidibeam.search.backpointers import Entries, ScoredSequence, Step
 from bidibeam.search.beam import BROKEN, BeamState, BeamStepper, Moment, broken_logits
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     Begun = tuple[BeamState, Any, Step]  # a search after its first step: beams, the scorer's state, the step
 
-MOST_GRAPHS = 4
-"""Graphs that a cache keeps, those that were used last. Each holds a search's memory."""
-MOST_KEYS = 1000
-"""Shapes of searches that a cache remembers."""
+MOST_GRAPHS, MOST_KEYS = 4, 1000
+"""Graphs that a cache keeps, each with a search's memory, and shapes that it remembers; the last used."""
 MOST_LOGITS = 1 << 27
 """Logits per step. With more the GPU is the busier one, and sources that are done had better leave."""
 INTERVAL = 2
@@ -53,11 +51,8 @@ class CudaCapture:
     def record(
         self, body: Callable[[], None], device: torch.device, prepare: Callable[[], None]
     ) -> Callable[[], None]:
-        """Returns a function that does again what the call asks of the device, in the same memory.
-
-        Two real calls come first, each after `prepare`, in which libraries allocate what they need.
-        """
-        graph, stream = torch.cuda.CUDAGraph(), _capture_stream(device)
+        """Returns a function that replays a call, made twice before, after `prepare`, to warm up libraries."""
+        graph, stream = torch.cuda.CUDAGraph(), capture_stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.device(device), torch.cuda.stream(stream):  # left even if the capture fails
             for _ in range(2):
@@ -66,18 +61,12 @@ class CudaCapture:
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 body()
         torch.cuda.current_stream(device).wait_stream(stream)
-
-        def replay() -> None:
-            with torch.cuda.device(device):
-                graph.replay()
-
-        return replay
+        return graph.replay
 
     def fetch(self, tensor: Tensor) -> Callable[[], Tensor]:
         """Starts to copy a tensor to the host; the returned function waits until it is there."""
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(tensor.device))
+        event = torch.cuda.current_stream(tensor.device).record_event()
 
         def read() -> Tensor:
             event.synchronize()
@@ -87,13 +76,13 @@ class CudaCapture:
 
 
 @cache
-def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """Returns always the same stream: libraries keep memory for every stream that they have met."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class GraphCache:
-    """The graphs of a model's searches. The second search of the same shape is captured, later ones replayed."""
+    """The graphs of a model's searches: the second of the same shape is captured, later ones are replayed."""
 
     def __init__(self, capture: CudaCapture | None = None) -> None:
         self._capture = capture or CudaCapture()
@@ -101,10 +90,7 @@ class GraphCache:
         self._lock = Lock()
 
     def get(self, scorer: StaticScorer[Any], stepper: BeamStepper, begun: Begun) -> SearchGraph | None:
-        """Returns the graph for a search; None where it must go on eagerly.
-
-        A graph that is not ready is the caller's to capture.
-        """
+        """Returns the graph for a search, not ready if it is to be captured; None for an eager search."""
         (beams, state, _), settings = begun, stepper.settings
         count, width = beams.tokens.shape
         room = count if count <= 2 else 4 if count <= 4 else -(-count // 8) * 8  # few shapes
@@ -128,24 +114,19 @@ class GraphCache:
             if graph is not None:
                 return graph if graph.is_ready else None  # another thread captures it, or nobody can
             graph = self._graphs[key] = SearchGraph(self._capture, room)
-            held = [one for one, other in self._graphs.items() if other is not None and not other.has_failed]
-            for one in held[:-MOST_GRAPHS]:
+            held = [one for one, other in self._graphs.items() if other is not None and other.recording]
+            for one in held[: 1 - MOST_GRAPHS]:
                 self._graphs[one] = None
             return graph
 
 
 class SearchGraph:
-    """The graph of searches of one shape, with room for so many sources.
-
-    Attributes:
-        is_ready: Whether it was captured, and its first replay agreed with an eager step.
-        has_failed: Whether it was not, or did not.
-    """
+    """The graph of searches of one shape. It is ready once its first replay agreed with an eager step."""
 
     def __init__(self, capture: CudaCapture, room: int) -> None:
-        self.is_ready = self.has_failed = False
         self._capture, self._room = capture, room
-        self._recording: Recording | None = None
+        self.recording: Recording | None = None
+        self.is_ready = False
 
     def _pad(self, scorer: StaticScorer[Any], begun: Begun) -> Begun:
         """Returns the state with B rows per source, which had one; the last source fills up the room."""
@@ -156,38 +137,32 @@ class SearchGraph:
         return beams, scorer.select(state, rows, None if self._room == count else sources), first
 
     def capture(self, scorer: StaticScorer[Any], stepper: BeamStepper, begun: Begun) -> Any:
-        """Captures a search and replays its second step, for `verify`; returns its state, with B rows each."""
+        """Captures a search, replays its second step for `verify`, and returns its state, B rows each."""
         begun = self._pad(scorer, begun)
         try:
-            self._recording = Recording(self._capture, scorer, stepper, begun, self._room)
+            self.recording = Recording(self._capture, scorer, stepper, begun, self._room)
         except RuntimeError as error:
             _LOG.debug("The search cannot be captured: %s", error)
-            self.has_failed = True
         return begun[1]
 
     def verify(self, logits: Tensor, sources: Tensor) -> None:
         """Compares the replayed second step with the eager one of some sources: (rows, vocabulary)."""
-        if self._recording is None:
+        if self.recording is None:
             return
         eager = logits.float().view(len(sources), -1, logits.shape[1])  # (sources, beams, vocabulary)
-        replayed = self._recording.logits.float().view(self._room, -1, logits.shape[1])
-        replayed = replayed[sources, : eager.shape[1]]
-        is_finite = eager.isfinite()
-        error = (replayed - eager)[is_finite].abs().amax() / eager[is_finite].abs().amax()
-        tolerance = max(1e-4, 8 * torch.finfo(self._recording.dtype).eps)  # of the largest logit
-        self.is_ready = bool((replayed.isfinite() == is_finite).all() & (error <= tolerance))
+        replayed = self.recording.logits.float().view(self._room, -1, logits.shape[1])
+        replayed, is_finite = replayed[sources, : eager.shape[1]], eager.isfinite()
+        error = (replayed - eager).where(is_finite, 0).abs().amax() / eager.where(is_finite, 0).abs().amax()
+        tolerance = max(1e-4, 8 * torch.finfo(self.recording.dtype).eps)  # of the largest logit
+        self.is_ready = bool((replayed.isfinite() == is_finite).all() & ~(error > tolerance))
         if not self.is_ready:
             _LOG.debug("The search is not replayed: a step differs by %.2g of the largest logit.", error)
-            self._recording, self.has_failed = None, True
+            self.recording = None
 
     def play(self, scorer: StaticScorer[Any], begun: Begun) -> list[list[ScoredSequence]]:
-        """Returns what a search finds.
-
-        Raises:
-            ScorerError: If the model answers with something other than numbers.
-        """
-        assert self._recording is not None
-        return self._recording.play(self._pad(scorer, begun))
+        """Returns what a search finds, or raises a ScorerError as it would."""
+        assert self.recording is not None
+        return self.recording.play(self._pad(scorer, begun))
 
 
 class Recording:
@@ -270,12 +245,5 @@ class Recording:
         self._static.reorder((beams.parents + self._first_rows).flatten())
 
     def _read_back(self) -> None:
-        stepper, sources = self._stepper, self._beams.sources
-        steps = [Step(sources, *parts) for parts in zip(*self._history, strict=True)]
-        self._entries = read_back(
-            steps,
-            self._beams.log_probs,
-            stepper.vocabulary,
-            settings=stepper.settings,
-            penalty=stepper.penalty,
-        )
+        steps = [Step(self._beams.sources, *parts) for parts in zip(*self._history, strict=True)]
+        self._entries = self._stepper.read_back(steps, self._beams.log_probs)

@@ -20,7 +20,7 @@ class Tape(TorchDispatchMode):
     """Records operations. What a GPU could not capture raises, as it does there."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._calls: list[tuple[Any, Any, Any, list[Any]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

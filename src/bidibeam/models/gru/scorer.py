@@ -14,9 +14,10 @@ from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID, START_ID
 from bidibeam.errors import RunError
 from bidibeam.models.gru.projection import projected_cross_entropy
+from bidibeam.search.graphs import GraphCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from bidibeam.hypotheses import Direction
     from bidibeam.models.gru.network import BidirectionalModel
@@ -82,6 +83,7 @@ class GRUScorer:
         self._weight = model.output_weight(index).detach()  # (vocabulary, width)
         self._bias = model.b_output[index].detach()  # (vocabulary,)
         self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
+        self.graphs = GraphCache()
 
     @property
     def vocabulary_size(self) -> int:
@@ -102,18 +104,31 @@ class GRUScorer:
     @torch.inference_mode()
     def step(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, GRUState]:
         """Read one token per row, (rows,); return logits, (rows, vocabulary), and the new state."""
+        work.count(projected_rows=len(last_tokens))
+        logits, hidden = self.advance(last_tokens, state)
+        return logits, replace(state, hidden=hidden)
+
+    def advance(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, Tensor]:
+        """Return the logits after one more token per row, and the new hidden states."""
         words = self.embedding(
             last_tokens.view(1, *state.hidden.shape[1:3])
         )  # (1, sources, beams, embedding)
         readout, hidden = self.decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
-        work.count(projected_rows=len(last_tokens))
-        return self._project(readout[0]), replace(state, hidden=hidden)
+        return self._project(readout[0]), hidden
 
     @torch.inference_mode()
     def select(self, state: GRUState, rows: Tensor, sources: Tensor | None = None) -> GRUState:
         """Repeat, reorder and drop rows: (sources, beams)."""
         hidden = state.hidden.flatten(1, 2)[:, rows.flatten()].view(1, *rows.shape, -1)
         return replace(state if sources is None else state.of_sources(sources), hidden=hidden)
+
+    def static_key(self, state: GRUState) -> Hashable:
+        """Return where the weights are, and the room for encoder states."""
+        return self._weight.data_ptr(), self.decoder.v.data_ptr(), round_up(state.memory.shape[2])
+
+    def static_state(self, state: GRUState, steps: int) -> StaticGRUState:  # noqa: ARG002 (it does not grow)
+        """Return memory for states like this one."""
+        return StaticGRUState(self, state)
 
     @torch.inference_mode()
     def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
@@ -182,6 +197,46 @@ class GRUScorer:
         if readout.device.type == "cpu":
             return F.pad(readout, (0, 1), value=1.0) @ self._extended.t()
         return torch.addmm(self._bias, readout, self._weight.t())
+
+
+class StaticGRUState:
+    """A state in memory that never moves, with room for sources that are somewhat longer."""
+
+    def __init__(self, scorer: GRUScorer, like: GRUState) -> None:
+        self._advance, self.dtype = scorer.advance, like.hidden.dtype
+        _, sources, positions, memory = like.memory.shape
+        room = round_up(positions)
+        self._state = GRUState(
+            like.hidden.new_zeros(like.hidden.shape),
+            like.memory.new_zeros(1, sources, room, memory),
+            like.keys.new_zeros(1, sources, room, like.keys.shape[3]),
+            like.mask.new_zeros(sources, 1, room),
+        )
+
+    def load(self, state: GRUState) -> None:
+        """Copy a state here; attention sees nothing behind its positions."""
+        positions = state.memory.shape[2]
+        self._state.hidden.copy_(state.hidden)
+        self._state.memory[:, :, :positions] = state.memory
+        self._state.keys[:, :, :positions] = state.keys
+        self._state.mask[..., :positions] = state.mask
+        self._state.mask[..., positions:] = -torch.inf
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Read one token per row, (rows,); return logits, (rows, vocabulary)."""
+        logits, hidden = self._advance(tokens, self._state)
+        self._state.hidden.copy_(hidden)
+        return logits
+
+    def reorder(self, rows: Tensor) -> None:
+        """Put what row `rows[i]` holds into row i."""
+        hidden = self._state.hidden.flatten(1, 2)  # (1, rows, decoder)
+        hidden.copy_(hidden.index_select(1, rows))
+
+
+def round_up(positions: int) -> int:
+    """Return the room for so many positions, of which there are few sizes."""
+    return -(-positions // 8) * 8
 
 
 def distinct_prefixes(
