@@ -51,7 +51,7 @@ class CudaCapture:
     def record(
         self, body: Callable[[], None], device: torch.device, prepare: Callable[[], None]
     ) -> Callable[[], None]:
-        """Returns a function that replays a call, made twice before, after `prepare`, to warm up libraries."""
+        """Returns a function that replays a call; two real ones come first, so that libraries warm up."""
         graph, stream = torch.cuda.CUDAGraph(), capture_stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.device(device), torch.cuda.stream(stream):  # left even if the capture fails
