@@ -15,18 +15,18 @@ from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import CorpusError
 
 SAID = ["Tea?", "Yes, please.", "Here."]
-BAD = {"name": "bad line", "text": "not|what\u00e9ver was +++$+++ expected"}
+BAD = "not|what\u00e9ver was +++$+++ expected"
 
 
 def chitchat(folder: Path, bad: int) -> Path:
     turns: list[object] = [[{"text": text}] for text in SAID]
-    return _write(folder / "dataset.json", json.dumps({"c": {"messages": turns + [BAD["text"]] * bad}}))
+    return write(folder / "dataset.json", json.dumps({"c": {"messages": turns + [BAD] * bad}}))
 
 
 def cornell(folder: Path, bad: int) -> Path:
     lines = [f"L{i} +++$+++ u{i % 2} +++$+++ m0 +++$+++ A +++$+++ {text}" for i, text in enumerate(SAID)]
-    _write(folder / "movie_conversations.txt", "u0 +++$+++ u1 +++$+++ m0 +++$+++ ['L0', 'L1', 'L2']")
-    _write(folder / "movie_lines.txt", "\n".join(lines + [BAD["text"]] * bad))
+    write(folder / "movie_conversations.txt", "u0 +++$+++ u1 +++$+++ m0 +++$+++ ['L0', 'L1', 'L2']")
+    write(folder / "movie_lines.txt", "\n".join(lines + [BAD] * bad))
     return folder
 
 
@@ -35,25 +35,25 @@ def convokit(folder: Path, bad: int) -> Path:
         json.dumps({"id": i, "root": 0, "speaker": i % 2, "reply-to": i - 1 if i else None, "text": text})
         for i, text in enumerate(SAID)
     ]
-    return _write(folder / "utterances.jsonl", "\n".join(lines + [BAD["text"]] * bad))
+    return write(folder / "utterances.jsonl", "\n".join(lines + [BAD] * bad))
 
 
 def swda(folder: Path, bad: int) -> Path:
     lines = [f"{'AB'[i % 2]}|{text}|sd" for i, text in enumerate(SAID)]
-    return _write(folder / "2005.txt", "\n".join(lines + [BAD["text"]] * bad))
+    return write(folder / "2005.txt", "\n".join(lines + [BAD] * bad))
 
 
 def jsonl(folder: Path, bad: int) -> Path:
     line = json.dumps({"messages": [{"role": str(i % 2), "content": text} for i, text in enumerate(SAID)]})
-    return _write(folder / "c.jsonl", "\n".join([line] + [BAD["text"]] * bad))
+    return write(folder / "c.jsonl", "\n".join([line] + [BAD] * bad))
 
 
 def tsv(folder: Path, bad: int) -> Path:
     lines = ["Tea?\tYes, please.\tc", "Yes, please.\tHere.\tc"]
-    return _write(folder / "c.tsv", "\n".join(lines + [BAD["text"]] * bad))
+    return write(folder / "c.tsv", "\n".join(lines + [BAD] * bad))
 
 
-def _write(path: Path, text: str) -> Path:
+def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -80,9 +80,7 @@ def test_a_small_dialogue_is_read(name: str, tmp_path: Path) -> None:
 def test_malformed_lines_are_counted_and_stop_it(name: str, tmp_path: Path) -> None:
     reader = CORPORA.create(name)
 
-    with pytest.raises(
-        CorpusError, match=r"^2 of \d+ lines \([\d.]+ %\) are malformed; 1 % may be\. The first is"
-    ):
+    with pytest.raises(CorpusError, match=r"^2 of \d+ lines \([\d.]+ %\) are malformed; 1 % may be\. The"):
         list(reader.read(WRITERS[name](tmp_path, 2)))
 
     assert reader.lines.bad == 2

@@ -197,13 +197,10 @@ def test_an_id_outside_the_vocabulary_is_refused() -> None:
         WORDS.tokens([4, 1000])
 
 
-def test_a_missing_file_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "WordLevel"}}', "\xff"])
+def test_a_missing_or_damaged_file_says_so(text: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"tokenizer\.json is missing\. Restore it from a copy"):
         Tokenizer.load(tmp_path / "tokenizer.json")
-
-
-@pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "WordLevel"}}', "\xff"])
-def test_a_damaged_file_says_so(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text, encoding="latin-1")
 
     with pytest.raises(RunError, match=r"tokenizer\.json is damaged \(.+\)\. Restore it from a copy, or"):

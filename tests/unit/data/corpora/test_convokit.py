@@ -19,7 +19,7 @@ def line(identifier: str, reply_to: str | None, text: str = "", **fields: Any) -
     return {"id": identifier, "reply-to": reply_to, **spoken, **fields}
 
 
-def written(folder: Path, lines: list[dict[str, Any]]) -> Path:
+def write(folder: Path, lines: list[dict[str, Any]]) -> Path:
     path = folder / "utterances.jsonl"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in lines), encoding="utf-8")
     return path
@@ -36,7 +36,7 @@ def replies(*links: tuple[str, str | None]) -> list[Reply]:
 def test_a_conversation_listed_backwards_is_put_in_order(tmp_path: Path) -> None:
     lines = [line("3", "2"), line("2", "1"), line("1", None), line("9", None, conversation_id="d")]
 
-    read = list(ConvokitReader().read(written(tmp_path, lines)))
+    read = list(ConvokitReader().read(write(tmp_path, lines)))
 
     assert [[said.text for said in conversation.utterances] for conversation in read] == [
         ["text 1", "text 2", "text 3"],
@@ -48,13 +48,13 @@ def test_the_older_field_names_and_nested_speakers(tmp_path: Path) -> None:
     old = {"id": 1, "root": 7, "user": "ann", "reply_to": None, "text": "Hi"}
     nested = {"id": 2, "root": 7, "speaker": {"id": "bob"}, "reply_to": 1, "text": None}
 
-    read = list(ConvokitReader().read(written(tmp_path, [old, nested])))
+    read = list(ConvokitReader().read(write(tmp_path, [old, nested])))
 
     assert read == [Conversation("7", (Utterance("ann", "Hi"), Utterance("bob", "")))]
 
 
 def test_found_in_a_folder_and_in_the_distributed_zip(tmp_path: Path) -> None:
-    path = written(tmp_path, [line("1", None)])
+    path = write(tmp_path, [line("1", None)])
     with zipfile.ZipFile(tmp_path / "movie-corpus.zip", "w") as archive:
         archive.write(path, "movie-corpus/utterances.jsonl")
         archive.writestr("movie-corpus/speakers.json", "{}")
@@ -65,19 +65,17 @@ def test_found_in_a_folder_and_in_the_distributed_zip(tmp_path: Path) -> None:
     assert from_folder == list(ConvokitReader().read(path))
 
 
-def test_branches_start_where_they_leave_so_each_reply_is_read_once() -> None:
-    tree = replies(("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "c"))
-
-    assert ids(order_branches(tree)) == ["abd", "ace"]
-
-
-def test_without_replies_the_file_order_stands() -> None:
-    assert ids(order_branches(replies(("b", None), ("a", None)))) == ["ba"]
-
-
-def test_a_reply_to_something_absent_starts_a_conversation_and_a_circle_ends() -> None:
-    assert ids(order_branches(replies(("b", "gone"), ("c", "b")))) == ["bc"]
-    assert ids(order_branches(replies(("a", None), ("x", "y"), ("y", "x")))) == ["a"]
+@pytest.mark.parametrize(
+    ("links", "branches"),
+    [
+        ([("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "c")], ["abd", "ace"]),  # each is read once
+        ([("b", None), ("a", None)], ["ba"]),  # without replies the file order stands
+        ([("b", "gone"), ("c", "b")], ["bc"]),  # a reply to something absent starts a conversation
+        ([("a", None), ("x", "y"), ("y", "x")], ["a"]),  # a circle ends
+    ],
+)
+def test_branches_are_put_in_order(links: list[tuple[str, str | None]], branches: list[str]) -> None:
+    assert ids(order_branches(replies(*links))) == branches
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False))

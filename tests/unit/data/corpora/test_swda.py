@@ -94,29 +94,30 @@ def test_annotation_goes_and_words_stay(annotated: str, plain: str) -> None:
     assert clean(annotated) == plain
 
 
-def test_a_text_line_of_other_fields_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "1.txt").write_text("A|Okay.|o\nA|one|two|three\n")
+LARGE = table([("sd", "A", "x" * 200_000), ("sd", "B", "Yes. /")])
 
-    with pytest.raises(CorpusError, match=r"^1 of 2 lines .* line 2 of 1\.txt \(4 fields instead of 3\)"):
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("1.txt", b"A|Okay.|o\nA|a|b|c\n", r"^1 of 2 lines .* line 2 of 1\.txt \(4 fields instead of 3\)"),
+        ("s.csv", table() + b"too,few\r\n", r"^1 of 7 lines .* line 8 of s\.csv \(2 fields instead of 12\)"),
+        ("s.csv", LARGE, r"^1 of 2 lines .* line 2 of s\.csv \(field larger than"),
+        (
+            "other.csv",
+            b"a,b\n1,2\n",
+            r"holds no conversation: the corpus 'swda' is read from the folder, zip",
+        ),
+    ],
+    ids=["text", "row", "large", "nothing"],
+)
+def test_what_is_malformed_is_counted_and_named(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(CorpusError, match=message):
         list(SwdaReader().read(tmp_path))
-
-
-def test_a_csv_row_of_other_fields_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "sw.utt.csv").write_bytes(table() + b"too,few\r\n")
-
-    with pytest.raises(
-        CorpusError, match=r"^1 of 7 lines .* line 8 of sw\.utt\.csv \(2 fields instead of 12\)"
-    ):
-        list(SwdaReader().read(tmp_path))
-
-
-def test_a_field_beyond_all_measure_is_counted(tmp_path: Path) -> None:
-    rows = [("sd", "A", "x" * 200_000), ("sd", "B", "Yes. /")]
-    (tmp_path / "sw.utt.csv").write_bytes(table(rows))
-    reader = SwdaReader()
-
-    with pytest.raises(CorpusError, match=r"^1 of 2 lines .* line 2 of sw\.utt\.csv \(field larger than"):
-        list(reader.read(tmp_path))
 
 
 def test_an_empty_file_is_no_conversation(tmp_path: Path) -> None:
@@ -127,12 +128,3 @@ def test_an_empty_file_is_no_conversation(tmp_path: Path) -> None:
 
     assert [conversation.id for conversation in reader.read(tmp_path)] == ["4325"]
     assert reader.lines.total == len(ROWS) + 1
-
-
-def test_nothing_found_says_what_was_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-
-    with pytest.raises(
-        CorpusError, match=r"holds no conversation: the corpus 'swda' is read from the folder, zip"
-    ):
-        list(SwdaReader().read(tmp_path))
