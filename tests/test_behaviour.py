@@ -217,7 +217,7 @@ REFUSED = {
     "decode two.txt --device toaster": "'toaster'",
     "decode two.txt --resume": "--n-best",
     "decode {tmp}/number.jsonl": "line 2",
-    "decode old_run toy.txt --strategy vbs-tuned": "length_exponent",
+    "decode old_run toy.txt --strategy vbs-tuned": "--length-exponent",
     "decode old_run toy.txt --strategy 'bidia bleu_t tuned'": "'bidia bleu_t tuned'",
     "decode --regular no-such-model two.txt": "no-such-model",
     "chat --strategy oracle": "oracle",

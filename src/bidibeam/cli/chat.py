@@ -106,8 +106,8 @@ class DecoderFactory:
             BidibeamError: If the strategy cannot be used with this model, or not in a conversation.
         """
         from bidibeam.api import load_decoder
-        from bidibeam.cli.answering import warm_up
         from bidibeam.errors import SettingsError
+        from bidibeam.strategies.ranking import warm_up
 
         decoder = load_decoder(self.model, strategy, settings=self.settings, workers=self.workers)
         if decoder.ranker.strategy.requirements.reference:
@@ -244,7 +244,7 @@ class Conversation:
         )
 
     def _answer(self, line: str) -> None:
-        from bidibeam.cli.answering import one_line
+        from bidibeam.cli.output import one_line
         from bidibeam.hypotheses import Beams
 
         self._lines += 1

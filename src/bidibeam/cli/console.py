@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+)
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import TimeRemainingColumn as Remaining
 from rich.table import Column
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from bidibeam.interchange.lines import Lines
+
 T = TypeVar("T")
+SLOW_S = 0.8
+"""After so many seconds a person wants to know what is going on."""
 LINE_EVERY_S = 30.0
 """In a log file, a line at least as often as that while something is going on."""
 SHARE, LEAST_S = 0.1, 5.0
@@ -59,16 +75,17 @@ class _Progress(Progress):
         return task
 
 
-def progress(*, transient: bool = False) -> Progress:
+def progress(*, transient: bool = False, in_bytes: bool = False) -> Progress:
     """A progress display: description, bar, counts, time gone, time left, and the task's note.
 
     Args:
         transient: Whether it goes away when it is done.
+        in_bytes: Whether bytes are counted.
     """
     return _Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
-        MofNCompleteColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
         Elapsed(),
         Remaining(),
         TextColumn("left", style="dim"),
@@ -81,26 +98,36 @@ def progress(*, transient: bool = False) -> Progress:
     )
 
 
-def track(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+def track(items: Iterable[T], total: int | None, what: str, *, lines: Lines | None = None) -> Iterator[T]:
     """The same items, counted for whoever watches.
 
     Args:
         items: The items.
         total: How many there are, if that is known.
         what: What is being done.
+        lines: The file that they are read from, if they are: then its bytes are counted.
     """
+    has_size = lines is not None and lines.size is not None
     if not console.is_interactive:
-        yield from logged(items, total, what)
+        yield from log_progress(items, total, what, lines=lines if has_size else None)
         return
-    with progress(transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    with progress(transient=True, in_bytes=has_size) as bar:
+        task = bar.add_task(what, total=lines.size if lines is not None and has_size else total)
         for item in items:
             yield item
-            bar.advance(task)
+            if lines is not None and has_size:
+                bar.update(task, completed=lines.position)
+            else:
+                bar.advance(task)
 
 
-def logged(
-    items: Iterable[T], total: int | None, what: str, *, clock: Callable[[], float] = time.monotonic
+def log_progress(
+    items: Iterable[T],
+    total: int | None,
+    what: str,
+    *,
+    lines: Lines | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[T]:
     """The same items; while they take long, a plain line now and then, for a log file.
 
@@ -108,18 +135,38 @@ def logged(
         items: The items.
         total: How many there are, if that is known.
         what: What is being done.
+        lines: The file that they are read from, if they are and its size is known: then total is that.
         clock: Tells the time, in seconds.
     """
     began = last = clock()
     told = 0
-    for done, item in enumerate(items, start=1):
+    total = total if lines is None else lines.size
+    for count, item in enumerate(items, start=1):
         yield item
-        now = clock()
+        now, done = clock(), count if lines is None else lines.position
         is_due = total is not None and done - told >= SHARE * total and now - last >= LEAST_S
         if done != total and (is_due or now - last >= LINE_EVERY_S):
             of = "" if total is None else f" of {total:,} ({done / total:.0%})"
-            console.print(f"{what}: {done:,}{of} after {duration(now - began)}", style="dim", soft_wrap=True)
+            unit = "" if lines is None else " bytes"
+            after = duration(now - began)
+            console.print(f"{what}: {done:,}{of}{unit} after {after}", style="dim", soft_wrap=True)
             last, told = now, done
+
+
+def note(sentence: str) -> None:
+    """Print what a user may want to know, and need not."""
+    console.print(f"Note: {sentence}", style="dim", soft_wrap=True)
+
+
+@contextmanager
+def notice_if_slow(message: str) -> Iterator[None]:
+    """Print a message if the block takes so long that a person would wonder."""
+    timer = threading.Timer(SLOW_S, lambda: console.print(message, style="dim"))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

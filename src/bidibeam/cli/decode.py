@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.hypotheses import Beams
+    from bidibeam.interchange.lines import Lines
 
 
 @click.command()
@@ -68,15 +69,16 @@ def decode(
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
     from bidibeam.api import load_decoder
-    from bidibeam.cli.answering import warm_up, write_answers
-    from bidibeam.interchange.sources import read_sources, with_distinct_ids
+    from bidibeam.cli.output import write_answers
+    from bidibeam.interchange.reading import read_sources, with_distinct_ids
+    from bidibeam.strategies.ranking import warm_up
 
     strategy, workers = strategy_settings(flags)
     model, input_file = split_arguments(model, input_file, is_named=flags["regular"] is not None)
     choice = ModelChoice.take(model, flags)
     check_search(flags)
     check_output(nbest_file, input_file, resume=resume)
-    source = _open(input_file)
+    lines = _open(input_file)
     loaded = choice.load()
     settings = search_settings(loaded, flags)
     decoder = load_decoder(
@@ -92,7 +94,7 @@ def decode(
         decoder = replace(decoder, batch_size=1, prefetch=False)
     note_tuning(loaded.path, decoder.signature, settings)
     warm_up(decoder.ranker.strategy)
-    sources = _with_references(decoder, read_sources(source), input_file)
+    sources = _with_references(decoder, read_sources(lines), input_file)
     counter = CutOffCounter()
     write_answers(
         with_distinct_ids(sources) if nbest_file is not None else sources,
@@ -100,6 +102,7 @@ def decode(
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
+        lines=lines,
     )
     counter.note(settings.max_length)
 
@@ -134,18 +137,17 @@ def split_arguments(model: str | None, input_file: str | None, *, is_named: bool
     )
 
 
-def _open(input_file: str) -> Path | BinaryIO:
-    """The file, if it can be read, or stdin; a person at a keyboard is told that it is read."""
-    if input_file != "-":
-        from bidibeam.interchange.lines import numbered_lines
+def _open(input_file: str) -> Lines:
+    """The lines of the file, if it can be read, or of stdin; a person at a keyboard is told so."""
+    from bidibeam.interchange.lines import open_named
 
-        path = Path(input_file)
-        if path.is_file() or not path.exists():  # of a pipe, what is read is gone
-            next(numbered_lines(path), None)
-        return path
-    if sys.stdin.isatty():
+    if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
-    return sys.stdin.buffer
+    lines = open_named(input_file)
+    click.get_current_context().call_on_close(lines.close)
+    if lines.size is not None or not (input_file == "-" or Path(input_file).exists()):
+        lines.peek()  # so that what cannot be read is refused before a model is loaded
+    return lines
 
 
 def _with_references(decoder: Decoder, sources: Iterable[Beams], name: str) -> Iterator[Beams]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from bidibeam.cli.lists import note_length, note_other_model, vocabulary_of, word_space
 from bidibeam.cli.options import (
     STRATEGY_WORDS,
     StrategyOption,
+    allow_local,
     cores,
     max_length_option,
     together,
@@ -22,9 +26,12 @@ from bidibeam.metrics import METRICS
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import System
+    from bidibeam.interchange.reading import Replies
     from bidibeam.reporting.tables import NumbersTable
+    from bidibeam.strategies.settings import StrategySettings
 
 FORMAT_VERSION = 1
 TESTED = "bleu"
@@ -144,6 +151,7 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     """  # noqa: D301
+    from bidibeam.cli.console import console
     from bidibeam.errors import SettingsError
     from bidibeam.evaluation.significance import Resampling
 
@@ -151,21 +159,20 @@ def evaluate(
         METRICS.get(metric)
     if baselines and metrics and TESTED not in metrics:
         raise SettingsError("--baseline is for tests, which are made on BLEU: add --metric bleu.")
-    found, against = _systems(systems, baselines, out_file, **reading)
+    found, against = _read_systems(systems, baselines, out_file, **reading)
     wanted = list(dict.fromkeys(metrics)) or METRICS.names()
     results = _results(found, wanted, against, Resampling(samples, trials, seed))
     _show(results, against)
     if signatures:
         _show_signatures(results)
     if out_file is not None:
-        from bidibeam.cli.console import console
         from bidibeam.files import write_json
 
         write_json(out_file, results)
         console.print(f"Wrote {out_file}.", soft_wrap=True)
 
 
-def _systems(
+def _read_systems(
     arguments: Sequence[str],
     baselines: Sequence[str],
     out_file: Path | None,
@@ -178,53 +185,175 @@ def _systems(
     workers: int | None,
 ) -> tuple[list[System], list[str]]:
     """The systems, and the names of those to test against; names are checked before anything is read."""
-    from bidibeam.cli.inputs import read_input
-    from bidibeam.cli.references import with_references
-    from bidibeam.cli.system_names import named_file, named_strategies, system_names
-    from bidibeam.cli.systems import chosen, replied
-    from bidibeam.errors import SettingsError
-    from bidibeam.interpreter import settle, uncollected
+    from bidibeam.cli.output import check_not_input
+    from bidibeam.errors import InputError, SettingsError, UnknownNameError
+    from bidibeam.evaluation.systems import replied_system
+    from bidibeam.interchange.reading import read_replies, with_references
 
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
-    files = [named_file(argument) for argument in arguments]
-    chosen_by = named_strategies(strategies, tuned_file)
-    names = system_names(files, chosen_by)
-    against = _checked_baselines(names, baselines)
-    _check_not_overwritten(out_file, [*(file for _, file in files), references_file])
-    with uncollected():
-        inputs = [read_input(file, whole_lists=bool(strategies)) for _, file in files]
-        inputs = with_references(inputs, references_file)
-    settle()
-    if not chosen_by:
-        return replied(inputs, names), against
-    threads = workers or cores()
-    found = chosen(inputs, names, chosen_by, max_length=max_length, vectors=vectors, workers=threads)
-    return found, against
-
-
-def _checked_baselines(names: Sequence[str], baselines: Sequence[str]) -> list[str]:
-    from bidibeam.errors import UnknownNameError
-
+    files = [_name_and_file(argument) for argument in arguments]
+    choosing = _choosing(strategies, tuned_file)
+    names = _system_names(files, [" ".join(name.split()) for name in strategies])
     for baseline in baselines:
         if baseline not in names:
             raise UnknownNameError(
                 f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
             )
-    return list(dict.fromkeys(baselines)) or [names[0]]
+    against = list(dict.fromkeys(baselines)) or [names[0]]
+    check_not_input(out_file, [*(file for _, file in files), references_file])
+    replies = [read_replies(file, whole_lists=bool(strategies)) for _, file in files]
+    for each in replies:
+        if strategies and not each.has_lists:
+            raise InputError(
+                f"{each.file} holds text, one reply a line, and a --strategy chooses among the lists of an "
+                "n-best file. Give such a file, or leave --strategy out."
+            )
+        _note_tab(each)
+    replies = with_references(replies, references_file)
+    if not choosing:
+        return [
+            replied_system(name, each.beams, each.signature, beam_size=each.beam_size)
+            for name, each in zip(names, replies, strict=True)
+        ], against
+    found = _choose(
+        replies, names, choosing, max_length=max_length, vectors=vectors, workers=workers or cores()
+    )
+    return found, against
 
 
-def _check_not_overwritten(out_file: Path | None, inputs: Sequence[str | None]) -> None:
+def _name_and_file(argument: str) -> tuple[str | None, str]:
+    """FILE, or NAME=FILE, as the name, if there is one, and the file.
+
+    Raises:
+        SettingsError: If the name or the file is left out.
+    """
     from bidibeam.errors import SettingsError
 
-    for file in inputs:
-        if (
-            out_file is not None
-            and file not in (None, "-")
-            and Path(file or "").resolve() == out_file.resolve()
-        ):
-            raise SettingsError(f"--out would overwrite the input, {file}. Name another file.")
+    name, equals, file = argument.partition("=")
+    if not equals or Path(argument).exists():
+        return None, argument
+    if not name.strip() or not file:
+        raise SettingsError(f"A system is FILE or NAME=FILE, not {argument!r}.")
+    return name.strip(), file
+
+
+def _system_names(files: Sequence[tuple[str | None, str]], strategies: Sequence[str]) -> list[str]:
+    """What the systems are called: as the file, as the strategy, or as both where there are several of each.
+
+    Raises:
+        SettingsError: If two have the same name.
+    """
+    from bidibeam.errors import SettingsError
+
+    names: list[str] = []
+    for given, file in files:
+        path = Path(file)
+        called = given or Path(path.stem if path.suffix in (".gz", ".xz") else path.name).stem
+        prefix = f"{called}: " if given or len(files) > 1 else ""
+        names += [f"{prefix}{strategy}" for strategy in strategies] or [called]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SettingsError(
+            f"Two systems are called {twice!r}. Name the files, NAME=FILE, and give no --strategy twice."
+        )
+    return names
+
+
+class _Choosing(NamedTuple):
+    """A strategy that chooses: its settings, and where they come from if they were tuned."""
+
+    settings: StrategySettings
+    tuned: TunedSettings | None
+
+
+def _choosing(names: Sequence[str], tuned_file: Path | None) -> list[_Choosing]:
+    """The strategies that systems' names stand for.
+
+    Raises:
+        UnknownNameError: If there is no such strategy or similarity.
+        SettingsError: If a name says more than its strategy has, or less than it needs.
+        RunError: If what was tuned cannot be read.
+    """
+    from bidibeam.strategies.naming import SystemName, strategy_named
+
+    tuned = None
+    if tuned_file is not None:
+        from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds
+
+        tuned = TunedSettings.at(tuned_file)
+    options = {} if tuned is None else tuned.options
+    found = []
+    for name in names:
+        words, settings = SystemName.of(name), strategy_named(name, options)
+        allow_local(words.similarity)
+        _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
+        found.append(_Choosing(settings, tuned if words.is_tuned or words.strategy in options else None))
+    return found
+
+
+def _note_tab(replies: Replies) -> None:
+    """Say so if replies hold a tab: they may be a table."""
+    from bidibeam.cli.console import note
+
+    tabs = (index for index, beams in enumerate(replies.beams) if "\t" in beams.regular.best.text)
+    index = None if replies.has_lists else next(tabs, None)
+    if index is not None:
+        note(f"{replies.place(index)} holds a tab; the whole line counts as the reply.")
+
+
+def _choose(
+    files: Sequence[Replies],
+    names: Sequence[str],
+    choosing: Sequence[_Choosing],
+    *,
+    max_length: int,
+    vectors: Path | None,
+    workers: int,
+) -> list[System]:
+    """A system for each file and strategy: what the strategy chooses among the file's lists.
+
+    Raises:
+        InputError: With file and line, if a source has not what a strategy needs.
+        SettingsError: If word vectors are missing, or of no use.
+    """
+    from bidibeam.cli.console import track
+    from bidibeam.errors import SettingsError
+    from bidibeam.evaluation.systems import choose_system
+    from bidibeam.strategies.ranking import warm_up
+
+    used = next((each.tuned for each in choosing if each.tuned), None)
+    for file in files:
+        for each in choosing:
+            file.check(each.settings.requirements, each.settings.name)
+        if used is not None:
+            note_other_model(used, file.file, file.model)
+    words, longest = vocabulary_of(beams for file in files for beams in file.beams)
+    read_vectors = word_space(vectors, words)
+    space = None if read_vectors is None else cache(read_vectors)
+    strategies = [each.settings.build(max_length=max_length, space=space) for each in choosing]
+    if space is not None and not space.cache_info().misses:
+        raise SettingsError("No --strategy uses word vectors: leave --vectors out.")
+    with_length = (each for each in strategies if hasattr(getattr(each, "similarity", None), "max_length"))
+    for strategy in islice(with_length, 1):
+        note_length(strategy, longest)
+    named, systems = iter(names), []
+    for file in files:
+        for each, strategy in zip(choosing, strategies, strict=True):
+            warm_up(strategy)
+            facts = {"tuned": each.tuned.name} if each.tuned is not None else {}
+            systems.append(
+                choose_system(
+                    next(named),
+                    strategy,
+                    file.beams,
+                    facts={**facts, **dict(file.signature.facts)},
+                    workers=workers,
+                    track=track,
+                )
+            )
+    return systems
 
 
 def _results(
@@ -232,10 +361,10 @@ def _results(
 ) -> dict[str, Any]:
     """Every number, as --out writes it."""
     from bidibeam._version import __version__
-    from bidibeam.cli.answering import saying_if_slow
+    from bidibeam.cli.console import notice_if_slow
     from bidibeam.evaluation.evaluate import compare, score_system
 
-    with saying_if_slow("Scoring and testing ..."):
+    with notice_if_slow("Scoring and testing ..."):
         scored = {system.name: score_system(system, metrics, resampling=resampling) for system in systems}
         tests = compare(systems, baselines, resampling=resampling) if TESTED in metrics else []
     return {

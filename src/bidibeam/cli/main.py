@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import os
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,7 +27,7 @@ COMMANDS = {
     ),
     "tune": ("bidibeam.cli.tune:tune", "Find lambda, the length settings and T on the validation split."),
     "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
-    "chat": ("bidibeam.cli.chat:chat", "Talk to a trained run."),
+    "chat": ("bidibeam.cli.chat:chat", "Talk to a model."),
     "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
     "convert": ("bidibeam.cli.convert:convert", "Read and write n-best lists as other tools do."),
     "score": ("bidibeam.cli.score:score", "Add a model's log-probabilities to n-best lists from anywhere."),
@@ -43,8 +44,8 @@ COMMANDS = {
         "bidibeam.cli.reproduce:reproduce",
         "Run the paper's whole experiment on a corpus, and report on it.",
     ),
-    "export": ("bidibeam.cli.export:export", "Write a run as a folder to pass on, without training state."),
-    "info": ("bidibeam.cli.info:info", "Show what a run directory holds."),
+    "export": ("bidibeam.cli.export:export", "Write a model as a folder to pass on."),
+    "info": ("bidibeam.cli.info:info", "Show what a model's folder holds."),
 }
 """Name to where the command is, and the first line of its help."""
 
@@ -74,7 +75,11 @@ class LazyCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Hand over to the real command: the context is its own."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        command = self.load()
+        session = parent.find_object(Session) if parent is not None else None
+        if session is not None:
+            session.command = command
+        return command.make_context(info_name, args, parent, **extra)
 
 
 class CommandGroup(click.Group):
@@ -98,9 +103,10 @@ class CommandGroup(click.Group):
 
 @dataclass
 class Session:
-    """What the group's options say about the whole call."""
+    """What is known about the whole call: what the group's options say, and the command that runs."""
 
     show_traceback: bool = False
+    command: click.Command | None = None
 
 
 @click.group(
@@ -160,9 +166,24 @@ def run(args: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        click.echo(f"Error: {sentence}", err=True)
+        click.echo(f"Error: {name_flags(sentence, session.command)}", err=True)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def name_flags(message: str, command: click.Command | None) -> str:
+    """The message with a command's flags in place of the parameters that the library names.
+
+    A parameter is known by its underscore (beam_size), by backticks (`words`), or where it begins a sentence
+    (stopping must be ...). What is quoted, or part of a path or a signature, stays as it is.
+    """
+    for option in command.params if command is not None else ():
+        name = re.escape(option.name or "")
+        flag = next((flag for flag in option.opts if flag.startswith("--")), None)
+        if flag is not None:
+            word = rf"(?<![\w./'\"-]){name}(?![\w/'\"-]|[.:]\w)" if "_" in name else rf"^{name}(?= must )"
+            message = re.sub(rf"`{name}`|{word}", flag, message)
+    return message
 
 
 def _sentence(error: Exception) -> str | None:

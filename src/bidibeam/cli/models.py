@@ -97,13 +97,12 @@ class ModelChoice:
         Raises:
             BidibeamError: If it cannot be used.
         """
-        from bidibeam.cli.answering import saying_if_slow
-        from bidibeam.cli.console import console
+        from bidibeam.cli.console import console, notice_if_slow
         from bidibeam.models.loading import load
 
         if self.is_bundled:
             console.print("No model was named: this is the small one that comes with bidibeam.", style="dim")
-        with saying_if_slow("Loading the model ..."):
+        with notice_if_slow("Loading the model ..."):
             return load(
                 self.name,
                 self.reverse,

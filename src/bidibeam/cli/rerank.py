@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from bidibeam.cli.lists import Lists, Reading, lists_options, note_other_model
+from bidibeam.cli.lists import (
+    list_source,
+    lists_options,
+    note_length,
+    note_other_model,
+    vocabulary_of,
+    word_space,
+)
 from bidibeam.cli.options import (
     check_output,
     max_length_option,
@@ -18,16 +24,6 @@ from bidibeam.cli.options import (
     tuned_option,
 )
 
-if TYPE_CHECKING:
-    from bidibeam.api.tuned import TunedSettings
-    from bidibeam.protocols import Strategy
-    from bidibeam.similarities.word_vectors import WordVectors
-    from bidibeam.strategies.settings import StrategySettings
-
-SUBWORD_MARKS = ("\u0120", "\u2581", "##")
-"""How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
-UNENDED_MARK = "@@"
-"""How subword-nmt, and so fairseq, marks a piece that does not end its word."""
 BATCH_SIZE = 256
 """Sources ranked at once, shared out among the workers."""
 
@@ -63,88 +59,42 @@ def rerank(
     bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
     from bidibeam._version import __version__
-    from bidibeam.cli.answering import warm_up, write_answers
+    from bidibeam.cli.console import track
+    from bidibeam.cli.output import write_answers
     from bidibeam.decoding.decoder import Ranker
-    from bidibeam.strategies.ranking import is_parallel
+    from bidibeam.interchange.lists import ListReader
+    from bidibeam.strategies.ranking import is_parallel, warm_up
 
-    reading = Reading.taken(input_file, flags)
-    strategy, workers = strategy_settings(flags)
-    for name in reading.files:
+    source = list_source(input_file, flags)
+    settings, workers = strategy_settings(flags)
+    for name in source.files:
         check_output(nbest_file, name, resume=resume)
-    strategy, tuned = _tuned(strategy, tuned_file)
-    facts = {} if tuned is None else {"tuned": tuned.name}
-    strategy.check_tuned()
-    lists = Lists(reading)
-    lists.check(strategy.requirements, strategy.name)
-    if tuned is not None:
-        note_other_model(tuned, input_file, lists.model)
-    selection = strategy.build(max_length=max_length, space=word_space(strategy.vectors, lists.words))
-    note_length(selection, lists.longest)
-    warm_up(selection)
-    ranker = Ranker(selection, workers, replies_only=nbest_file is None)
-    batch_size = BATCH_SIZE if is_parallel(selection) else 1  # alone, each is written as soon as it is there
+    facts, tuned = {}, None
+    if tuned_file is not None:
+        from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+
+        untuned, tuned = settings, TunedSettings.at(tuned_file)
+        settings = untuned.with_tuned(tuned.options)
+        facts = {"tuned": tuned.name} if settings != untuned else {}
+    settings.check_tuned()
+    reader = ListReader(source)
+    lists = list(
+        track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.lines)
+    )
+    if tuned is not None and facts:
+        note_other_model(tuned, input_file, reader.model)
+    words, longest = vocabulary_of(lists)
+    strategy = settings.build(max_length=max_length, space=word_space(settings.vectors, words))
+    note_length(strategy, longest)
+    warm_up(strategy)
+    ranker = Ranker(strategy, workers, replies_only=nbest_file is None)
+    batch_size = BATCH_SIZE if is_parallel(strategy) else 1  # alone, each is written as soon as it is there
     write_answers(
-        lists.read(),
+        lists,
         lambda stream: ranker.stream(stream, batch_size),
-        signature=selection.signature.extended(**facts, bidibeam=__version__),
+        signature=strategy.signature.extended(**facts, bidibeam=__version__),
         nbest_file=nbest_file,
         resume=resume,
-        total=lists.count,
+        total=len(lists),
         description="reranking",
     )
-
-
-def _tuned(
-    strategy: StrategySettings, tuned_file: Path | None
-) -> tuple[StrategySettings, TunedSettings | None]:
-    """The strategy with what was tuned for it, and where that comes from if it is of any use."""
-    if tuned_file is None:
-        return strategy, None
-    from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
-
-    tuned = TunedSettings.at(tuned_file)
-    with_tuned = strategy.with_tuned(tuned.options)
-    return with_tuned, tuned if with_tuned != strategy else None
-
-
-def note_length(selection: Strategy, longest: int) -> None:
-    """Say so if T is far from what the lists hold: length then counts for more than agreement."""
-    from bidibeam.cli.console import console
-
-    limit = getattr(getattr(selection, "similarity", None), "max_length", 0)
-    if limit >= 2 * longest:
-        console.print(
-            f"Note: T is {limit}, but the longest hypothesis has {longest} tokens, so length weighs heavily. "
-            "If the search's maximum was lower, say --max-length; or use a similarity without T: bleu, wmd.",
-            style="dim",
-        )
-
-
-def _is_piece(token: str) -> bool:
-    """Whether a token can only be part of a word."""
-    return token.startswith(SUBWORD_MARKS) or (token.endswith(UNENDED_MARK) and token != UNENDED_MARK)
-
-
-def word_space(path: Path | None, words: Collection[str]) -> Callable[[], WordVectors] | None:
-    """Reads the vectors of the words that lists hold, when they are asked for."""
-    if path is None:
-        return None
-
-    def read() -> WordVectors:
-        from bidibeam.cli.answering import saying_if_slow
-        from bidibeam.cli.console import console
-        from bidibeam.errors import SettingsError
-        from bidibeam.similarities.word_vectors import WordVectors
-
-        piece = next((word for word in sorted(words) if _is_piece(word)), None)
-        if piece is not None:
-            raise SettingsError(
-                f"The lists hold subwords, such as {piece!r}, and --vectors are vectors of words. Leave "
-                '"tokens" out of the file, so that texts are split into words, or use another similarity.'
-            )
-        with saying_if_slow(f"Reading {path} ..."):
-            space = WordVectors.from_file(path, wanted=words)
-        console.print(f"{len(space.words):,} of {len(words):,} words have a vector.", style="dim")
-        return space
-
-    return read

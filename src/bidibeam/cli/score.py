@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +12,9 @@ from bidibeam.cli.options import device_option
 from bidibeam.interchange.formats import FORMATS
 
 if TYPE_CHECKING:
-    from bidibeam.cli.lists import Lists
-    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-    from bidibeam.models.huggingface.texts import TextScorer
-    from bidibeam.protocols import LengthPenalty
+    from bidibeam.api.scoring import ListScorer
+    from bidibeam.hypotheses import Beams
+    from bidibeam.interchange.lists import ListReader
 
 BATCH_SIZE = 32
 DIRECTIONS = click.Choice(["regular", "reverse"])
@@ -30,8 +25,8 @@ DIRECTIONS = click.Choice(["regular", "reverse"])
 @click.option(
     "--model",
     metavar="MODEL",
-    help="Who scores: a run, a Hugging Face model's folder or its name on the Hub.  [default: the small "
-    "model that comes with bidibeam]",
+    help="Who scores: a run, a Hugging Face model's folder or its name on the Hub, a CTranslate2 folder.  "
+    "[default: the small model that comes with bidibeam]",
 )
 @click.option(
     "--direction",
@@ -111,208 +106,70 @@ def score(
     bidibeam score marian.nbest --sources test.src --model runs/first --out scored.jsonl
     bidibeam score - --model facebook/bart-base --direction regular < lists.jsonl > scored.jsonl
     """  # noqa: D301
-    from bidibeam.cli.lists import Lists
+    from bidibeam.cli.console import track
+    from bidibeam.cli.lists import list_source
+    from bidibeam.cli.models import ModelChoice
+    from bidibeam.cli.output import check_not_input, write_lists
+    from bidibeam.errors import SettingsError
     from bidibeam.hypotheses import Direction
-    from bidibeam.models.huggingface.texts import load_text_scorers
-    from bidibeam.search.length import LENGTH_PENALTIES
+    from bidibeam.interchange.formats import create_format, settings_of
+    from bidibeam.interchange.lists import ListReader
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(length_penalty=length_penalty)  # which refuses what is no exponent
-    reading = _reading(input_file, out_file, flags)
-    lists = Lists(reading, others=("direction",))
-    _check_list_direction(lists, reading.settings)
-    count = _checked(lists, input_file)
-    wanted = None if direction is None else Direction(direction)
-    scorers = load_text_scorers(_model_or_bundled(model), wanted, device=device)
-    penalty = LENGTH_PENALTIES.create(length_formula, settings.length_penalty)
-    adding = Adding(scorers, penalty, overwrite=overwrite)
-    began = time.perf_counter()
-    _write(adding.added(lists.read(), batch_size, total=count), out_file)
-    adding.tell(count, time.perf_counter() - began)
-
-
-@dataclass
-class Adding:
-    """What models say of hypotheses, added where it is missing.
-
-    Attributes:
-        scorers: The directions of a model.
-        penalty: What a log-probability is divided by.
-        overwrite: Whether numbers that are there are replaced.
-        written: How many hypotheses got which numbers, by direction of the list and field.
-    """
-
-    scorers: Sequence[TextScorer]
-    penalty: LengthPenalty
-    overwrite: bool = False
-    written: dict[tuple[Direction, str], int] = field(default_factory=dict)
-
-    def added(self, lists: Iterable[Beams], batch_size: int, *, total: int) -> Iterator[Beams]:
-        """The same lists with more numbers, a batch at a time."""
-        from bidibeam.cli.console import track
-
-        return track(self._added(iter(lists), batch_size), total, "scoring")
-
-    def _added(self, lists: Iterator[Beams], batch_size: int) -> Iterator[Beams]:
-        from bidibeam.hypotheses import Direction
-
-        while batch := list(islice(lists, batch_size)):
-            for scorer in self.scorers:
-                for direction in Direction:
-                    batch = self._batch(batch, direction, scorer)
-            yield from batch
-
-    def _batch(self, batch: list[Beams], direction: Direction, scorer: TextScorer) -> list[Beams]:
-        """A batch with one scorer's opinion of one direction's lists."""
-        from bidibeam.errors import InputError
-        from bidibeam.models.huggingface.texts import Asked, EmptyTextError
-
-        is_own = scorer.direction is direction
-        lines = [self._places(beams.of(direction), is_own=is_own) for beams in batch]
-        asked = [  # an opinion is always that of a whole reply
-            [
-                Asked(beams.of(direction)[place].text, beams.of(direction)[place].finished or not is_own)
-                for place in places
-            ]
-            for beams, places in zip(batch, lines, strict=True)
-        ]
-        if not any(asked):
-            return batch
-        try:
-            found = scorer.scores([beams.source for beams in batch], asked)
-        except EmptyTextError as error:
-            beams, place = batch[error.source], lines[error.source][error.place]
-            raise InputError(
-                f"Source {beams.id!r}: the hypothesis {direction.value}[{place}], "
-                f"{beams.of(direction)[place].text!r}, has no token under the tokenizer of {error.label}; "
-                "leave it out."
-            ) from error
-        self._count(direction, "log_prob and score" if is_own else "other_log_prob", sum(map(len, asked)))
-        return [
-            beams.with_hypotheses(direction, self._with(beams.of(direction), places, values, is_own=is_own))
-            for beams, places, values in zip(batch, lines, found, strict=True)
-        ]
-
-    def _places(self, nbest: NBest, *, is_own: bool) -> list[int]:
-        """Which hypotheses of a list lack a number."""
-        names = ("log_prob", "score") if is_own else ("other_log_prob",)
-        return [
-            place
-            for place, one in enumerate(nbest)
-            if self.overwrite or any(getattr(one, name) is None for name in names)
-        ]
-
-    def _with(self, nbest: NBest, places: Sequence[int], values: Sequence[Any], *, is_own: bool) -> NBest:
-        from bidibeam.hypotheses import NBest
-
-        hypotheses = list(nbest)
-        for place, value in zip(places, values, strict=True):
-            if is_own:
-                hypotheses[place] = self._scored(hypotheses[place], value.log_prob, value.length)
-            else:
-                hypotheses[place] = hypotheses[place]._replace(other_log_prob=value.log_prob)
-        return NBest(tuple(hypotheses))
-
-    def _scored(self, one: Hypothesis, log_prob: float, length: int) -> Hypothesis:
-        import torch
-
-        value = float(self.penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
-        return one._replace(log_prob=log_prob, length=length, score=value)
-
-    def _count(self, direction: Direction, name: str, number: int) -> None:
-        self.written[direction, name] = self.written.get((direction, name), 0) + number
-
-    def tell(self, sources: int, took_s: float) -> None:
-        """Say what was added, on stderr."""
-        from bidibeam.cli.console import console
-
-        told = [
-            f"{name} of {number:,} {direction.value} hypothes{'is' if number == 1 else 'es'}"
-            for (direction, name), number in self.written.items()
-        ]
-        models = " and ".join(f"{scorer.label} ({scorer.direction.value})" for scorer in self.scorers)
-        if not told:
-            console.print(
-                f"Nothing was missing that {models} could add; --overwrite replaces what is there.",
-                style="dim",
-                soft_wrap=True,
-            )
-            return
-        console.print(
-            f"{sources:,} source{'' if sources == 1 else 's'} in {took_s:.1f} s: {', '.join(told)}, by "
-            f"{models}.",
-            style="dim",
-            soft_wrap=True,
-        )
-
-
-def _reading(input_file: str, out_file: str, flags: dict[str, Any]) -> Any:
-    """What was said of the lists.
-
-    Raises:
-        SettingsError: If it contradicts itself, or the output would overwrite an input.
-    """
-    from bidibeam.cli.lists import Reading
-    from bidibeam.errors import SettingsError
-
-    flags["direction"] = flags.pop("list_direction")
-    reading = Reading.taken(input_file, {**flags, "words": False})
-    for name in reading.files:
-        if "-" not in (name, out_file) and Path(name).resolve() == Path(out_file).resolve():
-            raise SettingsError(f"--out would overwrite the input, {name}. Name another file.")
-    return reading
-
-
-def _check_list_direction(lists: Lists, settings: Any) -> None:
-    from bidibeam.cli.lists import settings_of
-    from bidibeam.errors import SettingsError
-
-    if "direction" in settings and "direction" not in settings_of(lists.format_name):
+    source = list_source(input_file, {**flags, "direction": flags["list_direction"]})
+    check_not_input(out_file, source.files)
+    reader = ListReader(source, known=("direction",))
+    if "direction" in source.settings and "direction" not in settings_of(reader.format_name):
         raise SettingsError(
-            f"The format {lists.format_name} says itself whose its lists are: leave out --list-direction."
+            f"The format {reader.format_name} says itself whose its lists are: leave out --list-direction."
         )
+    lists = list(track(_check_sources(reader, input_file), None, "reading", lines=reader.lines))
+
+    from bidibeam.api.scoring import ListScorer  # brings PyTorch, which takes seconds to load
+    from bidibeam.search.length import LENGTH_PENALTIES
+
+    loaded = ModelChoice(model, None, device, None, trust_remote_code=False).load()
+    directions = loaded.directions if direction is None else (Direction(direction),)
+    penalty = LENGTH_PENALTIES.create(length_formula, settings.length_penalty)
+    scorer = ListScorer(loaded, directions, penalty, overwrite=overwrite)
+    began = time.perf_counter()
+    scored = track(scorer.score(lists, batch_size), len(lists), "scoring")
+    write_lists(create_format("jsonl", {}), scored, out_file)
+    _tell(scorer, len(lists), time.perf_counter() - began)
 
 
-def _checked(lists: Lists, name: str) -> int:
-    """How many sources there are; all are read once, so that nothing is scored in vain.
+def _check_sources(reader: ListReader, name: str) -> Iterator[Beams]:
+    """The lists, as long as each has a source; all are read before a model is loaded.
 
     Raises:
-        InputError: If one cannot be used.
+        InputError: At the first that has none, or if there are no lists.
     """
     from bidibeam.errors import InputError
 
-    count = 0
-    for beams in lists.read():
-        count += 1
+    is_empty = True
+    for _, beams in reader:
+        is_empty = False
         if not beams.source.strip():
             raise InputError(
                 f"{name}: the list with the id {beams.id!r} has no source, and a model reads that first; "
                 "give the sources by --sources FILE."
             )
-    if not count:
+        yield beams
+    if is_empty:
         raise InputError(f"{name} holds no lists, so there is nothing to score.")
-    return count
 
 
-def _model_or_bundled(model: str | None) -> str | None:
-    if model is None:
-        from bidibeam.cli.console import console
+def _tell(scorer: ListScorer, sources: int, took_s: float) -> None:
+    """Say what was added, on stderr."""
+    from bidibeam.cli.console import console, counted
 
-        console.print("No model was named: this is the small one that comes with bidibeam.", style="dim")
-    return model
-
-
-def _write(lists: Iterable[Beams], out_file: str) -> None:
-    """Write JSON lines, all or nothing."""
-    import shutil
-    import tempfile
-
-    from bidibeam.interchange import nbest
-
-    if out_file != "-":
-        nbest.write(lists, Path(out_file))
-        return
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as kept:
-        kept.writelines(f"{nbest.to_json(each)}\n" for each in lists)
-        kept.seek(0)
-        shutil.copyfileobj(kept, sys.stdout)
+    told = [
+        f"{' and '.join(names)} of {number:,} {direction.value} hypothes{'is' if number == 1 else 'es'}"
+        for (direction, names), number in scorer.written.items()
+    ]
+    models = " and ".join(f"{scorer.label} ({direction.value})" for direction in scorer.directions)
+    sentence = f"{counted(sources, 'source')} in {took_s:.1f} s: {', '.join(told)}, by {models}."
+    if not told:
+        sentence = f"Nothing was missing that {models} could add; --overwrite replaces what is there."
+    console.print(sentence, style="dim", soft_wrap=True)

@@ -68,8 +68,7 @@ def tune(
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
     from bidibeam.api.tuning import TuningTargets, open_tuning_data, tune_model
-    from bidibeam.cli.answering import watched
-    from bidibeam.cli.console import console
+    from bidibeam.cli.console import console, track
 
     targets = TuningTargets.parse(strategies) if strategies else None
     choice = ModelChoice.take(model, flags)
@@ -91,7 +90,7 @@ def tune(
         vectors=vectors,
         sources=sources,
         batch_size=batch_size,
-        watch=watched,
+        watch=track,
     )
     if lost:
         told = f"Note: what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone."

@@ -1,25 +1,128 @@
-"""Lines and JSON objects from a file or a pipe, one at a time, with their numbers for messages."""
+"""Lines and JSON objects of a file or a pipe, read once, with their numbers for messages."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
+import math
+import os
+import stat
+import sys
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from contextlib import nullcontext
+from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from bidibeam.errors import InputError
-from bidibeam.files import open_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from hashlib import blake2b
 
-LineSource = Path | IO[bytes] | IO[str]
-"""A plain, .gz or .xz file, or a stream that is open already; bytes are read as UTF-8."""
+T = TypeVar("T")
 
 BYTE_ORDER_MARK = "\ufeff"
+EXPECTED = {
+    str: "a string",
+    list: "a list",
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+}
+
+
+class Lines:
+    r"""The lines of a file or stream with their numbers, counted from 1, read once and as they are asked for.
+
+    Only \n ends a line, \r\n too; lines come without their ends. `peek` looks ahead and loses nothing, so a
+    pipe is read as any file is.
+
+    Args:
+        source: A plain, .gz or .xz file, or a stream that is open already; bytes are read as UTF-8.
+        digest: Updated with every line, if given.
+
+    Attributes:
+        name: What messages call it.
+        size: How many bytes it has, packed as it lies on the disk; None if that is not known.
+
+    Raises:
+        InputError: While lines are read, if it cannot be opened or unpacked, or a line is not UTF-8.
+    """
+
+    def __init__(self, source: Path | IO[bytes] | IO[str], digest: blake2b | None = None) -> None:
+        self.name = name_of(source)
+        self.size = _size_of(source)
+        self._raw: Any = None
+        self._digest = digest
+        self._ahead: deque[tuple[int, str]] = deque()
+        self._rest = self._read(source)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self
+
+    def __next__(self) -> tuple[int, str]:
+        return self._ahead.popleft() if self._ahead else next(self._rest)
+
+    @property
+    def position(self) -> int:
+        """How many of its bytes were read."""
+        if self.size is None or self._raw is None:
+            return 0
+        return self.size if self._raw.closed else self._raw.tell()
+
+    def peek(self, count: int = 1) -> list[str]:
+        """The next lines that are not blank, up to so many, without taking them."""
+        found = [line for _, line in self._ahead if line.strip()]
+        while len(found) < count and (entry := next(self._rest, None)) is not None:
+            self._ahead.append(entry)
+            if entry[1].strip():
+                found.append(entry[1])
+        return found[:count]
+
+    def close(self) -> None:
+        """Read no further; a file that was opened here is closed."""
+        self._rest.close()
+
+    def _read(self, source: Path | IO[bytes] | IO[str]) -> Generator[tuple[int, str]]:
+        number = 0
+        try:
+            with ExitStack() as files:
+                self._raw = files.enter_context(source.open("rb")) if isinstance(source, Path) else source
+                open_packed: Any = {".gz": gzip.open, ".xz": lzma.open}.get(getattr(source, "suffix", ""))
+                stream = files.enter_context(open_packed(self._raw)) if open_packed else self._raw
+                for number, raw in enumerate(cast("Iterable[bytes | str]", stream), start=1):
+                    line = raw if isinstance(raw, str) else _decode(raw, f"{self.name}, line {number}")
+                    if number == 1:
+                        line = line.removeprefix(BYTE_ORDER_MARK)
+                    line = line.removesuffix("\n").removesuffix("\r")
+                    if self._digest is not None:
+                        self._digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
+                    yield number, line
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            raise InputError(f"{self.name} cannot be unpacked after line {number}: {error}") from error
+        except UnicodeDecodeError as error:  # a stream of text, which decodes some way ahead
+            raise InputError(
+                f"{self.name}: somewhere after line {number} the text is not {error.encoding}."
+            ) from error
+        except OSError as error:
+            raise InputError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+
+LineSource = Path | IO[bytes] | IO[str] | Lines
+"""What can be read by lines."""
+
+
+def open_named(name: str, digest: blake2b | None = None) -> Lines:
+    """The lines of a file by its name; - is stdin."""
+    return Lines(sys.stdin.buffer if name == "-" else Path(name), digest)
+
+
+def open_lines(source: LineSource) -> Lines:
+    """Read a source by lines, unless that has begun already."""
+    return source if isinstance(source, Lines) else Lines(source)
 
 
 def name_of(source: LineSource) -> str:
@@ -34,30 +137,17 @@ def has_ending(name: str, ending: str) -> bool:
     return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(ending)
 
 
-def numbered_lines(source: LineSource) -> Iterator[tuple[int, str]]:
-    r"""Each line with its number, counted from 1, without its end; only \n ends a line, \r\n too.
+def numbered_objects(source: LineSource) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Each JSON object with the number of its line and what a message calls that; blank lines are skipped.
 
     Raises:
-        InputError: If the file cannot be opened or unpacked, or a line is not UTF-8.
+        InputError: If a line is anything else.
     """
-    name = name_of(source)
-    number = 0
-    try:
-        with open_binary(source) if isinstance(source, Path) else nullcontext(source) as stream:
-            lines: Iterable[bytes | str] = stream
-            for number, raw in enumerate(lines, start=1):
-                line = raw if isinstance(raw, str) else _decode(raw, f"{name}, line {number}")
-                if number == 1:
-                    line = line.removeprefix(BYTE_ORDER_MARK)
-                yield number, line.removesuffix("\n").removesuffix("\r")
-    except (EOFError, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{name} cannot be unpacked after line {number}: {error}") from error
-    except UnicodeDecodeError as error:  # a stream of text, which decodes some way ahead
-        raise InputError(
-            f"{name}: somewhere after line {number} the text is not {error.encoding}."
-        ) from error
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
+    lines = open_lines(source)
+    for number, line in lines:
+        if line.strip():
+            place = f"{lines.name}, line {number}"
+            yield number, place, parse_object(line, place)
 
 
 def parse_object(line: str, place: str) -> dict[str, Any]:
@@ -77,6 +167,15 @@ def parse_object(line: str, place: str) -> dict[str, Any]:
     return value
 
 
+def guess_object(lines: Sequence[str]) -> dict[str, Any]:
+    """The JSON object that a file's first lines begin with; an empty one if they begin with anything else."""
+    try:
+        value = json.loads(lines[0]) if lines else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def describe(value: object) -> str:
     """A JSON value as a message shows it: its kind, and as much of it as fits."""
     kinds = {dict: "an object", list: "a list", str: "the string", bool: "the boolean", type(None): "null"}
@@ -85,6 +184,58 @@ def describe(value: object) -> str:
         return kind
     text = json.dumps(value, ensure_ascii=False)
     return f"{kind} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def get_field(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T:
+    """What a field holds; a whole number serves for a `float`.
+
+    Raises:
+        InputError: If it is missing or of another type.
+    """
+    if key not in value:
+        raise InputError(f'{place}: the field "{key}" is missing; it must be {EXPECTED[kind]}.')
+    item = value[key]
+    if kind is float and type(item) is int and abs(item) < 2**1023:
+        item = float(item)
+    if type(item) is not kind or (isinstance(item, float) and not math.isfinite(item)):
+        raise InputError(f'{place}: "{key}" must be {EXPECTED[kind]}, received {describe(item)}.')
+    return item
+
+
+def get_optional(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T | None:
+    """What a field holds, or None where it is null or missing."""
+    return None if value.get(key) is None else get_field(value, key, kind, place)
+
+
+def get_id(value: Mapping[str, Any], number: int, place: str) -> str:
+    """The field "id", which may be a whole number too; where there is none, the number of the line."""
+    found = number if value.get("id") is None else value["id"]
+    if type(found) not in (str, int):
+        raise InputError(f'{place}: "id" must be a string or a whole number, received {describe(found)}.')
+    return str(found)
+
+
+def to_line(value: object) -> str:
+    """A value as one line of JSON, in UTF-8 wherever that can hold it.
+
+    Raises:
+        ValueError: If a number in it is not finite.
+    """
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
+        return json.dumps(value)
+    return line
+
+
+def _size_of(source: Path | IO[bytes] | IO[str]) -> int | None:
+    try:
+        found = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
+    except (OSError, AttributeError):
+        return None
+    is_counted = stat.S_ISREG(found.st_mode) and "b" in getattr(source, "mode", "rb")
+    return found.st_size if is_counted else None
 
 
 def _decode(raw: bytes, place: str) -> str:

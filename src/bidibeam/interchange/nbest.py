@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.files import create_text, replacing
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.fields import identifier, nullable
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
+from bidibeam.interchange.formats import LONGEST, Format, check_found, make_hypothesis, not_finite
+from bidibeam.interchange.lines import (
+    LineSource,
+    describe,
+    get_field,
+    get_id,
+    get_optional,
+    guess_object,
+    name_of,
+    numbered_objects,
+    parse_object,
+    to_line,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bidibeam.hypotheses import Ranked, Ranking
     from bidibeam.scores import Signature
-
-LONGEST = 1_000_000
 
 
 def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
@@ -46,17 +55,9 @@ def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature |
             "replies": [_ranked_to_mapping(entry) for entry in ranking],
         }
     try:
-        line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return to_line(value)
     except ValueError as error:
-        raise InputError(
-            f"The hypotheses for source {beams.id!r} hold a number that is not finite; "
-            "an n-best file has no way to write one."
-        ) from error
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
-        return json.dumps(value, allow_nan=False)
-    return line
+        raise not_finite(beams) from error
 
 
 def write(beams: Iterable[Beams], path: Path) -> None:
@@ -71,7 +72,7 @@ def read(source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
 
 
 def read_numbered(source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
-    """Read an n-best file one source at a time, with the numbers of their lines; blank ones are passed over.
+    """Read an n-best file one source at a time, with the numbers of their lines; blank ones are skipped.
 
     Args:
         source: The file.
@@ -81,27 +82,22 @@ def read_numbered(source: LineSource, *, allow_empty: bool = False) -> Iterator[
         InputError: With file and line, if a line is not JSON or not such an object, if two have the same id,
             if a source has no hypotheses, or if some hypotheses of the file have tokens and others do not.
     """
-    name = name_of(source)
     line_of_id: dict[str, int] = {}
     first_place: dict[bool, str] = {}
-    for number, line in numbered_lines(source):
-        if not line.strip():
-            continue
-        place = f"{name}, line {number}"
-        value = parse_object(line, place)
+    for number, place, value in numbered_objects(source):
         beams = from_object(value, number, place)
         earlier = line_of_id.setdefault(beams.id, number)
         if earlier != number:
             raise InputError(
-                f"{place}: the id {_quoted(beams.id)} stands on line {earlier} already. "
+                f"{place}: the id {_quote(beams.id)} stands on line {earlier} already. "
                 "Give every source an id of its own, or leave all ids out."
             )
         if not (allow_empty or beams.regular or beams.reverse):
             raise InputError(
-                f"{place}: the source with the id {_quoted(beams.id)} has no hypotheses. "
+                f"{place}: the source with the id {_quote(beams.id)} has no hypotheses. "
                 "Give it at least one, or leave the line out."
             )
-        _check_alike(value, name, number, first_place)
+        _check_tokens_alike(value, name_of(source), number, first_place)
         yield number, beams
 
 
@@ -127,15 +123,46 @@ def from_object(value: Mapping[str, Any], number: int, place: str) -> Beams:
             "one of them must be there, a list of hypotheses."
         )
     return Beams(
-        id=identifier(value, number, place),
-        source=nullable(value, "source", str, place) or "",
-        reference=nullable(value, "reference", str, place),
+        id=get_id(value, number, place),
+        source=get_optional(value, "source", str, place) or "",
+        reference=get_optional(value, "reference", str, place),
         regular=_read_nbest(value, "regular", place),
         reverse=_read_nbest(value, "reverse", place),
     )
 
 
-def _quoted(text: str) -> str:
+@dataclass(frozen=True)
+class Jsonl(Format):
+    """The format of this module as one of many.
+
+    Args:
+        ranked: Whether to read what a strategy made of the lists, in its order and with its scores, instead
+            of the lists themselves; all of it becomes the regular list.
+    """
+
+    ranked: bool = False
+
+    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
+    has_tokens: ClassVar[bool | None] = None
+
+    @staticmethod
+    def looks_like(lines: Sequence[str]) -> bool:
+        """Whether the first line is an object with a list of one of the directions."""
+        value = guess_object(lines)
+        return any(direction in value for direction in Direction)
+
+    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+        """Read a file one source at a time; see `nbest.read_numbered`."""
+        if self.ranked:
+            return _read_rankings(source, allow_empty=allow_empty)
+        return read_numbered(source, allow_empty=allow_empty)
+
+    def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
+        """Write all sources, with all that is known of them."""
+        stream.writelines(f"{to_json(each)}\n" for each in beams)
+
+
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -162,49 +189,41 @@ def _ranked_to_mapping(entry: Ranked) -> dict[str, object]:
 
 
 def _read_nbest(value: Mapping[str, Any], key: str, place: str) -> NBest:
-    items: list[object] = nullable(value, key, list, place) or []
+    items: list[object] = get_optional(value, key, list, place) or []
     return NBest(tuple(_read_hypothesis(item, f"{place}, {key}[{i}]") for i, item in enumerate(items)))
 
 
 def _read_hypothesis(value: object, place: str) -> Hypothesis:
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a hypothesis object, received {describe(value)}.")
-    text, tokens = nullable(value, "text", str, place), _read_tokens(value, place)
-    if text is None and tokens is None:
+    text = get_optional(value, "text", str, place)
+    items: list[Any] | None = get_optional(value, "tokens", list, place)
+    odd = [item for item in items or () if not isinstance(item, str)]
+    if odd:
+        raise InputError(f'{place}: every one of "tokens" must be a string, received {describe(odd[0])}.')
+    if text is None and items is None:
         raise InputError(
             f'{place}: the fields "text" and "tokens" are both missing; one of them must be there.'
         )
-    if tokens is None:
-        tokens = tuple(words.split(text or ""))
-    finished = nullable(value, "finished", bool, place) is not False
-    length = nullable(value, "length", int, place)
+    length = get_optional(value, "length", int, place)
     if length is not None and not 0 <= length <= LONGEST:
         raise InputError(
             f'{place}: "length" must lie between 0 and {LONGEST:,}, received {describe(length)}.'
         )
-    return Hypothesis(
-        text=" ".join(tokens) if text is None else text,
-        tokens=tokens,
-        log_prob=nullable(value, "log_prob", float, place),
-        other_log_prob=nullable(value, "other_log_prob", float, place),
-        length=len(tokens) + finished if length is None else length,
-        score=nullable(value, "score", float, place),
-        finished=finished,
+    return make_hypothesis(
+        " ".join(items or ()) if text is None else text,
+        tokens=None if items is None else tuple(items),
+        log_prob=get_optional(value, "log_prob", float, place),
+        other_log_prob=get_optional(value, "other_log_prob", float, place),
+        length=length,
+        score=get_optional(value, "score", float, place),
+        finished=get_optional(value, "finished", bool, place) is not False,
     )
 
 
-def _read_tokens(value: Mapping[str, Any], place: str) -> tuple[str, ...] | None:
-    tokens: list[object] | None = nullable(value, "tokens", list, place)
-    if tokens is None:
-        return None
-    strings = tuple(token for token in tokens if isinstance(token, str))
-    if len(strings) < len(tokens):
-        odd = next(token for token in tokens if not isinstance(token, str))
-        raise InputError(f'{place}: every one of "tokens" must be a string, received {describe(odd)}.')
-    return strings
-
-
-def _check_alike(value: Mapping[str, Any], name: str, number: int, first_place: dict[bool, str]) -> None:
+def _check_tokens_alike(
+    value: Mapping[str, Any], name: str, number: int, first_place: dict[bool, str]
+) -> None:
     """Refuse tokens here and none there: similarities would compare subwords with words.
 
     `first_place` keeps where the file first had a hypothesis with tokens, and where one without.
@@ -220,3 +239,34 @@ def _check_alike(value: Mapping[str, Any], name: str, number: int, first_place: 
                     f'{name}, {here}: this hypothesis has {"" if has_tokens else "no "}"tokens", unlike that '
                     f"of {there}. Give tokens to every hypothesis of a file, or to none."
                 )
+
+
+def _read_rankings(source: LineSource, *, allow_empty: bool) -> Iterator[tuple[int, Beams]]:
+    line_of_id: dict[str, int] = {}
+    for number, place, value in numbered_objects(source):
+        beams = from_object(value, number, place)
+        earlier = line_of_id.setdefault(beams.id, number)
+        if earlier != number:
+            raise InputError(f"{place}: the id {beams.id!r} stands on line {earlier} already.")
+        order = NBest(tuple(_read_ranking(value, beams, place)))
+        check_found(order or allow_empty, beams.id, place)
+        yield number, Beams(beams.id, beams.source, beams.reference, order)
+
+
+def _read_ranking(value: Mapping[str, Any], beams: Beams, place: str) -> Iterator[Hypothesis]:
+    """The hypotheses in the order of the ranking, with the scores it gave them."""
+    ranking = value.get("ranking")
+    replies = ranking.get("replies") if isinstance(ranking, dict) else None
+    if not isinstance(replies, list):
+        raise InputError(f'{place}: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.')
+    for index, reply in enumerate(replies):
+        where = f"{place}, replies[{index}]"
+        if not isinstance(reply, dict):
+            raise InputError(f"{where}: expected an object, received {describe(reply)}.")
+        direction, rank = get_field(reply, "direction", str, where), get_field(reply, "place", int, where)
+        if direction not in list(Direction) or not 0 <= rank < len(beams.of(Direction(direction))):
+            raise InputError(f"{where}: there is no hypothesis {direction}[{rank}] on this line.")
+        found = beams.of(Direction(direction))[rank]._replace(score=get_field(reply, "score", float, where))
+        if direction == Direction.REVERSE:  # what was its own direction is the other one in a regular list
+            found = found._replace(log_prob=found.other_log_prob, other_log_prob=found.log_prob)
+        yield found

@@ -1,6 +1,6 @@
 """An n-best file that grows line by line, and that a later call can take up where a killed one left it.
 
-    with resumable.writing(path, sources, signature=signature, resume=resume) as output:
+    with resumable.open_output(path, sources, signature=signature, resume=resume) as output:
         for reply in output.replies:  # those an earlier call found
             print(reply)
         for answer in decoder.answers(output.rest):
@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING
 from bidibeam.errors import InputError
 from bidibeam.files import create_text, open_binary, open_text, replacing
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.interchange.lines import describe, name_of, numbered_lines, parse_object
+from bidibeam.interchange.lines import describe, name_of, open_lines, parse_object
 from bidibeam.interchange.nbest import from_object, to_json
 
 if sys.platform != "win32":
@@ -56,7 +56,7 @@ class Output:
 
 
 @contextmanager
-def writing(
+def open_output(
     path: Path | None, sources: Iterable[Beams], *, signature: Signature, resume: bool = False
 ) -> Iterator[Output]:
     """Write an n-best file as the answers come; it has its name only once it is whole.
@@ -87,8 +87,8 @@ def writing(
                 lambda beams, ranking: print(to_json(beams, ranking, signature), file=stream, flush=True),
             )
     else:
-        with _growing(path.resolve() if path.is_symlink() else path, resume=resume) as lines:
-            replies = _replies_of(lines, rest, str(signature))
+        with _grow(path.resolve() if path.is_symlink() else path, resume=resume) as lines:
+            replies = _read_replies(lines, rest, str(signature))
             yield Output(
                 replies, rest, lambda beams, ranking: lines.append(to_json(beams, ranking, signature))
             )
@@ -117,12 +117,12 @@ class _Lines:
 
 
 @contextmanager
-def _growing(path: Path, *, resume: bool) -> Iterator[_Lines]:
+def _grow(path: Path, *, resume: bool) -> Iterator[_Lines]:
     """The lines to go on from; when the block succeeds, they are those of `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     is_whole = resume and path.exists() and not partial.exists()
-    with _locked(partial) as stream:
+    with _open_alone(partial) as stream:
         stream.seek(0)
         stream.truncate(sum(len(line) for line in stream if line.endswith(b"\n")) if resume else 0)
         lines = _Lines(stream, path if is_whole else None)
@@ -135,24 +135,20 @@ def _growing(path: Path, *, resume: bool) -> Iterator[_Lines]:
         if lines.whole is not None:  # nothing was left to do
             partial.unlink()
         elif path.suffix in (".gz", ".xz"):
-            _pack(partial, path)
+            with (
+                open_text(partial) as plain,
+                replacing(path) as packed,
+                create_text(packed, named=path) as target,
+            ):
+                shutil.copyfileobj(plain, target)
             partial.unlink()
         else:
             os.fsync(stream.fileno())
             partial.replace(path)
 
 
-def _pack(plain: Path, path: Path) -> None:
-    with (
-        open_text(plain) as text,
-        replacing(path) as partial,
-        create_text(partial, named=path) as target,
-    ):
-        shutil.copyfileobj(text, target)
-
-
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[bytes]]:
+def _open_alone(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading and appending, for this process alone.
 
     Raises:
@@ -161,9 +157,13 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
     while True:
         with path.open("a+b") as stream:
             _lock(stream, path)
-            if _is_at(path, stream):  # or whoever had it has finished just now, and it has another name
+            try:
+                is_there = os.path.samestat(os.fstat(stream.fileno()), path.stat())
+            except FileNotFoundError:
+                is_there = False
+            if is_there:
                 yield stream
-                return
+                return  # otherwise whoever had it has finished just now, and it has another name
 
 
 def _lock(stream: IO[bytes], path: Path) -> None:
@@ -179,14 +179,7 @@ def _lock(stream: IO[bytes], path: Path) -> None:
         return
 
 
-def _is_at(path: Path, stream: IO[bytes]) -> bool:
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _replies_of(lines: _Lines, sources: Iterator[Beams], signature: str) -> list[str]:
+def _read_replies(lines: _Lines, sources: Iterator[Beams], signature: str) -> list[str]:
     """The replies on the lines that are done, once each line was found to answer its source.
 
     Raises:
@@ -195,14 +188,14 @@ def _replies_of(lines: _Lines, sources: Iterator[Beams], signature: str) -> list
     done = lines.whole or lines.partial
     lines.partial.seek(0)
     replies: list[str] = []
-    for number, line in numbered_lines(done):
+    for number, line in open_lines(done):
         if not line.strip():
             continue
         place = f"{name_of(done)}, line {number}"
         source = next(sources, None)
         try:
             value = parse_object(line, place)
-            replies.append(_reply(value, signature, place))
+            replies.append(_read_reply(value, signature, place))
             _check_source(from_object(value, number, place), source, place)
         except InputError as error:
             way_out = f"Remove {name_of(done)}, or do not resume, to start over."
@@ -210,40 +203,7 @@ def _replies_of(lines: _Lines, sources: Iterator[Beams], signature: str) -> list
     return replies
 
 
-def _check_source(done: Beams, source: Beams | None, place: str) -> None:
-    """Refuse a line that was written for another source.
-
-    Raises:
-        InputError: With what differs.
-    """
-    if source is None:
-        raise InputError(f"{place}: the input ends before it.")
-    for key in ("id", "source", "reference"):
-        ours, inputs = getattr(done, key), getattr(source, key)
-        if ours != inputs:
-            raise InputError(
-                f'{place}: its "{key}" is {describe(ours)}, but the input has {describe(inputs)} there.'
-            )
-    if source.regular or source.reverse:
-        _check_hypotheses(done, source, place)
-
-
-def _check_hypotheses(done: Beams, source: Beams, place: str) -> None:
-    """Refuse a line whose hypotheses, or what is known of them, are not those of its source.
-
-    Raises:
-        InputError: With what differs.
-    """
-    for direction in Direction:
-        for key in WRITTEN:
-            ours, inputs = ([getattr(each, key) for each in beams.of(direction)] for beams in (done, source))
-            if ours != inputs:
-                raise InputError(
-                    f'{place}: the "{key}" of its "{direction}" hypotheses is not what the input has there.'
-                )
-
-
-def _reply(value: Mapping[str, Any], signature: str, place: str) -> str:
+def _read_reply(value: Mapping[str, Any], signature: str, place: str) -> str:
     """The reply that a line's ranking begins with; empty if nothing was found."""
     try:
         written, replies = value["ranking"]["signature"], value["ranking"]["replies"]
@@ -258,3 +218,24 @@ def _reply(value: Mapping[str, Any], signature: str, place: str) -> str:
         )
         raise InputError(f"{place}: it was written with other settings: {old}, where now there is {new}.")
     return reply
+
+
+def _check_source(done: Beams, source: Beams | None, place: str) -> None:
+    """Refuse a line that was written for another source, or for other hypotheses of it."""
+    if source is None:
+        raise InputError(f"{place}: the input ends before it.")
+    for key in ("id", "source", "reference"):
+        ours, inputs = getattr(done, key), getattr(source, key)
+        if ours != inputs:
+            raise InputError(
+                f'{place}: its "{key}" is {describe(ours)}, but the input has {describe(inputs)} there.'
+            )
+    if not (source.regular or source.reverse):
+        return
+    for direction in Direction:
+        for key in WRITTEN:
+            ours, inputs = ([getattr(each, key) for each in beams.of(direction)] for beams in (done, source))
+            if ours != inputs:
+                raise InputError(
+                    f'{place}: the "{key}" of its "{direction}" hypotheses is not what the input has there.'
+                )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bidibeam import __version__
-from bidibeam.cli.analyse_data import OF_DATA
+from bidibeam.cli.analyse import OF_DATA
 from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.analyses import ANALYSES, analyse
 from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES, constant_of, positions_of

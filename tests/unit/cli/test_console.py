@@ -60,7 +60,7 @@ def watched(count: int, seconds: float, total: int | None) -> Iterator[int]:
             now[0] += seconds
             yield number
 
-    return module.logged(items(), total, "50 hypotheses, test", clock=lambda: now[0])
+    return module.log_progress(items(), total, "50 hypotheses, test", clock=lambda: now[0])
 
 
 def test_in_a_log_a_long_loop_says_how_far_it_is_every_half_minute(log: io.StringIO) -> None:
@@ -111,7 +111,7 @@ def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(module.logged, "__kwdefaults__", {"clock": lambda: float(next(now))})
+    monkeypatch.setattr(module.log_progress, "__kwdefaults__", {"clock": lambda: float(next(now))})
     watcher = Terminal()
 
     watcher.begin("search seed 0 test 50", number=3, total=9, resumed=False, why="")

@@ -211,7 +211,7 @@ WRONG = {
     "--per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
     "--from moses --ranked": "The format moses has no --ranked; that is for jsonl.",
     "--sources - --references -": "Only one file can come from stdin, and - is given more than once.",
-    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but per_source says 3; in mbrs' flat "
+    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but --per-source says 3; in mbrs' flat "
     "text every source has the same number of lines.",
 }
 
@@ -242,7 +242,7 @@ def test_files_that_do_not_fit_together_are_named(ours: Path, tmp_path: Path) ->
     )
     assert refused("convert", tmp_path / "s.txt") == (
         f"{tmp_path / 's.txt'}: neither its name nor its first lines tell what format this is. Say it by "
-        "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source N too."
+        "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source too."
     )
     assert refused("convert", ours, "-o", tmp_path / "out.csv").startswith(
         f"{tmp_path / 'out.csv'}: its name"

@@ -17,7 +17,7 @@ from tests.unit.cli.evaluations import (
 
 def test_missing_references_are_named_by_source(texts: dict[str, Path], beams: Path, tmp_path: Path) -> None:
     assert refused_and_unwritten(tmp_path, texts["good"]) == (
-        f"{texts['good']} holds replies and no references: give --references FILE, one a line."
+        f"{texts['good']} holds replies and no references: give --references, one a line."
     )
     lines = lines_of(beams)
     lines[2]["reference"] = None
@@ -25,8 +25,8 @@ def test_missing_references_are_named_by_source(texts: dict[str, Path], beams: P
     told = (
         f"{path}, line 4: source 's2' has no \"reference\", so its reply cannot be scored. Add it, or give "
     )
-    assert refused_and_unwritten(tmp_path, path) == f"{told}--references FILE."
-    assert refused_and_unwritten(tmp_path, path, "--strategy", "vbs") == f"{told}--references FILE."
+    assert refused_and_unwritten(tmp_path, path) == f"{told}--references."
+    assert refused_and_unwritten(tmp_path, path, "--strategy", "vbs") == f"{told}--references."
     objects = write_lines(tmp_path / "o.jsonl", {"reference": "a"}, {"source": "b"})
     assert refused_and_unwritten(tmp_path, texts["good"], "--references", objects) == (
         f'{objects}, line 2: there is no "reference".'
@@ -68,8 +68,8 @@ def test_references_that_are_all_empty_are_refused(
 
     for file, args in ((empty, (texts["good"], "--references", empty)), (lists, (texts["good"], lists))):
         assert refused_and_unwritten(tmp_path, *args) == (
-            f"Every reference of {file} is empty, so there is nothing to score replies by. Give --references "
-            "FILE, one a line."
+            f"Every reference of {file} is empty, so there is nothing to score replies by. Give "
+            "--references, one a line."
         )
 
 

@@ -261,7 +261,7 @@ def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_us
     assert "tuned" not in called("rerank", lists, "--strategy", "vbs", "--tuned", tuned).signature
 
     assert refused("rerank", lists, "--strategy", "vbs-tuned", "--tuned", tuned) == (
-        "The strategy vbs-tuned needs length_exponent; `bidibeam tune` finds good "
+        "The strategy vbs-tuned needs --length-exponent; `bidibeam tune` finds good "
         "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them as "
         "tuned."
     )

@@ -116,7 +116,7 @@ def test_flags_that_are_not_for_a_format_are_named(tmp_path: Path) -> None:
     )
     assert refused("rerank", FILES / "mbrs-decode.txt", "--from", "mbrs") == (
         f"{FILES / 'mbrs-decode.txt'}: flat text does not say how many hypotheses a source has. Say it by "
-        "per_source."
+        "--per-source."
     )
 
 

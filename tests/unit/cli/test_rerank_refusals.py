@@ -153,7 +153,7 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
             ("The similarity embedding_cosine needs word vectors: give vectors, a file of them."),
         ),
         ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
-        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: lambda_."),
+        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: --lambda."),
         (
             "--strategy vbs --similarity edit",
             "The strategy vbs compares no hypotheses, so it has no --similarity.",
@@ -181,7 +181,7 @@ def test_a_strategys_own_option_may_be_given_by_name(lists: Path) -> None:
         "--strategy-option must be NAME=VALUE, not 'answer'."
     )
     assert refused("rerank", lists, "--strategy-option", "answer=both") == (
-        "answer must be one of regular, either, not 'both'."
+        "--answer must be one of regular, either, not 'both'."
     )
 
 

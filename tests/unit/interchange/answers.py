@@ -35,7 +35,7 @@ def call(
 ) -> tuple[list[str], int]:
     """What a command does: all the replies that it prints, and how many of them it had to find."""
     found = 0
-    with resumable.writing(path, sources, signature=signature, resume=resume) as output:
+    with resumable.open_output(path, sources, signature=signature, resume=resume) as output:
         printed = list(output.replies)
         for source in output.rest:
             if source.id == fail_at:

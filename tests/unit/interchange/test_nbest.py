@@ -33,6 +33,7 @@ hypotheses = st.builds(
     finished=st.booleans(),
     other_log_prob=maybe_numbers,
     multiplicity=st.just(1),
+    ids=st.just(()),
 )
 beam = st.lists(hypotheses, max_size=2).map(lambda found: NBest(tuple(found)))
 all_beams = st.lists(

@@ -46,7 +46,7 @@ def test_with_nothing_to_resume_all_is_written(path: Path, resume: bool) -> None
 
 
 def test_every_line_is_there_as_soon_as_it_is_written(path: Path) -> None:
-    with resumable.writing(path, SOURCES, signature=SIGNATURE) as output:
+    with resumable.open_output(path, SOURCES, signature=SIGNATURE) as output:
         for number, source in enumerate(output.rest, start=1):
             output.write(*answered(source))
             assert partial(path).read_bytes() == "".join(LINES[:number]).encode()
@@ -175,7 +175,7 @@ def test_no_more_sources_are_read_than_are_done(path: Path) -> None:
         yield from SOURCES[:3]
         pytest.fail("a fourth source was read")
 
-    with resumable.writing(path, sources(), signature=SIGNATURE, resume=True) as output:
+    with resumable.open_output(path, sources(), signature=SIGNATURE, resume=True) as output:
         assert len(output.replies) == 3
 
 
@@ -204,7 +204,7 @@ def test_what_is_no_file_is_simply_written_to(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 
-    with resumable.writing(pipe, SOURCES, signature=SIGNATURE) as output:
+    with resumable.open_output(pipe, SOURCES, signature=SIGNATURE) as output:
         output.write(*answered(next(output.rest)))
         assert os.read(reader, 10_000) == LINES[0].encode()
 
@@ -232,7 +232,7 @@ from bidibeam.interchange import resumable
 from bidibeam.scores import Signature
 
 sources = [Beams(str(number), "x" * 100) for number in range(400)]
-with resumable.writing(Path(sys.argv[1]), sources, signature=Signature(()), resume=True) as output:
+with resumable.open_output(Path(sys.argv[1]), sources, signature=Signature(()), resume=True) as output:
     for reply in output.replies:
         print(reply)
     for source in output.rest:

@@ -175,7 +175,7 @@ def test_an_error_of_the_input_is_told_as_it_is(path: Path) -> None:
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_two_writers_of_one_file_are_one_too_many(path: Path, resume: bool) -> None:
-    with resumable.writing(path, SOURCES, signature=SIGNATURE) as output:
+    with resumable.open_output(path, SOURCES, signature=SIGNATURE) as output:
         output.write(*answered(next(output.rest)))
         with pytest.raises(InputError) as caught:
             call(path, resume=resume)

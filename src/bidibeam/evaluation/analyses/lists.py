@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
-from bidibeam.evaluation.analyses.evidence import choose_all
 from bidibeam.evaluation.names import TUNED
-from bidibeam.evaluation.systems import SYSTEMS, System
+from bidibeam.evaluation.systems import SYSTEMS, System, choose_system
 from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.ranking import check_requirements
 
@@ -100,9 +98,7 @@ def _at_every_size(
             lacking = error
             continue
         if beam_size not in found:
-            rankings = choose_all(selection, beams, workers=workers)
-            signature = selection.signature.extended(bidibeam=__version__)
-            found[beam_size] = System(name, beam_size, beams, rankings, signature)
+            found[beam_size] = choose_system(name, selection, beams, workers=workers)
     if not found and lacking is not None:
         raise InputError(_without_advice(str(lacking))) from lacking
     return found

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from abc import abstractmethod
-from typing import IO, TYPE_CHECKING, ClassVar, Protocol
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
+from bidibeam.data import words
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Hypothesis
+from bidibeam.interchange.lines import LineSource, open_lines
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.lines import LineSource
+    from bidibeam.hypotheses import Beams, Direction, NBest
+
+LONGEST = 1_000_000
+"""The most tokens that a hypothesis can have."""
+PEEKED = 200
+"""Lines that detection looks at: a decoder may have begun with its log."""
 
 
 class Format(Protocol):
@@ -62,11 +73,157 @@ FORMATS: Registry[Format] = Registry(
     "n-best format",
     group="bidibeam.formats",
     locations={
-        "jsonl": "bidibeam.interchange.formats.jsonl:Jsonl",
+        "jsonl": "bidibeam.interchange.nbest:Jsonl",
         "moses": "bidibeam.interchange.formats.moses:Moses",
         "fairseq": "bidibeam.interchange.formats.fairseq:Fairseq",
         "mbrs": "bidibeam.interchange.formats.mbrs:Mbrs",
         "openai": "bidibeam.interchange.formats.openai:OpenAI",
     },
 )
-"""Every format, by the name that `--from` and `--to` use."""
+"""Every format by its name."""
+
+
+def settings_of(format_name: str) -> set[str]:
+    """What can be set of a format.
+
+    Raises:
+        UnknownNameError: If there is no such format.
+    """
+    return set(inspect.signature(FORMATS.get(format_name)).parameters)
+
+
+def create_format(format_name: str, settings: Mapping[str, Any]) -> Format:
+    """A format with those of the settings that it has.
+
+    Raises:
+        UnknownNameError: If there is no such format.
+    """
+    known = settings_of(format_name)
+    return FORMATS.create(format_name, **{key: value for key, value in settings.items() if key in known})
+
+
+def detect_format(source: LineSource, *, has_count: bool = False) -> str:
+    """The name of the format that a file is in.
+
+    Lines decide where they can only be of one format, otherwise the ending. Text can be anything: it is
+    flat text if it is known how many lines a source has. A file without lines has no lists in any format.
+
+    Args:
+        source: The file; `Lines` can be read from their beginning afterwards.
+        has_count: Whether it is known how many hypotheses every source has.
+
+    Raises:
+        InputError: If it cannot be read, or cannot be told.
+    """
+    lines = open_lines(source)
+    first = lines.peek(PEEKED)
+    candidates = [
+        *(name for name in FORMATS.names() if _class_of(name).looks_like(first)),
+        *(name for name in _formats_by_ending(lines.name) if has_count or name != "mbrs"),
+        *(["jsonl"] if not first or first[0].lstrip().startswith("{") else []),
+        *(["mbrs"] if has_count else []),
+    ]
+    if not candidates:
+        raise InputError(
+            f"{lines.name}: neither its name nor its first lines tell what format this is. Say it by "
+            f"from_format: {', '.join(FORMATS.names())}; flat text, mbrs, needs per_source too."
+        )
+    return candidates[0]
+
+
+def format_for(name: str) -> str:
+    """The name of the format that a file is to be written in, by its ending.
+
+    Raises:
+        InputError: If no format has that ending.
+    """
+    found = _formats_by_ending(name)
+    if not found:
+        raise InputError(
+            f"{name}: its name does not tell in what format to write it. Say it by to_format: "
+            f"{', '.join(FORMATS.names())}."
+        )
+    return found[0]
+
+
+def make_hypothesis(
+    text: str,
+    *,
+    tokens: tuple[str, ...] | None = None,
+    log_prob: float | None = None,
+    other_log_prob: float | None = None,
+    length: int | None = None,
+    score: float | None = None,
+    finished: bool = True,
+) -> Hypothesis:
+    """A hypothesis of which not all is known; without tokens, they and the length are those of its words."""
+    if tokens is None:
+        tokens = tuple(words.split(text))
+    length = len(tokens) + finished if length is None else length
+    return Hypothesis(text, tokens, log_prob, length, score, finished, other_log_prob)
+
+
+def list_to_write(beams: Beams, direction: Direction) -> NBest:
+    """One direction's hypotheses.
+
+    Raises:
+        InputError: If there are none and the other direction has some.
+    """
+    if not beams.of(direction) and beams.of(direction.other):
+        raise InputError(
+            f"Source {beams.id!r} has {direction.other.value} hypotheses only, where {direction.value} ones "
+            f"are to be written. Choose the direction {direction.other.value} to write those."
+        )
+    return beams.of(direction)
+
+
+def check_found(found: object, id_: str, place: str) -> None:
+    """Refuse a source without hypotheses."""
+    if not found:
+        raise InputError(
+            f"{place}: the source with the id {id_!r} has no hypotheses. Give it at least one, or leave it "
+            "out."
+        )
+
+
+def one_line(text: str) -> str:
+    """A text as a file of lines can hold it: line breaks become spaces."""
+    return " ".join(words.well_formed(text).splitlines())
+
+
+def parse_finite(text: str) -> float | None:
+    """The finite number that a text spells, or None if it spells something else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def spell_number(value: float, beams: Beams) -> str:
+    """A number with all its digits, so that it is read back as it was.
+
+    Raises:
+        InputError: If it is not finite.
+    """
+    if not math.isfinite(value):
+        raise not_finite(beams)
+    return repr(float(value))
+
+
+def not_finite(beams: Beams) -> InputError:
+    """What is raised for a number that no file can hold."""
+    return InputError(
+        f"The hypotheses for source {beams.id!r} hold a number that is not finite; "
+        "an n-best file has no way to write one."
+    )
+
+
+def _class_of(name: str) -> type[Format]:
+    return cast("type[Format]", FORMATS.get(name))
+
+
+def _formats_by_ending(name: str) -> list[str]:
+    path = PurePath(name)
+    ending = PurePath(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
+    return [each for each in FORMATS.names() if ending in _class_of(each).endings]

@@ -15,20 +15,29 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats import Format
-from bidibeam.interchange.formats.single import check_found, chosen, finite, hypothesis, one_line, spelled
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange.formats import (
+    Format,
+    check_found,
+    list_to_write,
+    make_hypothesis,
+    one_line,
+    parse_finite,
+    spell_number,
+)
+from bidibeam.interchange.lines import LineSource, describe, name_of, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from bidibeam.hypotheses import Hypothesis
 
 LOG_2 = math.log(2)
 LINE = re.compile(r"([STHDP])-([0-9]{1,18})(?:\t(.*))?")
 
 
 @dataclass
-class _Found:
+class _Entry:
     """What the lines of one hypothesis say."""
 
     score: float
@@ -37,7 +46,7 @@ class _Found:
     log_probs: list[float] = field(default_factory=list)
 
     def hypothesis(self) -> Hypothesis:
-        return hypothesis(
+        return make_hypothesis(
             self.tokens if self.text is None else self.text,
             tokens=tuple(token for token in self.tokens.split(" ") if token),
             log_prob=math.fsum(self.log_probs) * LOG_2 if self.log_probs else None,
@@ -53,7 +62,7 @@ class _Sample:
     number: int
     source: str = ""
     reference: str | None = None
-    found: list[_Found] = field(default_factory=list)
+    found: list[_Entry] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -100,13 +109,17 @@ class Fairseq(Format):
             stream.write(f"S-{place}\t{one_line(each.source)}\n")
             if each.reference is not None:
                 stream.write(f"T-{place}\t{one_line(each.reference)}\n")
-            for rank, found in enumerate(chosen(each, self.direction)):
+            for rank, found in enumerate(list_to_write(each, self.direction)):
                 where = f"Source {each.id!r}, {self.direction.value}[{rank}]"
-                score, tokens = _score(found, each, where), _tokens(found, where)
+                if found.score is None:
+                    raise InputError(
+                        f'{where} has no "score", and fairseq\'s H- lines need one; moses and mbrs do not.'
+                    )
+                score, tokens = _spell_in_base_2(found.score, each), _join_tokens(found, where)
                 stream.write(f"H-{place}\t{score}\t{tokens}\nD-{place}\t{score}\t{one_line(found.text)}\n")
                 if found.log_prob is not None:
                     steps = max(found.length, 1)
-                    share = _in_base_2(found.log_prob / steps, each)
+                    share = _spell_in_base_2(found.log_prob / steps, each)
                     stream.write(f"P-{place}\t{' '.join([share] * steps)}\n")
 
 
@@ -114,7 +127,7 @@ def _read_samples(source: LineSource) -> dict[int, _Sample]:
     name = name_of(source)
     samples: dict[int, _Sample] = {}
     last = None
-    for number, line in numbered_lines(source):
+    for number, line in open_lines(source):
         match = LINE.fullmatch(line)
         if match is None:
             continue
@@ -125,11 +138,11 @@ def _read_samples(source: LineSource) -> dict[int, _Sample]:
                 "ended. Read the output of one run at a time."
             )
         last = id_
-        _take(match[1], match[3] or "", samples.setdefault(id_, _Sample(number)), place)
+        _add_line(match[1], match[3] or "", samples.setdefault(id_, _Sample(number)), place)
     return samples
 
 
-def _take(kind: str, text: str, sample: _Sample, place: str) -> None:
+def _add_line(kind: str, text: str, sample: _Sample, place: str) -> None:
     """Add what one line says."""
     if kind == "S":
         sample.source = text
@@ -137,34 +150,28 @@ def _take(kind: str, text: str, sample: _Sample, place: str) -> None:
         sample.reference = text
     elif kind == "H":
         score, _, tokens = text.partition("\t")
-        sample.found.append(_Found(_number(score, place), tokens))
+        sample.found.append(_Entry(_parse_number(score, place), tokens))
     elif not sample.found:
         raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
     elif kind == "D":
         sample.found[-1].text = text.partition("\t")[2]
     else:
-        sample.found[-1].log_probs = [_number(each, place) for each in text.split()]
+        sample.found[-1].log_probs = [_parse_number(each, place) for each in text.split()]
 
 
-def _number(text: str, place: str) -> float:
-    value = finite(text)
+def _parse_number(text: str, place: str) -> float:
+    value = parse_finite(text)
     if value is None:
         raise InputError(f"{place}: expected a finite number, received {describe(text)}.")
     return value
 
 
-def _score(found: Hypothesis, beams: Beams, where: str) -> str:
-    if found.score is None:
-        raise InputError(f'{where} has no "score", and fairseq\'s H- lines need one; moses and mbrs do not.')
-    return _in_base_2(found.score, beams)
-
-
-def _in_base_2(log_prob: float, beams: Beams) -> str:
+def _spell_in_base_2(log_prob: float, beams: Beams) -> str:
     """A logarithm as fairseq prints it, but never as 1e-05: its own readers look for digits and a point."""
-    return format(Decimal(spelled(log_prob / LOG_2, beams)), "f")
+    return format(Decimal(spell_number(log_prob / LOG_2, beams)), "f")
 
 
-def _tokens(found: Hypothesis, where: str) -> str:
+def _join_tokens(found: Hypothesis, where: str) -> str:
     odd = next(
         (token for token in found.tokens if not token or " " in token or one_line(token) != token), None
     )

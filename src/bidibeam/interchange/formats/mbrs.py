@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats import Format
-from bidibeam.interchange.formats.single import chosen, hypothesis, one_line
-from bidibeam.interchange.lines import LineSource, name_of, numbered_lines
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange.formats import Format, list_to_write, make_hypothesis, one_line
+from bidibeam.interchange.lines import LineSource, name_of, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from bidibeam.hypotheses import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,20 @@ class Mbrs(Format):
                 f"{name_of(source)}: flat text does not say how many hypotheses a source has. Say it by "
                 "per_source."
             )
-        return self._read(source, self.per_source)
+        number = 0
+        found: list[Hypothesis] = []
+        for number, line in open_lines(source):
+            found.append(make_hypothesis(line))
+            if len(found) == self.per_source:
+                beams = Beams(str(number // self.per_source), "")
+                first = number - self.per_source + 1
+                yield first, beams.with_hypotheses(self.direction, NBest(tuple(found)))
+                found = []
+        if found:
+            raise InputError(
+                f"{name_of(source)} has {number} lines, which is not a multiple of per_source, "
+                f"{self.per_source}."
+            )
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source.
@@ -67,7 +81,7 @@ class Mbrs(Format):
         """
         wanted, whose = self.per_source, "per_source says"
         for each in beams:
-            found = chosen(each, self.direction)
+            found = list_to_write(each, self.direction)
             if wanted is None:
                 wanted, whose = len(found), f"source {each.id!r} has"
             if len(found) != wanted or not found:
@@ -76,19 +90,3 @@ class Mbrs(Format):
                     f"{wanted or 'at least 1'}; in mbrs' flat text every source has the same number of lines."
                 )
             stream.writelines(f"{one_line(one.text)}\n" for one in found)
-
-    def _read(self, source: LineSource, per_source: int) -> Iterator[tuple[int, Beams]]:
-        number, found = 0, list[Hypothesis]()
-        for number, line in numbered_lines(source):
-            found.append(hypothesis(line))
-            if len(found) == per_source:
-                id_ = str(number // per_source)
-                yield (
-                    number - per_source + 1,
-                    Beams(id_, "").with_hypotheses(self.direction, NBest(tuple(found))),
-                )
-                found = []
-        if found:
-            raise InputError(
-                f"{name_of(source)} has {number} lines, which is not a multiple of per_source, {per_source}."
-            )

@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import groupby
-from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple
+from operator import itemgetter
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats import Format
-from bidibeam.interchange.formats.single import chosen, finite, hypothesis, one_line, spelled
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines
-from bidibeam.interchange.nbest import LONGEST
+from bidibeam.interchange.formats import (
+    LONGEST,
+    Format,
+    list_to_write,
+    make_hypothesis,
+    one_line,
+    parse_finite,
+    spell_number,
+)
+from bidibeam.interchange.lines import LineSource, describe, name_of, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,14 +29,6 @@ SPLIT = re.compile(r" \|\|\|(?= |$)")
 SENTENCE = re.compile(r"[0-9]{1,18}")
 FIRST_LINE = re.compile(r" *[0-9]+ \|\|\| .*\|\|\|")
 Features = dict[str, list[str]]
-
-
-class _Line(NamedTuple):
-    """One hypothesis, and whose it is."""
-
-    id: str
-    number: int
-    hypothesis: Hypothesis
 
 
 @dataclass(frozen=True)
@@ -70,17 +69,20 @@ class Moses(Format):
         """
         name = name_of(source)
         line_of_id: dict[str, int] = {}
-        for id_, group in groupby(self._lines(source), key=lambda line: line.id):
-            lines = list(group)
-            number = lines[0].number
-            earlier = line_of_id.setdefault(id_, number)
-            if earlier != number:
+        parsed = (
+            (number, *self._parse(line, f"{name}, line {number}"))
+            for number, line in open_lines(source)
+            if line.strip()
+        )
+        for id_, group in groupby(parsed, key=itemgetter(1)):
+            numbers, _, found = zip(*group, strict=True)
+            earlier = line_of_id.setdefault(id_, numbers[0])
+            if earlier != numbers[0]:
                 raise InputError(
-                    f"{name}, line {number}: the id {id_} comes back, after its list began on line {earlier} "
-                    "and ended. Keep the lines of each id together; a file holds each list once."
+                    f"{name}, line {numbers[0]}: the id {id_} comes back, after its list began on line "
+                    f"{earlier} and ended. Keep the lines of each id together; a file holds each list once."
                 )
-            found = NBest(tuple(line.hypothesis for line in lines))
-            yield number, Beams(id_, "").with_hypotheses(self.direction, found)
+            yield numbers[0], Beams(id_, "").with_hypotheses(self.direction, NBest(found))
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.
@@ -89,22 +91,15 @@ class Moses(Format):
             InputError: If a text holds the separator.
         """
         for place, each in enumerate(beams):
-            for rank, found in enumerate(chosen(each, self.direction)):
+            for rank, found in enumerate(list_to_write(each, self.direction)):
                 text = one_line(found.text)
                 if SEPARATOR in f" {text} ":
                     raise InputError(
                         f"Source {each.id!r}, {self.direction.value}[{rank}]: its text holds {SEPARATOR!r}, "
                         "which separates the fields of a Moses n-best list, so it cannot be written as one."
                     )
-                total = "" if found.score is None else spelled(found.score, each)
-                stream.write(f"{SEPARATOR.join((str(place), text, _features(found, each), total))}\n")
-
-    def _lines(self, source: LineSource) -> Iterator[_Line]:
-        name = name_of(source)
-        for number, line in numbered_lines(source):
-            if line.strip():
-                id_, found = self._parse(line, f"{name}, line {number}")
-                yield _Line(id_, number, found)
+                total = "" if found.score is None else spell_number(found.score, each)
+                stream.write(f"{SEPARATOR.join((str(place), text, _spell_features(found, each), total))}\n")
 
     def _parse(self, line: str, place: str) -> tuple[str, Hypothesis]:
         fields = [each.strip(" ") for each in SPLIT.split(line)]
@@ -118,33 +113,35 @@ class Moses(Format):
                 f"{place}: the id must be the number of a sentence, received {describe(fields[0])}."
             )
         # Marian has alignments and word scores before the features, Moses has alignments behind the total.
-        at = next((at for at in range(3, len(fields)) if not fields[at] or _is_number(fields[at])), 3)
-        score = finite(fields[at])
+        totals = [
+            at for at in range(3, len(fields)) if not fields[at] or parse_finite(fields[at]) is not None
+        ]
+        at = totals[0] if totals else 3
+        score = parse_finite(fields[at])
         if score is None and fields[at]:
             raise InputError(f"{place}: the score must be a finite number, received {describe(fields[at])}.")
         features = _read_features(" ".join(fields[2:at]))
-        return str(int(fields[0])), hypothesis(
-            fields[1],
-            log_prob=self._log_prob(features, place),
-            other_log_prob=_value(features, "OtherLogProb", place),
-            length=_whole(features, "Length", LONGEST, place),
-            score=score,
-            finished=_whole(features, "Finished", 1, place) != 0,
-        )
-
-    def _log_prob(self, features: Features, place: str) -> float | None:
         if self.log_prob is not None and self.log_prob not in features:
             raise InputError(
                 f"{place}: there is no feature {self.log_prob!r}; there "
                 f"{'are: ' + ', '.join(features) if features else 'are none'}."
             )
-        return _value(features, self.log_prob or "LogProb", place)
+        return str(int(fields[0])), make_hypothesis(
+            fields[1],
+            log_prob=_read_value(features, self.log_prob or "LogProb", place),
+            other_log_prob=_read_value(features, "OtherLogProb", place),
+            length=_read_count(features, "Length", LONGEST, place),
+            score=score,
+            finished=_read_count(features, "Finished", 1, place) != 0,
+        )
 
 
-def _features(found: Hypothesis, beams: Beams) -> str:
+def _spell_features(found: Hypothesis, beams: Beams) -> str:
     """What we know of a hypothesis, as features."""
     log_probs = {"LogProb": found.log_prob, "OtherLogProb": found.other_log_prob}
-    known = [f"{name}= {spelled(value, beams)}" for name, value in log_probs.items() if value is not None]
+    known = [
+        f"{name}= {spell_number(value, beams)}" for name, value in log_probs.items() if value is not None
+    ]
     return " ".join([*known, f"Length= {found.length}", f"Finished= {int(found.finished)}"])
 
 
@@ -161,20 +158,12 @@ def _read_features(text: str) -> Features:
     return features
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _value(features: Mapping[str, list[str]], name: str, place: str) -> float | None:
+def _read_value(features: Mapping[str, list[str]], name: str, place: str) -> float | None:
     """The value of a feature, or None if it is not there."""
     if name not in features:
         return None
     values = features[name]
-    value = finite(values[0]) if len(values) == 1 else None
+    value = parse_finite(values[0]) if len(values) == 1 else None
     if value is None:
         raise InputError(
             f"{place}: the feature {name} must be one finite number, received {describe(' '.join(values))}."
@@ -182,9 +171,9 @@ def _value(features: Mapping[str, list[str]], name: str, place: str) -> float | 
     return value
 
 
-def _whole(features: Mapping[str, list[str]], name: str, most: int, place: str) -> int | None:
+def _read_count(features: Mapping[str, list[str]], name: str, most: int, place: str) -> int | None:
     """The value of a feature that counts, or None if it is not there."""
-    value = _value(features, name, place)
+    value = _read_value(features, name, place)
     if value is None:
         return None
     if not (value.is_integer() and 0 <= value <= most):

@@ -5,18 +5,23 @@ A line is what the server answered, a chat completion or a completion, alone or 
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.fields import field, identifier, nullable
-from bidibeam.interchange.formats import Format
-from bidibeam.interchange.formats.jsonl import first_object
-from bidibeam.interchange.formats.single import check_found, chosen, hypothesis
-from bidibeam.interchange.lines import LineSource, describe, name_of, numbered_lines, parse_object
+from bidibeam.interchange.formats import Format, check_found, list_to_write, make_hypothesis
+from bidibeam.interchange.lines import (
+    LineSource,
+    describe,
+    get_field,
+    get_id,
+    get_optional,
+    guess_object,
+    numbered_objects,
+    to_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,10 +46,9 @@ class OpenAI(Format):
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:
         """Whether the first line is an object with choices, or a request of a batch."""
-        value = first_object(lines)
-        if value is None or any(direction in value for direction in Direction):
-            return False
-        return "choices" in value or "custom_id" in value
+        value = guess_object(lines)
+        is_ours = any(direction in value for direction in Direction)
+        return not is_ours and ("choices" in value or "custom_id" in value)
 
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
         """Read a file one source at a time, choices by their index.
@@ -53,12 +57,9 @@ class OpenAI(Format):
             InputError: With file and line, if a line is not such a response, a request failed, or two have
                 the same id.
         """
-        name, line_of_id = name_of(source), dict[str, int]()
-        for number, line in numbered_lines(source):
-            if not line.strip():
-                continue
-            place = f"{name}, line {number}"
-            id_, found = _read_response(parse_object(line, place), number, place)
+        line_of_id: dict[str, int] = {}
+        for number, place, value in numbered_objects(source):
+            id_, found = _read_response(value, number, place)
             earlier = line_of_id.setdefault(id_, number)
             if earlier != number:
                 raise InputError(
@@ -75,44 +76,32 @@ class OpenAI(Format):
                 "object": "chat.completion",
                 "created": 0,
                 "model": MODEL,
-                "choices": [_choice(index, one) for index, one in enumerate(chosen(each, self.direction))],
+                "choices": [
+                    {
+                        "index": index,
+                        "message": {"role": "assistant", "content": found.text, "refusal": None},
+                        "logprobs": None,
+                        "finish_reason": "stop" if found.finished else "length",
+                    }
+                    for index, found in enumerate(list_to_write(each, self.direction))
+                ],
             }
-            stream.write(f"{_to_json(value)}\n")
-
-
-def _choice(index: int, found: Hypothesis) -> dict[str, object]:
-    return {
-        "index": index,
-        "message": {"role": "assistant", "content": found.text, "refusal": None},
-        "logprobs": None,
-        "finish_reason": "stop" if found.finished else "length",
-    }
-
-
-def _to_json(value: object) -> str:
-    line = json.dumps(value, ensure_ascii=False)
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
-        return json.dumps(value)
-    return line
+            stream.write(f"{to_line(value)}\n")
 
 
 def _read_response(value: Mapping[str, Any], number: int, place: str) -> tuple[str, tuple[Hypothesis, ...]]:
     """The id of a response, and its choices in order."""
     body = _body(value, place)
     named = value if value.get("custom_id") is None else {"id": value["custom_id"]}
-    choices: list[object] = field(body, "choices", list, place)
+    choices: list[object] = get_field(body, "choices", list, place)
     indexed = []
     for at, choice in enumerate(choices):
         where = f"{place}, choices[{at}]"
         if not isinstance(choice, dict):
             raise InputError(f"{where}: expected an object, received {describe(choice)}.")
-        index = nullable(choice, "index", int, where)
+        index = get_optional(choice, "index", int, where)
         indexed.append((at if index is None else index, at, _read_choice(choice, where)))
-    return identifier(named, number, place), tuple(
-        found for *_, found in sorted(indexed, key=lambda it: it[:2])
-    )
+    return get_id(named, number, place), tuple(found for *_, found in sorted(indexed, key=lambda it: it[:2]))
 
 
 def _body(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
@@ -136,17 +125,17 @@ def _body(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
 
 def _read_choice(choice: Mapping[str, Any], place: str) -> Hypothesis:
     message = choice.get("message")
-    text = nullable(message, "content", str, place) if isinstance(message, dict) else None
+    text = get_optional(message, "content", str, place) if isinstance(message, dict) else None
     if text is None:
-        text = nullable(choice, "text", str, place)
+        text = get_optional(choice, "text", str, place)
     if text is None:
         raise InputError(f'{place}: there is no text, neither in "message", "content" nor in "text".')
     log_probs = _log_probs(choice.get("logprobs"), place)
-    return hypothesis(
+    return make_hypothesis(
         text,
         log_prob=math.fsum(log_probs) if log_probs else None,
         length=len(log_probs) or None,
-        finished=nullable(choice, "finish_reason", str, place) != "length",
+        finished=get_optional(choice, "finish_reason", str, place) != "length",
     )
 
 
@@ -155,8 +144,12 @@ def _log_probs(value: object, place: str) -> list[float]:
     if not isinstance(value, dict):
         return []
     where = f"{place}, logprobs"
-    items = nullable(value, "content", list, where) or nullable(value, "token_logprobs", list, where) or []
+    items = (
+        get_optional(value, "content", list, where)
+        or get_optional(value, "token_logprobs", list, where)
+        or []
+    )
     numbers = [item.get("logprob") if isinstance(item, dict) else item for item in items]
     if any(number is None for number in numbers):
         return []
-    return [field({"logprob": number}, "logprob", float, where) for number in numbers]
+    return [get_field({"logprob": number}, "logprob", float, where) for number in numbers]

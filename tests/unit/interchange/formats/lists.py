@@ -29,6 +29,7 @@ hypotheses = st.builds(
     finished=st.booleans(),
     other_log_prob=maybe_numbers,
     multiplicity=st.just(1),
+    ids=st.just(()),
 )
 
 

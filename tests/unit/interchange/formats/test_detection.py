@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.interchange.formats.detection import format_for, format_of
+from bidibeam.interchange.formats import detect_format, format_for
 from tests.unit.interchange.formats.lists import FILES, stream_of
 
 OURS = '{"regular": [{"text": "a"}]}\n'
@@ -40,8 +40,8 @@ def test_the_files_of_other_tools_are_told_apart_by_name_and_without(
     (tmp_path / f"{name}.xz").write_bytes(lzma.compress(content))
 
     for path in (FILES / name, *tmp_path.iterdir()):
-        assert format_of(path, has_count=True) == expected
-    assert format_of(stream_of(content.decode()), has_count=True) == expected
+        assert detect_format(path, has_count=True) == expected
+    assert detect_format(stream_of(content.decode()), has_count=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,23 +66,23 @@ def test_the_files_of_other_tools_are_told_apart_by_name_and_without(
     ],
 )
 def test_lines_decide_before_endings(name: str, content: str, expected: str) -> None:
-    assert format_of(stream_of(content, name)) == expected
+    assert detect_format(stream_of(content, name)) == expected
 
 
 def test_text_is_flat_text_only_where_its_count_is_known() -> None:
     for name in ("a.txt", "a", "<stdin>"):
-        assert format_of(stream_of("hello\n", name), has_count=True) == "mbrs"
+        assert detect_format(stream_of("hello\n", name), has_count=True) == "mbrs"
         with pytest.raises(InputError) as caught:
-            format_of(stream_of("hello\n", name))
+            detect_format(stream_of("hello\n", name))
         assert str(caught.value) == (
-            f"{name}: neither its name nor its first lines tell what format this is. Say it by --from: "
-            "jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source N too."
+            f"{name}: neither its name nor its first lines tell what format this is. Say it by from_format: "
+            "jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs per_source too."
         )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no\.moses cannot be read: No such file or directory\.$"):
-        format_of(tmp_path / "no.moses")
+        detect_format(tmp_path / "no.moses")
 
 
 def test_the_ending_tells_how_to_write() -> None:
@@ -98,6 +98,6 @@ def test_the_ending_tells_how_to_write() -> None:
     with pytest.raises(InputError) as caught:
         format_for("a.csv")
     assert str(caught.value) == (
-        "a.csv: its name does not tell in what format to write it. Say it by --to: jsonl, moses, fairseq, "
-        "mbrs, openai."
+        "a.csv: its name does not tell in what format to write it. Say it by to_format: jsonl, moses, "
+        "fairseq, mbrs, openai."
     )

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from bidibeam.hypotheses import Beams, Direction, NBest
-from bidibeam.interchange.formats import FORMATS, Format
-from bidibeam.interchange.formats.detection import format_of
+from bidibeam.interchange.formats import FORMATS, Format, detect_format
 from tests.unit.interchange.formats.lists import listed, read, said, stream_of, written
 
 DOCS = Path(__file__).parents[4] / "docs" / "nbest.md"
@@ -67,7 +66,7 @@ def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, na
 def test_what_was_written_tells_its_format(name: str) -> None:
     content = written(formats(name, per_source=2), lists())
 
-    assert format_of(stream_of(content), has_count=True) == name
+    assert detect_format(stream_of(content), has_count=True) == name
 
 
 @pytest.mark.parametrize("name", NAMES)

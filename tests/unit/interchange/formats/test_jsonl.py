@@ -11,7 +11,7 @@ from hypothesis import given
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.interchange.formats import FORMATS
-from bidibeam.interchange.formats.jsonl import Jsonl
+from bidibeam.interchange.nbest import Jsonl
 from tests.unit.interchange.formats.lists import beams_of, hypotheses, read, refusal, written
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats.joining import Numbered, filled, in_words, joined
+from bidibeam.interchange.lists import Numbered, fill_in, join_directions, split_texts
 from tests.unit.interchange.formats.lists import said
 
 NAMES = ("a", "b")
@@ -38,7 +38,7 @@ def test_lists_are_joined_by_id_in_the_order_of_the_regular_ones() -> None:
     ids = [str(number) for number in range(30)]
     shuffled = random.Random(0).sample(ids, len(ids))
 
-    found = list(joined(regular(*ids), reverse(*shuffled), names=NAMES))
+    found = list(join_directions(regular(*ids), reverse(*shuffled), names=NAMES))
 
     assert [(number, beams.id) for number, beams in found] == list(enumerate(ids, start=1))
     for _, beams in found:
@@ -57,7 +57,7 @@ def test_files_in_the_same_order_are_read_side_by_side() -> None:
             taken.append(each[1].id)
             yield each
 
-    next(joined(regular("x", "y", "z"), watched(), names=NAMES))
+    next(join_directions(regular("x", "y", "z"), watched(), names=NAMES))
 
     assert taken == ["x"]
 
@@ -73,23 +73,25 @@ def test_files_in_the_same_order_are_read_side_by_side() -> None:
 )
 def test_ids_must_match(first: list[str], second: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        list(joined(regular(*first), reverse(*second), names=NAMES))
+        list(join_directions(regular(*first), reverse(*second), names=NAMES))
     assert str(caught.value) == f"{message} Both must have the same sources, by id."
 
 
 def test_a_list_of_the_wrong_direction_is_named() -> None:
     with pytest.raises(InputError) as caught:
-        list(joined(reverse("x"), reverse("x"), names=NAMES))
+        list(join_directions(reverse("x"), reverse("x"), names=NAMES))
     assert str(caught.value) == "a, line 1: source 'x' has reverse hypotheses already."
     with pytest.raises(InputError) as caught:
-        list(joined(regular("x"), regular("x"), names=NAMES))
+        list(join_directions(regular("x"), regular("x"), names=NAMES))
     assert str(caught.value) == (
         "b, line 1: source 'x' has regular hypotheses, but this file should have reverse ones only."
     )
 
 
 def test_what_one_file_does_not_know_the_other_may() -> None:
-    ((_, beams),) = joined(regular("x", reference="r"), reverse("x", source="s", reference="t"), names=NAMES)
+    ((_, beams),) = join_directions(
+        regular("x", reference="r"), reverse("x", source="s", reference="t"), names=NAMES
+    )
 
     assert (beams.source, beams.reference) == ("s", "r")
 
@@ -98,18 +100,18 @@ def test_other_sources_under_the_same_id_are_refused_unless_they_are_given_anywa
     two = regular("x", source="hi"), reverse("x", source="ho")
 
     with pytest.raises(InputError) as caught:
-        list(joined(*two, names=NAMES))
+        list(join_directions(*two, names=NAMES))
     assert str(caught.value) == (
         'a, line 1: the source is the string "hi", but that of b, line 1, with the same id, is the string '
         '"ho". If they belong together, give the sources in a file of their own.'
     )
-    ((_, beams),) = joined(*two, names=NAMES, compare_sources=False)
+    ((_, beams),) = join_directions(*two, names=NAMES, compare_sources=False)
     assert beams.source == "hi"
 
 
 def test_sources_and_references_are_filled_in_by_order() -> None:
-    with_sources = filled(regular("x", "y", source="old"), ["a", ""], "source", names=NAMES)
-    found = [beams for _, beams in filled(with_sources, ["c", "d"], "reference", names=NAMES)]
+    with_sources = fill_in(regular("x", "y", source="old"), ["a", ""], "source", names=NAMES)
+    found = [beams for _, beams in fill_in(with_sources, ["c", "d"], "reference", names=NAMES)]
 
     assert [(beams.id, beams.source, beams.reference) for beams in found] == [("x", "a", "c"), ("y", "", "d")]
 
@@ -120,14 +122,14 @@ def test_sources_and_references_are_filled_in_by_order() -> None:
 )
 def test_there_must_be_as_many_as_lists(lines: list[str], told: str) -> None:
     with pytest.raises(InputError) as caught:
-        list(filled(regular("x", "y"), lines, "source", names=NAMES))
+        list(fill_in(regular("x", "y"), lines, "source", names=NAMES))
     assert str(caught.value) == f"b has {told}. There must be one for each of them, in the same order."
 
 
 def test_words_take_the_place_of_tokens() -> None:
     found = NBest((Hypothesis("Don't!", ("Do@@", "n't!"), -1.0, 3, -0.5),))
 
-    ((_, beams),) = in_words([(1, Beams("x", "", None, found, found))])
+    ((_, beams),) = split_texts([(1, Beams("x", "", None, found, found))])
 
     expected = found.best._replace(tokens=("do", "n't", "!"))
     assert (beams.regular.best, beams.reverse.best) == (expected, expected)

@@ -1,0 +1,352 @@
+"""N-best lists in any format and out of several files, read once; and what a format loses of them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from bidibeam.data import words
+from bidibeam.errors import BidibeamError, InputError, SettingsError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.interchange.formats import (
+    FORMATS,
+    Format,
+    create_format,
+    detect_format,
+    make_hypothesis,
+    settings_of,
+)
+from bidibeam.interchange.lines import Lines, describe, open_named
+from bidibeam.interchange.reading import model_of, read_references, read_sources
+from bidibeam.strategies.ranking import check_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+
+    from bidibeam.protocols import Requirements
+
+Numbered = tuple[int, Beams]
+
+OF_SOURCES = ("id", "source", "reference")
+OF_HYPOTHESES = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
+"""What may be known besides texts."""
+SPLITTING = frozenset({"tokens", "length"})
+"""To compare these with words takes longer than to read and write them: the first of a list tells enough."""
+
+
+class ListFile(NamedTuple):
+    """One file of lists, and how it is read."""
+
+    lines: Lines
+    format_name: str
+    format: Format
+
+
+@dataclass(frozen=True)
+class ListSource:
+    """Where n-best lists are, and what was said about them.
+
+    Attributes:
+        input_file: A file, or - for stdin.
+        from_format: The name of the format; without it, every file is looked at.
+        reverse_file: Where the reverse lists are, if in a file of their own.
+        sources_file: Where the sources are, one a line.
+        references_file: Where the references are.
+        words: Whether texts are split into words, whatever tokens there are.
+        settings: Settings of formats: direction, per_source, log_prob, ranked.
+
+    Raises:
+        SettingsError: If two of them contradict each other.
+    """
+
+    input_file: str
+    from_format: str | None = None
+    reverse_file: str | None = None
+    sources_file: str | None = None
+    references_file: str | None = None
+    words: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.reverse_file is not None and self.settings.get("direction") is Direction.REVERSE:
+            raise SettingsError(
+                f"With reverse_file {self.reverse_file} the lists of {self.input_file} are the regular ones: "
+                "leave out `direction` reverse."
+            )
+        if self.files.count("-") > 1:
+            raise SettingsError("Only one file can come from stdin, and - is given more than once.")
+
+    @property
+    def files(self) -> list[str]:
+        """Every file that is read."""
+        files = (self.input_file, self.reverse_file, self.sources_file, self.references_file)
+        return [name for name in files if name is not None]
+
+
+class ListReader:
+    """Reads n-best lists once, one source at a time, with the number of its line in the first file.
+
+    Args:
+        source: Where they are.
+        known: Settings that something else takes, so that the formats which are read need not.
+        allow_empty: Whether a source may have no hypotheses at all.
+
+    Attributes:
+        lines: The lines of the first file.
+        format_name: Its format.
+        model: Who wrote its lists, as far as it says.
+
+    Raises:
+        InputError: If a file cannot be read, or its format cannot be told.
+        SettingsError: If a setting was given that none of the formats has.
+    """
+
+    def __init__(self, source: ListSource, *, known: Collection[str] = (), allow_empty: bool = False) -> None:
+        self._source = source
+        self._allow_empty = allow_empty
+        files = [self._open(source.input_file, source.settings)]
+        if source.reverse_file is not None:
+            files.append(self._open(source.reverse_file, {**source.settings, "direction": Direction.REVERSE}))
+        self._files = files
+        self.lines, self.format_name, _ = files[0]
+        self.model = model_of(self.lines)
+        self._check_tokens()
+        self._check_settings(known)
+        self._sources = self._references = None
+        if source.sources_file is not None:
+            self._sources = [beams.source for beams in read_sources(open_named(source.sources_file))]
+        if source.references_file is not None:
+            self._references = read_references(open_named(source.references_file))
+
+    def __iter__(self) -> Iterator[Numbered]:
+        lists = self._read(self._files[0])
+        name, source = self.lines.name, self._source
+        if len(self._files) > 1:
+            lists = join_directions(
+                lists,
+                self._read(self._files[1]),
+                names=(name, self._files[1].lines.name),
+                compare_sources=self._sources is None,
+            )
+        if self._sources is not None:
+            lists = fill_in(lists, self._sources, "source", names=(name, str(source.sources_file)))
+        if self._references is not None:
+            lists = fill_in(lists, self._references, "reference", names=(name, str(source.references_file)))
+        return split_texts(lists) if source.words else lists
+
+    def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
+        """Each source's lists, once they hold what a strategy needs.
+
+        Raises:
+            InputError: With file and line, if they do not.
+        """
+        names = [file.lines.name for file in self._files]
+        for number, beams in self:
+            try:
+                check_requirements(beams, requirements, strategy)
+            except InputError as error:
+                place = f"{names[0]}, line {number}" if len(names) == 1 else " and ".join(names)
+                raise InputError(f"{place}: {error}") from error
+            yield beams
+
+    def _open(self, name: str, settings: Mapping[str, Any]) -> ListFile:
+        lines = open_named(name)
+        format_name = self._source.from_format or detect_format(lines, has_count="per_source" in settings)
+        return ListFile(lines, format_name, create_format(format_name, settings))
+
+    def _read(self, file: ListFile) -> Iterator[Numbered]:
+        return file.format.read_numbered(file.lines, allow_empty=self._allow_empty)
+
+    def _check_tokens(self) -> None:
+        if {file.format.has_tokens for file in self._files} >= {True, False} and not self._source.words:
+            first, second = (f"{file.lines.name} ({file.format_name})" for file in self._files)
+            raise SettingsError(
+                f"One of {first} and {second} gives tokens and the other does not, so that subwords would be "
+                "compared with words. Say `words` to split the texts of both."
+            )
+
+    def _check_settings(self, known: Collection[str]) -> None:
+        taken = {*known, *(key for file in self._files for key in settings_of(file.format_name))}
+        for key in self._source.settings:
+            if key not in taken:
+                others = [name for name in FORMATS.names() if key in settings_of(name)]
+                raise SettingsError(
+                    f"The format {self.format_name} has no `{key}`; that is for {', '.join(others)}."
+                )
+
+
+def join_directions(
+    regular: Iterable[Numbered],
+    reverse: Iterable[Numbered],
+    *,
+    names: tuple[str, str],
+    compare_sources: bool = True,
+) -> Iterator[Numbered]:
+    """Regular lists with the reverse lists of the same sources, in the order of the regular ones.
+
+    Where both files are in the same order, one source is in memory at a time.
+
+    Args:
+        regular: Regular lists, with the numbers of their lines.
+        reverse: Reverse lists.
+        names: What messages call the two files.
+        compare_sources: Whether sources that both files give must be the same.
+
+    Raises:
+        InputError: If the two have not the same ids, or one has the lists that the other should have.
+    """
+    waiting: dict[str, Numbered] = {}
+    rest = iter(reverse)
+    for number, beams in regular:
+        while beams.id not in waiting:
+            other = next(rest, None)
+            if other is None:
+                raise _missing_source(beams.id, number, names)
+            waiting[other[1].id] = other
+        line, found = waiting.pop(beams.id)
+        places = (f"{names[0]}, line {number}", f"{names[1]}, line {line}")
+        if beams.reverse:
+            raise InputError(f"{places[0]}: source {beams.id!r} has reverse hypotheses already.")
+        if found.regular:
+            raise InputError(
+                f"{places[1]}: source {found.id!r} has regular hypotheses, but this file should have reverse "
+                "ones only."
+            )
+        if compare_sources and beams.source and found.source and beams.source != found.source:
+            raise InputError(
+                f"{places[0]}: the source is {describe(beams.source)}, but that of {places[1]}, with the "
+                f"same id, is {describe(found.source)}. If they belong together, give the sources in a file "
+                "of their own."
+            )
+        yield (
+            number,
+            replace(
+                beams,
+                source=beams.source or found.source,
+                reference=found.reference if beams.reference is None else beams.reference,
+                reverse=found.reverse,
+            ),
+        )
+    for line, found in chain(waiting.values(), rest):
+        raise _missing_source(found.id, line, names[::-1])
+
+
+def fill_in(
+    lists: Iterable[Numbered],
+    texts: Sequence[str],
+    what: Literal["source", "reference"],
+    *,
+    names: tuple[str, str],
+) -> Iterator[Numbered]:
+    """Lists with their sources, or references, from another file, line n for the nth source.
+
+    Args:
+        lists: The lists, with the numbers of their lines.
+        texts: The sources or references.
+        what: Which of the two they are.
+        names: What messages call the file of lists and that of texts.
+
+    Raises:
+        InputError: If there are more of the one than of the other.
+    """
+    count = 0
+    for number, beams in lists:
+        count += 1
+        if count <= len(texts):
+            text = texts[count - 1]
+            yield number, replace(beams, source=text) if what == "source" else replace(beams, reference=text)
+    if count != len(texts):
+        raise InputError(
+            f"{names[1]} has {len(texts)} {what}{'' if len(texts) == 1 else 's'}, but {names[0]} has lists "
+            f"for {count}. There must be one for each of them, in the same order."
+        )
+
+
+def split_texts(lists: Iterable[Numbered]) -> Iterator[Numbered]:
+    """The same lists with the words of the texts as tokens, whatever tokens there were."""
+    for number, beams in lists:
+        regular, reverse = (
+            NBest(tuple(each._replace(tokens=tuple(words.split(each.text))) for each in beams.of(direction)))
+            for direction in Direction
+        )
+        yield number, replace(beams, regular=regular, reverse=reverse)
+
+
+@dataclass
+class Conversion:
+    """What a format writes of lists, and what it loses.
+
+    Attributes:
+        direction: Whose hypotheses are written; None for those of both.
+        dropped: What the format has no place for, of sources and of hypotheses.
+        sources: How many sources there were.
+        hypotheses: How many hypotheses of them.
+        other_direction: How many sources have hypotheses of the other direction, which are not written.
+        lost: What was known and is lost.
+    """
+
+    direction: Direction | None
+    dropped: Set[str]
+    sources: int = 0
+    hypotheses: int = 0
+    other_direction: int = 0
+    lost: set[str] = field(default_factory=set)
+
+    @classmethod
+    def to(cls, format_name: str, direction: Direction) -> Conversion:
+        """Nothing converted yet; the direction matters where the format has one."""
+        target = create_format(format_name, {"per_source": 1})
+        has_direction = "direction" in settings_of(format_name)
+        dropped = {*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries, *_kept_by(target)}
+        return cls(direction if has_direction else None, dropped)
+
+    def count(self, lists: Iterable[Beams]) -> Iterator[Beams]:
+        """The same lists, counted."""
+        for beams in lists:
+            if self.direction is None:
+                written = (*beams.regular, *beams.reverse)
+            else:
+                written = beams.of(self.direction).hypotheses
+                self.other_direction += bool(beams.of(self.direction.other))
+            self.lost.update(self.dropped & {key for key in OF_SOURCES if getattr(beams, key)} - {"id"})
+            if beams.id not in (str(self.sources), str(self.sources + 1)):  # a number in order is no id
+                self.lost.update(self.dropped & {"id"})
+            for rank, one in enumerate(written):
+                wanted = self.dropped - self.lost
+                self.lost.update(_known_fields(one, wanted - SPLITTING if rank else wanted))
+            self.sources += 1
+            self.hypotheses += len(written)
+            yield beams
+
+
+def _missing_source(id_: str, number: int, names: tuple[str, str]) -> InputError:
+    return InputError(
+        f"{names[1]} has no source with the id {id_!r}, but {names[0]} has, on line {number}. "
+        "Both must have the same sources, by id."
+    )
+
+
+def _known_fields(found: Hypothesis, keys: Set[str]) -> set[str]:
+    """Those of the keys of which a hypothesis says more than its text does."""
+    known = {key for key in keys & {"log_prob", "other_log_prob", "score"} if getattr(found, key) is not None}
+    if "finished" in keys and not found.finished:
+        known.add("finished")
+    if keys & SPLITTING:
+        plain = make_hypothesis(found.text, finished=found.finished)
+        known |= {key for key in keys & SPLITTING if getattr(found, key) != getattr(plain, key)}
+    return known
+
+
+def _kept_by(target: Format) -> set[str]:
+    """What of a hypothesis can be read again once a format has written it: one is, of which all is known."""
+    whole = Hypothesis("a b", ("a", "b@@", "c"), -2.5, 9, -1.25, finished=False, other_log_prob=-4.0)
+    stream = io.StringIO()
+    try:
+        target.write([Beams("0", "", regular=NBest((whole,)))], stream)
+        stream.seek(0)
+        found = [one for beams in target.read(stream) for one in beams.regular]
+    except BidibeamError:  # a format may have reasons to refuse it; then nobody knows
+        return set(OF_HYPOTHESES)
+    return {key for one in found for key in _known_fields(one, set(OF_HYPOTHESES))}

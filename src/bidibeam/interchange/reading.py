@@ -1,0 +1,336 @@
+"""Reads what commands are given: sources, references and replies, as text, tables or JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bidibeam.data import words
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange import nbest
+from bidibeam.interchange.formats import make_hypothesis
+from bidibeam.interchange.lines import (
+    Lines,
+    LineSource,
+    describe,
+    get_field,
+    get_id,
+    get_optional,
+    guess_object,
+    has_ending,
+    numbered_objects,
+    open_lines,
+    open_named,
+)
+from bidibeam.scores import Signature
+from bidibeam.strategies.ranking import check_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bidibeam.protocols import Requirements
+
+
+def read_sources(source: LineSource) -> Iterator[Beams]:
+    """Sources to answer, one at a time, in order, with no hypotheses yet.
+
+    A file whose name ends in .jsonl (or .jsonl.gz, .jsonl.xz) holds an object a line, `{"source"}`, and
+    where there is one "id" and "reference" (or "response", as in training data). One that ends in .tsv has
+    the source and its reference in the first two columns. Anything else is text, one source a line; a blank
+    line is an empty source, so that line n of the answers belongs to line n of the input. A source without
+    an id has its line number for one. What has no ending, such as a stream, holds objects if its first line
+    is one with a "source".
+
+    Raises:
+        InputError: With file and line, if it is not UTF-8, or not such an object.
+    """
+    lines = open_lines(source)
+    is_json = has_ending(lines.name, ".jsonl")
+    if not PurePath(lines.name).suffix:
+        is_json = isinstance(guess_object(lines.peek()).get("source"), str)
+    is_table = has_ending(lines.name, ".tsv")
+    if not is_json:
+        for number, line in lines:
+            text, *columns = line.split("\t") if is_table else [line]
+            yield Beams(str(number), text, reference=(columns[0] or None) if columns else None)
+        return
+    for number, place, value in numbered_objects(lines):
+        yield Beams(
+            id=get_id(value, number, place),
+            source=get_field(value, "source", str, place),
+            reference=_get_reference(value, place),
+        )
+
+
+def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
+    """The same sources, as long as no two have the same id: an n-best file could not tell them apart.
+
+    Raises:
+        InputError: At the second one.
+    """
+    seen: set[str] = set()
+    for beams in sources:
+        if beams.id in seen:
+            raise InputError(
+                f"The id {beams.id!r} is that of two sources, and an n-best file must tell them apart. Give "
+                "each its own, or none: then its line number is its id."
+            )
+        seen.add(beams.id)
+        yield beams
+
+
+def read_references(source: LineSource) -> list[str]:
+    """What people answered: a line of text each, or the "reference" (or "response") of an object a line.
+
+    Of a file whose name ends in .tsv (or .tsv.gz, .tsv.xz) it is the second column, as where sources are
+    read.
+
+    Raises:
+        InputError: With file and line, if one is missing, or a line of text holds a tab.
+    """
+    lines = open_lines(source)
+    is_table = has_ending(lines.name, ".tsv")
+    references = []
+    if not is_table and _holds_objects(lines, "reference", "response"):
+        for _, place, value in numbered_objects(lines):
+            reference = _get_reference(value, place)
+            if reference is None:
+                raise InputError(f'{place}: there is no "reference".')
+            references.append(reference)
+        return references
+    for number, line in lines:
+        place, columns = f"{lines.name}, line {number}", line.split("\t")
+        if is_table and len(columns) == 1:
+            raise InputError(
+                f"{place}: there is no tab, and of a .tsv file the reference is the second column. Add it, "
+                "or name the file .txt if it holds references alone."
+            )
+        if not is_table and len(columns) > 1:
+            raise InputError(
+                f"{place} holds a tab, so it may be more than a reference. Of a file whose name ends in .tsv "
+                "the second column is read; otherwise give the references alone: cut -f2 takes them out of a "
+                "table."
+            )
+        references.append(columns[1] if is_table else line)
+    return references
+
+
+@dataclass(frozen=True)
+class Replies:
+    """A file of replies or of n-best lists, read whole.
+
+    Attributes:
+        file: Its name.
+        numbers: The line of each source.
+        beams: Each source, with all its hypotheses if those were asked for, or else with its reply alone.
+        has_lists: Whether it is an n-best file.
+        beam_size: N_B, as far as the file says.
+        signature: How its replies came about, as far as the file says.
+        model: Who wrote its lists, as far as the file says.
+    """
+
+    file: str
+    numbers: Sequence[int]
+    beams: Sequence[Beams]
+    has_lists: bool
+    beam_size: int
+    signature: Signature
+    model: str | None = None
+
+    def place(self, index: int) -> str:
+        """What a message calls a source."""
+        return f"{self.file}, line {self.numbers[index]}"
+
+    def check(self, requirements: Requirements, strategy: str) -> None:
+        """Make sure that every source has what a strategy needs.
+
+        Raises:
+            InputError: With file and line, if one has not.
+        """
+        for index, beams in enumerate(self.beams):
+            try:
+                check_requirements(beams, requirements, strategy)
+            except InputError as error:
+                raise InputError(f"{self.place(index)}: {error}") from error
+
+
+class _Reply(NamedTuple):
+    """One source's reply: its line, itself as the only hypothesis, and how many there were to choose from."""
+
+    number: int
+    beams: Beams
+    found: int = 0
+    signature: str | None = None
+
+
+def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
+    """Read a file of replies.
+
+    A line of text is a reply, a blank one an empty reply. Of n-best lists it is the first of the ranking that
+    stands beside them or else, where nothing has ranked them, the first regular hypothesis.
+
+    Args:
+        file: Its name; - is stdin.
+        whole_lists: Whether all hypotheses of n-best lists are wanted.
+
+    Raises:
+        InputError: With file and line, if it does not fit, or was ranked otherwise than the first line; or if
+            the file is empty.
+    """
+    digest = hashlib.blake2b()
+    lines = open_named(file, digest)
+    has_lists = _holds_objects(lines, *Direction)
+    model = model_of(lines) if has_lists else None
+    if not has_lists:
+        found = [_Reply(number, Beams(str(number), "", regular=_as_list(line))) for number, line in lines]
+    elif whole_lists:
+        found = [_Reply(number, beams) for number, beams in nbest.read_numbered(lines)]
+    else:
+        found = list(_read_first_places(lines))
+    if not found:
+        raise InputError(f"{file} is empty; it must hold one reply a line, or n-best lists.")
+    facts = [fact.partition(":") for fact in (found[0].signature or "").split("|") if fact]
+    signature = Signature(tuple((key, value) for key, _, value in facts))
+    return Replies(
+        file,
+        [reply.number for reply in found],
+        [reply.beams for reply in found],
+        has_lists,
+        beam_size=max(reply.found for reply in found),
+        signature=signature.extended(file=f"{PurePath(file).name}@{digest.hexdigest()[:8]}"),
+        model=model,
+    )
+
+
+def model_of(lines: Lines) -> str | None:
+    """The model that wrote an n-best file, as the ranking on its first line says; None where it does not."""
+    try:
+        facts = guess_object(lines.peek())["ranking"]["signature"].split("|")
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return next((value for key, _, value in (fact.partition(":") for fact in facts) if key == "model"), None)
+
+
+def with_references(files: Sequence[Replies], references_file: str | None = None) -> list[Replies]:
+    """The same with a reference for every source: those of a file, or else those of the n-best lines.
+
+    Raises:
+        InputError: If one is missing, or all are empty; if there are not as many as replies, or if the
+            files' sources differ.
+    """
+    first, lists = files[0], [each for each in files if each.has_lists]
+    for each in files:
+        _check_counts(first, each.file, len(each.beams), ("reply", "replies"))
+    for each in lists:
+        _check_same("source", each, lists[0])
+    if references_file is None:
+        references = _own_references(first.file, lists)
+    else:
+        references = read_references(open_named(references_file))
+        if not references:
+            raise InputError(f"{references_file} is empty; it must hold one reference for each reply.")
+        _check_counts(first, references_file, len(references), ("reference", "references"))
+    if not any(map(words.split, references)):
+        raise InputError(
+            f"Every reference of {references_file or lists[0].file} is empty, so there is nothing to score "
+            "replies by. Give references_file, one a line."
+        )
+    return [
+        replace(
+            each,
+            beams=[
+                replace(beams, reference=reference)
+                for beams, reference in zip(each.beams, references, strict=True)
+            ],
+        )
+        for each in files
+    ]
+
+
+def _holds_objects(lines: Lines, *keys: str) -> bool:
+    """Whether a file's name says that it holds JSON, or its first line is an object with one of the keys."""
+    return has_ending(lines.name, ".jsonl") or any(key in guess_object(lines.peek()) for key in keys)
+
+
+def _get_reference(value: dict[str, Any], place: str) -> str | None:
+    return get_optional(value, "reference" if "reference" in value else "response", str, place)
+
+
+def _read_first_places(lines: Lines) -> Iterator[_Reply]:
+    """The replies of n-best lists."""
+    first: _Reply | None = None
+    for number, place, value in numbered_objects(lines):
+        found = {direction.value: value.get(direction) for direction in Direction}
+        firsts = {key: items[:1] if isinstance(items, list) else items for key, items in found.items()}
+        beams = nbest.from_object({**value, **firsts}, number, place)  # the others need not be read
+        regular, signature = beams.regular, None
+        if value.get("ranking") is not None:
+            regular, signature = _read_best(value["ranking"], place)
+        count = sum(len(items) for items in found.values() if items is not None)
+        reply = _Reply(number, Beams(beams.id, beams.source, beams.reference, regular), count, signature)
+        first = first or reply
+        if reply.signature != first.signature:
+            raise InputError(
+                f"{place}: its replies were ranked by {reply.signature or 'nothing'}, but those of line "
+                f"{first.number} by {first.signature or 'nothing'}. Give each system a file of its own."
+            )
+        yield reply
+
+
+def _read_best(ranking: object, place: str) -> tuple[NBest, str]:
+    """The reply that a ranking begins with, and the ranking's signature."""
+    if not isinstance(ranking, dict):
+        raise InputError(f'{place}: "ranking" must be an object, received {describe(ranking)}.')
+    signature = get_optional(ranking, "signature", str, place) or "an unknown strategy"
+    replies: list[Any] = get_optional(ranking, "replies", list, place) or []
+    if not replies:
+        return NBest(), signature
+    text = get_optional(replies[0], "text", str, place) if isinstance(replies[0], dict) else None
+    if text is None:
+        raise InputError(f'{place}: the first of "replies" in its "ranking" has no "text".')
+    return _as_list(text), signature
+
+
+def _as_list(text: str) -> NBest:
+    return NBest((make_hypothesis(text),))
+
+
+def _own_references(file: str, lists: Sequence[Replies]) -> list[str]:
+    """Those that the n-best files bring along; it is enough if one of them has a source's."""
+    if not lists:
+        raise InputError(f"{file} holds replies and no references: give references_file, one a line.")
+    for each in lists:
+        _check_same("reference", each, lists[0])
+    references = []
+    for index, lines in enumerate(zip(*(each.beams for each in lists), strict=True)):
+        found = next((beams.reference for beams in lines if beams.reference is not None), None)
+        if found is None:
+            raise InputError(
+                f'{lists[0].place(index)}: source {lines[0].id!r} has no "reference", so its reply cannot be '
+                "scored. Add it, or give references_file."
+            )
+        references.append(found)
+    return references
+
+
+def _check_counts(first: Replies, file: str, count: int, nouns: tuple[str, str]) -> None:
+    ours = len(first.beams)
+    if ours != count:
+        raise InputError(
+            f"{first.file} has {ours:,} {'reply' if ours == 1 else 'replies'}, but {file} has {count:,} "
+            f"{nouns[count != 1]}; line n of each must belong to the same source."
+        )
+
+
+def _check_same(key: str, one: Replies, other: Replies) -> None:
+    """Refuse n-best files of which a source or reference differs; what is not said cannot differ."""
+    for index, (ours, theirs) in enumerate(zip(one.beams, other.beams, strict=True)):
+        here, there = getattr(ours, key), getattr(theirs, key)
+        if here and there and here != there:
+            raise InputError(
+                f"{one.place(index)}: its {key} is {here!r}, but {other.place(index)} has {there!r}. Systems "
+                "are compared on the same sources in the same order."
+            )
