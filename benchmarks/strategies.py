@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.experiments.measure import measure_costs
+from bidibeam.evaluation.cost import measure_costs
 from bidibeam.interchange.reading import read_sources
 from bidibeam.interpreter import settle
 from bidibeam.search.settings import SearchSettings

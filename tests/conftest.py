@@ -13,7 +13,7 @@ import torch
 
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation.analyses import diversity
+from bidibeam.evaluation import diversity
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.networks import train

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bidibeam.errors import InputError, UnknownNameError
-from bidibeam.evaluation.analyses import ANALYSES, analyse
-from bidibeam.evaluation.analyses.evidence import Evidence
+from bidibeam.evaluation import ANALYSES, analyse
+from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from tests.unit.evaluation.analyses.evidences import (
+from tests.unit.evaluation.evidences import (
     ONE_SIDED,
     TWO_SIDED,
     evidence_of,
@@ -46,34 +46,16 @@ def test_json_can_hold_it_and_gives_it_back_as_it_was(content: Any) -> None:
     assert json.loads(json.dumps(content, allow_nan=False)) == content
 
 
-def test_making_it_twice_gives_the_same(name: str, content: Any) -> None:
-    evidence = random_evidence()
+@pytest.mark.parametrize("settings", [{}, {"workers": 3}, {"whole": True}])
+def test_workers_whole_rankings_and_making_it_before_make_no_difference(
+    name: str, content: Any, settings: dict[str, Any]
+) -> None:
+    evidence = random_evidence(**settings)
+    replies = [each.replies[:] for sizes in evidence.systems.values() for each in sizes.values()]
 
     assert made(name, evidence) == content
     assert made(name, evidence) == content
-
-
-def test_the_number_of_workers_makes_no_difference(name: str, content: Any) -> None:
-    assert made(name, random_evidence(workers=3)) == content
-
-
-def test_whole_rankings_make_no_difference(name: str, content: Any) -> None:
-    assert made(name, random_evidence(whole=True)) == content
-
-
-def test_the_evidence_stays_as_it_was(name: str) -> None:
-    evidence = random_evidence()
-    before = {
-        key: {size: each.replies[:] for size, each in sizes.items()}
-        for key, sizes in evidence.systems.items()
-    }
-
-    made(name, evidence)
-
-    after = {
-        key: {size: each.replies for size, each in sizes.items()} for key, sizes in evidence.systems.items()
-    }
-    assert after == before
+    assert [each.replies for sizes in evidence.systems.values() for each in sizes.values()] == replies
 
 
 def alike(beams: list[Beams], both: list[Beams]) -> Evidence:
@@ -88,21 +70,17 @@ def lines(texts: list[list[str]], reference: str) -> tuple[list[Beams], list[Bea
     return one, [replace(line, reverse=line.regular) for line in one]
 
 
-def test_one_source_is_enough(name: str) -> None:
-    content = made(name, alike(*lines([["a b", "a b c d"]], "a b c d")))
-
-    assert json.loads(json.dumps(content, allow_nan=False)) == content
-
-
-@pytest.mark.parametrize("reference", ["a b", ""])
-def test_replies_may_all_be_empty(name: str, reference: str) -> None:
-    content = made(name, alike(*lines([["", ""], [""]], reference)))
-
-    assert json.loads(json.dumps(content, allow_nan=False)) == content
-
-
-def test_a_source_for_which_nothing_was_found_is_no_hindrance(name: str) -> None:
-    content = made(name, alike(*lines([[], ["a b c d", "a"]], "a b c d")))
+@pytest.mark.parametrize(
+    ("texts", "reference"),
+    [
+        ([["a b", "a b c d"]], "a b c d"),  # one source
+        ([["", ""], [""]], "a b"),  # empty replies
+        ([["", ""], [""]], ""),
+        ([[], ["a b c d", "a"]], "a b c d"),  # a source for which nothing was found
+    ],
+)
+def test_little_is_enough(name: str, texts: list[list[str]], reference: str) -> None:
+    content = made(name, alike(*lines(texts, reference)))
 
     assert json.loads(json.dumps(content, allow_nan=False)) == content
 
@@ -119,7 +97,7 @@ def without_references(evidence: Evidence) -> dict[str, dict[int, System]]:
 
 
 def texts_alone(evidence: Evidence) -> dict[str, dict[int, System]]:
-    """Bidia and chance, which need no scores."""
+    """Bidia and random replies, which need no scores."""
 
     def bare(found: NBest) -> NBest:
         return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
@@ -154,11 +132,11 @@ LITTLE: dict[str, Callable[[Evidence], dict[str, Any]]] = {
 def test_what_cannot_be_made_says_why_in_a_sentence_and_the_others_are_made(little: str) -> None:
     evidence = evidence_of(LITTLE[little](random_evidence()), space=None)
 
-    contents, left_out = analyse(evidence)
+    contents, missing = analyse(evidence)
 
-    assert sorted([*contents, *left_out]) == sorted(ANALYSES.names())
-    assert left_out
-    for name, reason in left_out.items():
+    assert sorted([*contents, *missing]) == sorted(ANALYSES.names())
+    assert missing
+    for name, reason in missing.items():
         assert reason.endswith(".")
         assert "\n" not in reason
         with pytest.raises(InputError) as caught:
@@ -169,7 +147,7 @@ def test_what_cannot_be_made_says_why_in_a_sentence_and_the_others_are_made(litt
         assert json.loads(json.dumps(content, allow_nan=False)) == content
 
 
-def test_what_is_left_out_of_little_evidence() -> None:
+def test_which_analyses_little_evidence_is_not_enough_for() -> None:
     found = {
         little: list(analyse(evidence_of(change(random_evidence())))[1]) for little, change in LITTLE.items()
     }

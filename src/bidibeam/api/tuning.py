@@ -11,7 +11,7 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, joined_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.names import TUNED
+from bidibeam.evaluation.systems import TUNED
 from bidibeam.hypotheses import Beams
 from bidibeam.metrics import METRICS
 from bidibeam.similarities import SIMILARITIES

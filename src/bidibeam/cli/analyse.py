@@ -11,11 +11,11 @@ import click
 
 from bidibeam.cli.lists import note_length, note_other_model, vocabulary_of, word_space
 from bidibeam.cli.options import cores, max_length_option, tuned_option, vectors_option, workers_option
-from bidibeam.evaluation.analyses import ANALYSES
+from bidibeam.evaluation import ANALYSES
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.evaluation.analyses.evidence import Evidence
+    from bidibeam.evaluation.evidence import Evidence
     from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import Beams
 
@@ -126,7 +126,7 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     from bidibeam.cli.console import console, track
     from bidibeam.data.prepared import PreparedData
     from bidibeam.errors import UnknownNameError
-    from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES
+    from bidibeam.evaluation.corpus import CORPUS_ANALYSES
     from bidibeam.files import write_json
 
     for name in names:
@@ -165,8 +165,8 @@ def _analyse_lists(
     """
     from bidibeam.cli.analysis_tables import print_tables
     from bidibeam.cli.console import console, notice_if_slow
-    from bidibeam.evaluation.analyses.evidence import AGREEING, Evidence
-    from bidibeam.evaluation.analyses.lists import systems_of
+    from bidibeam.evaluation.evidence import AGREEING, Evidence
+    from bidibeam.evaluation.systems import choose_systems
     from bidibeam.strategies.naming import strategy_named
 
     wanted = _check_names(names, systems)
@@ -183,7 +183,7 @@ def _analyse_lists(
     space = None if found_vectors is None else lambda: found_vectors
     options, threads = {} if tuned is None else tuned.options, workers or cores()
     with notice_if_slow("Choosing among the lists ..."):
-        found, lacking = systems_of(
+        found, lacking = choose_systems(
             lists, wanted or None, max_length=max_length, space=space, tuned=options, workers=threads
         )
     by_size = {size: options for sizes in found.values() for size in sizes}
@@ -252,7 +252,7 @@ def _analyse(
     """What the analyses found, by name; and by name, why one was left out."""
     from bidibeam.cli.console import notice_if_slow
     from bidibeam.errors import InputError
-    from bidibeam.evaluation.analyses import analyse
+    from bidibeam.evaluation import analyse
 
     def blame(reason: str) -> str:
         """Why something cannot be, put down to --systems where that is what leaves a system out."""

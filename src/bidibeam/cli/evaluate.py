@@ -348,7 +348,7 @@ def _choose(
                     next(named),
                     strategy,
                     file.beams,
-                    facts={**facts, **dict(file.signature.facts)},
+                    metadata={**facts, **dict(file.signature.facts)},
                     workers=workers,
                     track=track,
                 )

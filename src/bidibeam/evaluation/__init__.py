@@ -1,1 +1,55 @@
-"""How good replies are."""
+"""Systems against references and each other, and the analyses that lie behind their scores.
+
+An analysis is a function of the evidence to plain values, named here; its section stands in `reporting`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import InputError
+from bidibeam.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bidibeam.evaluation.evidence import Evidence
+
+ANALYSES: Registry[dict[str, Any]] = Registry(
+    "analysis",
+    group="bidibeam.analyses",
+    locations={
+        "ranks": "bidibeam.evaluation.choices:ranks",
+        "headroom": "bidibeam.evaluation.choices:headroom",
+        "diversity": "bidibeam.evaluation.diversity:diversity",
+        "sensitivity": "bidibeam.evaluation.sensitivity:sensitivity",
+        "examples": "bidibeam.evaluation.choices:examples",
+    },
+)
+"""Every analysis, by the name that results and the command line use. Each is called with the evidence."""
+
+
+def analyse(evidence: Evidence, names: Iterable[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Makes analyses: those named, or all that the evidence is enough for.
+
+    Args:
+        evidence: The systems.
+        names: Names of analyses; all by default.
+
+    Returns:
+        By name, contents that JSON can hold; and by name, why one is missing.
+
+    Raises:
+        InputError: If one that was named cannot be made.
+        UnknownNameError: If nothing has such a name.
+    """
+    if names is not None:
+        return {name: ANALYSES.create(name, evidence) for name in names}, {}
+    contents: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    for name in ANALYSES.names():
+        try:
+            contents[name] = ANALYSES.create(name, evidence)
+        except InputError as error:
+            missing[name] = str(error)
+    return contents, missing

@@ -1,4 +1,4 @@
-"""Systems: strategies with all that they are told, what they chose, and among what."""
+"""Systems: strategies with their settings, what they chose, and among what."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.data.words import split
-from bidibeam.errors import InputError
-from bidibeam.evaluation.names import BASE, ORACLE, TUNED
+from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
+from bidibeam.metrics.bleu import ORDER
+from bidibeam.metrics.ngrams import NgramCounts, count_ngrams
 from bidibeam.scores import Signature
-from bidibeam.strategies.ranking import rank_all
+from bidibeam.strategies.naming import strategy_named
+from bidibeam.strategies.ranking import check_requirements, rank_all
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Strategy
+    from bidibeam.similarities.word_vectors import WordVectors
 
+BASE = "vbs"
+"""The most likely hypothesis."""
+TUNED = "vbs-tuned"
+"""The same with its length settings tuned: what a gain must be a gain over."""
+ORACLE = "oracle"
+"""The hypothesis nearest the reference: what a perfect choice would reach."""
+AGREEMENT = "bidia"
+"""The strategy in which both directions decide; its systems have more words behind it."""
 SYSTEMS = (
     BASE,
     TUNED,
@@ -60,13 +71,13 @@ class System:
 
     @cached_property
     def replies(self) -> list[str]:
-        """One a source; empty where nothing was found."""
+        """One per source; empty where nothing was found."""
         return [ranking.text for ranking in self.rankings]
 
     @cached_property
     def reply_words(self) -> list[Sequence[str]]:
-        """The replies as every measure counts words."""
-        return [_words(reply) for reply in self.replies]
+        """The replies as every metric counts words."""
+        return [_split(reply) for reply in self.replies]
 
     @cached_property
     def reference_words(self) -> list[Sequence[str]]:
@@ -78,7 +89,18 @@ class System:
         for line in self.beams:
             if line.reference is None:
                 raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
-        return [_words(line.reference or "") for line in self.beams]
+        return [_split(line.reference or "") for line in self.beams]
+
+    @cached_property
+    def counts(self) -> NgramCounts:
+        """The n-grams that replies share with their references."""
+        return count_ngrams(self.reply_words, self.reference_words, ORDER)
+
+
+@lru_cache(1 << 16)
+def _split(text: str) -> tuple[str, ...]:
+    """Returns the words of a text; systems have references and many replies in common."""
+    return tuple(split(text))
 
 
 def choose_system(
@@ -86,11 +108,11 @@ def choose_system(
     strategy: Strategy,
     beams: Sequence[Beams],
     *,
-    facts: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     workers: int = 1,
     track: Callable[[Iterator[Ranking], int, str], Iterable[Ranking]] | None = None,
 ) -> System:
-    """Let a strategy choose among lists: a system under test.
+    """Lets a strategy choose among lists: a system under test.
 
     N_B is the number of hypotheses it can choose from: the longest regular list, and with it the reverse one
     where both are used.
@@ -99,28 +121,28 @@ def choose_system(
         name: What the system is called.
         strategy: The strategy; the lists hold what it needs.
         beams: The lists.
-        facts: What else its signature says.
+        metadata: What else its signature says.
         workers: Threads that compare hypotheses.
-        track: Shows how far it is, given the rankings, how many there will be, and the name.
+        track: Reports rankings to a progress bar: the rankings, how many there will be, and the name.
     """
-    batches = (beams[at : at + BATCH_SIZE] for at in range(0, len(beams), BATCH_SIZE))
-    chosen = (
+    rankings = (
         ranking
-        for batch in batches
-        for ranking in rank_all(strategy, batch, workers=workers, replies_only=True)
+        for start in range(0, len(beams), BATCH_SIZE)
+        for ranking in rank_all(
+            strategy, beams[start : start + BATCH_SIZE], workers=workers, replies_only=True
+        )
     )
-    directions = strategy.requirements.directions
     return System(
         name,
-        max(sum(len(line.of(direction)) for direction in directions) for line in beams),
+        _beam_size(strategy, beams),
         beams,
-        list(chosen if track is None else track(chosen, len(beams), name)),
-        strategy.signature.extended(**(facts or {}), bidibeam=__version__),
+        list(rankings if track is None else track(rankings, len(beams), name)),
+        strategy.signature.extended(**(metadata or {}), bidibeam=__version__),
     )
 
 
 def replied_system(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
-    """A system whose replies are known already: each source's only hypothesis.
+    """Returns a system whose replies are known already: each source's only hypothesis.
 
     Args:
         name: What the system is called.
@@ -136,7 +158,81 @@ def replied_system(name: str, beams: Sequence[Beams], signature: Signature, *, b
     return System(name, beam_size, beams, rankings, signature)
 
 
-@lru_cache(1 << 16)
-def _words(text: str) -> tuple[str, ...]:
-    """The words of a text; systems have references and many replies in common."""
-    return tuple(split(text))
+def choose_systems(
+    lists: Sequence[Sequence[Beams]],
+    names: Sequence[str] | None = None,
+    *,
+    max_length: int,
+    space: Callable[[], WordVectors] | None = None,
+    tuned: Mapping[str, Mapping[str, Any]] | None = None,
+    workers: int = 1,
+) -> tuple[dict[str, dict[int, System]], dict[str, str]]:
+    """Lets every system choose among every list that holds what it needs, as `choose_system` does.
+
+    Of two lists with the same N_B the first counts.
+
+    Args:
+        lists: Lists of the same sources, each with or without either direction.
+        names: Names of systems; all of `SYSTEMS` by default, as far as they can be made.
+        max_length: T of similarities that have one.
+        space: Word vectors for similarities that need some.
+        tuned: What was tuned, as `strategy_named` takes it.
+        workers: Threads that compare hypotheses.
+
+    Returns:
+        Systems by name and N_B; and by name, why one is missing.
+
+    Raises:
+        InputError: If a system that was named, or every one, lacks something.
+        SettingsError: If a system that was named has settings that cannot be.
+        UnknownNameError: If nothing has such a name.
+    """
+    systems: dict[str, dict[int, System]] = {}
+    missing: dict[str, str] = {}
+    for name in SYSTEMS if names is None else names:
+        try:
+            settings = strategy_named(name, tuned or {})
+            if settings.name == TUNED and TUNED not in (tuned or {}):
+                raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them as tuned.")
+            strategy = settings.build(max_length=max_length, space=space)
+            systems[name] = _choose_at_every_size(name, strategy, lists, workers)
+        except BidibeamError as error:
+            if names is not None:
+                raise
+            missing[name] = str(error)
+    if not systems:
+        name, reason = next(iter(missing.items()))
+        raise InputError(f"No system can choose among these lists. {name}: {reason}")
+    return systems, missing
+
+
+def _choose_at_every_size(
+    name: str, strategy: Strategy, lists: Sequence[Sequence[Beams]], workers: int
+) -> dict[int, System]:
+    """Returns a system by N_B.
+
+    Raises:
+        InputError: If no list holds what it needs; the message is about the last one.
+    """
+    systems: dict[int, System] = {}
+    lacking: InputError | None = None
+    for beams in lists:
+        try:
+            for line in beams:
+                check_requirements(line, strategy.requirements, name)
+        except InputError as error:
+            lacking = error
+            continue
+        beam_size = _beam_size(strategy, beams)
+        if beam_size not in systems:
+            systems[beam_size] = choose_system(name, strategy, beams, workers=workers)
+    if not systems and lacking is not None:
+        # The message advises to choose another strategy, and here there is none to choose.
+        fact, _, advice = str(lacking).rpartition("; ")
+        raise InputError(f"{fact}." if "strategy" in advice else str(lacking)) from lacking
+    return systems
+
+
+def _beam_size(strategy: Strategy, beams: Sequence[Beams]) -> int:
+    directions = strategy.requirements.directions
+    return max(sum(len(line.of(direction)) for direction in directions) for line in beams)

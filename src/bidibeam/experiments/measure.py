@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from random import Random
-from statistics import median
 from typing import Any
 
 import torch
@@ -18,23 +14,22 @@ import torch
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
-from bidibeam.decoding.decoder import Decoder, Ranker
-from bidibeam.evaluation.analyses import analyse
-from bidibeam.evaluation.analyses.cost import formulas
-from bidibeam.evaluation.analyses.evidence import Evidence
+from bidibeam.decoding.decoder import Ranker
+from bidibeam.evaluation import analyse
+from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare, score_system
+from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.systems import BASELINES, System
 from bidibeam.experiments.layout import TEST, VALIDATION, BeamFiles, SeedLayout, read_json
 from bidibeam.experiments.plan import TUNED_STRATEGIES, Plan
 from bidibeam.experiments.stages import Progress
-from bidibeam.hypotheses import Beams, Direction
+from bidibeam.hypotheses import Direction
 from bidibeam.metrics import METRICS
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
-from bidibeam.work import Work, counting
 
 WORTH_A_PROCESS = 20_000
 """Replies to score: fewer take less time than starting a process."""
@@ -204,52 +199,3 @@ class Measurement:
                 for name, by_size in rows.items()
             },
         )
-
-
-def measure_costs(
-    decoders: Mapping[str, Decoder],
-    sources: Sequence[Beams],
-    *,
-    turns: int,
-    base: str,
-    track: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> list[dict[str, Any]]:
-    """Measures time and work of each decoder, with choosing, without loading and compiling.
-
-    The decoders take turns in a random order, so that a busy machine slows all of them. Times are medians
-    over turns, and a ratio is the median of a decoder's time over that of `base` in the same turn.
-
-    Args:
-        decoders: By name.
-        sources: What all of them answer.
-        turns: How often.
-        base: The decoder that ratios are to.
-        track: Counts the turns.
-    """
-    random = Random(0)
-    times: dict[str, list[float]] = defaultdict(list)
-    work: dict[str, Work] = {}
-    for decoder in decoders.values():  # warm up
-        _time(decoder, sources[: decoder.batch_size])
-    for _ in track(range(turns)):
-        for name in random.sample(sorted(decoders), len(decoders)):
-            took_s, work[name] = _time(decoders[name], sources)
-            times[name].append(took_s)
-    return [
-        {
-            "strategy": name,
-            "ratio": median(own / other for own, other in zip(times[name], times[base], strict=True)),
-            "ms_a_source": 1000 * median(times[name]) / len(sources),
-            "turns_ms": [round(1000 * took_s, 3) for took_s in times[name]],
-            **{field: value / len(sources) for field, value in asdict(work[name]).items()},
-        }
-        for name in decoders
-    ]
-
-
-def _time(decoder: Decoder, sources: Sequence[Beams]) -> tuple[float, Work]:
-    with counting() as work:
-        began = time.perf_counter()
-        for answer in decoder.answers(sources):
-            answer.text  # noqa: B018
-        return time.perf_counter() - began, work

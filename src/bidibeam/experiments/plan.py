@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation.names import TUNED
+from bidibeam.evaluation.systems import TUNED
 from bidibeam.experiments.layout import TEST, VALIDATION, Layout, SeedLayout, plan_searches
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import Progress, hash_file

@@ -13,7 +13,7 @@ from bidibeam.api.decoders import check_directions
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
-from bidibeam.evaluation.analyses.corpus import constant_of, positions_of
+from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.experiments.layout import TEST, Layout, read_json
 from bidibeam.experiments.plan import GivenModel, Plan
 from bidibeam.experiments.seeds import Seed
@@ -205,7 +205,9 @@ class Experiment:
         path = self.layout.positions
 
         def work() -> None:
-            write_json(path, positions_of(PreparedData.open(self.layout.data), track=self.progress.track))
+            write_json(
+                path, analyse_positions(PreparedData.open(self.layout.data), track=self.progress.track)
+            )
 
         return Stage("positions", {}, (path,), work, after=(prepared,), identity=identify_content(path))
 
@@ -216,7 +218,7 @@ class Experiment:
 
         def work() -> None:
             data = PreparedData.open(self.layout.data)
-            write_json(path, constant_of(data, **facts, track=self.progress.track))
+            write_json(path, analyse_constant(data, **facts, track=self.progress.track))
 
         return Stage("constant", facts, (path,), work, after=(prepared,), identity=identify_content(path))
 

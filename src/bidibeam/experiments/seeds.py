@@ -9,11 +9,11 @@ from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_generator
-from bidibeam.api.perplexity import perplexities
 from bidibeam.api.tuned import TUNED_FILE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.vectors import read_vectors
 from bidibeam.decoding.decoder import search_batches
+from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout, read_json
 from bidibeam.experiments.measure import TIMED, Measurement
 from bidibeam.experiments.plan import Plan

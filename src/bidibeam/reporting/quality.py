@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.names import AGREEMENT, BASE, ORACLE, TUNED
+from bidibeam.evaluation.systems import AGREEMENT, BASE, ORACLE, TUNED
 from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, text_column
 from bidibeam.reporting.numbers import (
     TWO,

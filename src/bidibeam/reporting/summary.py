@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bidibeam.evaluation.names import BASE, TUNED
-from bidibeam.evaluation.systems import BASELINES
+from bidibeam.evaluation.systems import BASE, BASELINES, TUNED
 from bidibeam.reporting.blocks import Block, Cell, Column, Section, Table, text_column
 from bidibeam.reporting.numbers import (
     DIGITS,

@@ -14,16 +14,15 @@ import pytest
 from bidibeam import __version__
 from bidibeam.cli.analyse import OF_DATA
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation.analyses import ANALYSES, analyse
-from bidibeam.evaluation.analyses.corpus import CORPUS_ANALYSES, constant_of, positions_of
-from bidibeam.evaluation.analyses.evidence import Evidence
-from bidibeam.evaluation.analyses.lists import systems_of
-from bidibeam.evaluation.systems import SYSTEMS
+from bidibeam.evaluation import ANALYSES, analyse
+from bidibeam.evaluation.corpus import CORPUS_ANALYSES, analyse_constant, analyse_positions
+from bidibeam.evaluation.evidence import Evidence
+from bidibeam.evaluation.systems import SYSTEMS, choose_systems
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
 from bidibeam.similarities.word_vectors import WordVectors
 from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
-from tests.unit.evaluation.analyses.evidences import TUNED, random_beams
+from tests.unit.evaluation.evidences import TUNED, random_beams
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 SOURCES = 25
@@ -123,7 +122,7 @@ def test_it_is_what_the_library_makes(
         for word in each.tokens
     }
     space = WordVectors.from_file(words, tokens)
-    systems, _ = systems_of(lists, max_length=20, space=lambda: space, tuned=TUNED)
+    systems, _ = choose_systems(lists, max_length=20, space=lambda: space, tuned=TUNED)
     contents, _ = analyse(Evidence(systems, 20, lambda: space, examples=3))
     assert read(tmp_path)["analyses"] == contents
     assert len(contents["examples"]["examples"]) == 3
@@ -148,7 +147,7 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said(lists: Pat
     assert list(read(tmp_path / "out")["analyses"]) == ["ranks", "examples"]
     for sentence in (
         "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
-        "bidia wmd_t tuned: They need tuned settings: `bidibeam tune RUN` finds them,",
+        "bidia wmd_t tuned: They need tuned settings: `bidibeam tune` finds them;",
         "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: ",
         "Left out the system oracle: source '1' has no \"reference\", and oracle chooses by it.",
         "Left out the analysis headroom: It needs the system 'vbs-tuned', which is not there.",
@@ -308,7 +307,10 @@ def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_pa
 
     assert (call.status, call.out) == (0, "")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["constant.json", "positions.json"]
-    for name, content in (("constant", constant_of(toy_data)), ("positions", positions_of(toy_data))):
+    for name, content in (
+        ("constant", analyse_constant(toy_data)),
+        ("positions", analyse_positions(toy_data)),
+    ):
         written = json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
         assert written[name] == content
         assert written["data"]["fingerprint"] == toy_data.fingerprint

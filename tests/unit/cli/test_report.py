@@ -12,7 +12,7 @@ import pytest
 from bidibeam.interchange import nbest
 from bidibeam.reporting import plots
 from tests.unit.cli.calls import called, refused
-from tests.unit.evaluation.analyses.evidences import random_beams
+from tests.unit.evaluation.evidences import random_beams
 from tests.unit.reporting.made_results import made_analyses, made_evaluation, made_results
 
 

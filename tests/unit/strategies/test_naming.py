@@ -18,7 +18,7 @@ from bidibeam.similarities.bleu import BleuT
 from bidibeam.strategies.naming import SystemName, check_systems, requirements_of, strategy_named
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import tune, tune_penalty
-from tests.unit.evaluation.analyses.evidences import SPACE, random_beams
+from tests.unit.evaluation.evidences import SPACE, random_beams
 
 Tuned = dict[str, dict[str, Any]]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields, replace
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 
 from bidibeam.data.words import split
-from bidibeam.evaluation.analyses.evidence import Evidence
-from bidibeam.evaluation.analyses.sensitivity import (
+from bidibeam.evaluation.evidence import Evidence
+from bidibeam.evaluation.sensitivity import (
     BIDIA_OPTIONS,
     OPTIONS,
-    replies_of,
+    Variant,
+    choose_replies,
+    list_variants,
     sensitivity,
-    variants_of,
 )
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.metrics import METRICS
@@ -24,7 +24,7 @@ from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.wmd import WmdT
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.tuning import PENALTIES
-from tests.unit.evaluation.analyses.evidences import (
+from tests.unit.evaluation.evidences import (
     MAX_LENGTH,
     evidence_of,
     random_beams,
@@ -34,6 +34,12 @@ from tests.unit.evaluation.analyses.evidences import (
 from tests.unit.strategies.lists import random_beams as drawn_beams
 
 SIMILARITIES = ["bleu_t", "wmd_t"]
+METRIC_NAMES = ("bleu", "length_ratio", "distinct-2")
+
+
+def chosen_by(evidence: Evidence, variant: Variant, beams: list[Beams]) -> list[str]:
+    """What the strategy itself chooses."""
+    return [ranking.text for ranking in evidence.rank(variant.settings, beams, replies_only=True)]
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -41,11 +47,11 @@ SIMILARITIES = ["bleu_t", "wmd_t"]
 def test_shortcuts_choose_what_the_strategy_itself_chooses(similarity: str, workers: int) -> None:
     beams = random_beams(300, regular=5, reverse=5)
     evidence = evidence_of({"bidia bleu_t": {8: system("bidia bleu_t", beams, 8)}}, workers=workers)
-    variants = list(variants_of(similarity, MAX_LENGTH))
+    variants = list(list_variants(similarity, MAX_LENGTH))
 
-    replies = replies_of(evidence, variants, beams)
+    replies = choose_replies(evidence, variants, beams)
 
-    chosen = {variant.key: evidence.choose(variant.settings, beams) for variant in variants}
+    chosen = {variant.key: chosen_by(evidence, variant, beams) for variant in variants}
     assert replies == chosen
     assert len({tuple(each) for each in chosen.values()}) > len(chosen) / 2  # settings do matter here
     assert sum(variant.is_derived for variant in variants) > len(variants) / 2
@@ -56,26 +62,20 @@ def test_shortcuts_choose_what_the_strategy_itself_chooses(similarity: str, work
 def test_no_beams_lead_a_shortcut_astray(line: Beams) -> None:
     evidence = random_evidence(1)
     for similarity in SIMILARITIES:
-        variants = list(variants_of(similarity, MAX_LENGTH))
-        for key, replies in replies_of(evidence, variants, [line]).items():
-            (variant, *_) = (each for each in variants if each.key == key)
-            assert replies == evidence.choose(variant.settings, [line]), (variant.option, variant.value)
-
-
-def test_every_setting_there_is_is_tried() -> None:
-    own = {"order", "weights", "smoothing", "max_length"}  # of n-grams; the search decides none of them
-    assert {each.name for each in fields(BleuT)} == own
-    assert set(OPTIONS["bleu_t"]) == own - {"weights", "max_length"}
-    assert set(OPTIONS["wmd_t"]) == {each.name for each in fields(WmdT)} - {"space", "max_length"}
-    assert set(BIDIA_OPTIONS) == {each.name for each in fields(BidiA)} - {"similarity"}
-    assert all(len(values) == len(set(values)) > 1 for values in BIDIA_OPTIONS.values())
-    assert not get_args(BIDIA_OPTIONS["answer"])
+        variants = {each.key: each for each in list_variants(similarity, MAX_LENGTH)}
+        for key, replies in choose_replies(evidence, list(variants.values()), [line]).items():
+            assert replies == chosen_by(evidence, variants[key], [line]), key
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_one_value_of_each_setting_is_the_default_and_all_of_those_are_one_choice(similarity: str) -> None:
+def test_every_setting_is_tried_and_the_defaults_of_all_are_one_choice(similarity: str) -> None:
+    own = {each.name for each in fields(BleuT if similarity == "bleu_t" else WmdT)}
+    assert set(OPTIONS[similarity]) == own - {"space", "max_length"} - (
+        {"weights"} if similarity == "bleu_t" else set()  # of n-grams
+    )
+    assert set(BIDIA_OPTIONS) == {each.name for each in fields(BidiA)} - {"similarity"}
     for max_length in (20, 11):
-        variants = list(variants_of(similarity, max_length))
+        variants = list(list_variants(similarity, max_length))
         defaults = [each for each in variants if each.is_default]
 
         assert Counter(each.option for each in defaults) == dict.fromkeys(
@@ -88,59 +88,42 @@ def test_one_value_of_each_setting_is_the_default_and_all_of_those_are_one_choic
         assert defaults[0].value == str(max_length)
 
 
-def test_rows_have_the_scores_of_what_was_chosen() -> None:
+def test_rows_have_the_scores_of_what_was_chosen_beside_length_alone_and_random_replies() -> None:
     evidence = random_evidence(60)
+    beams = list(evidence.agreeing.beams)
+    expected = {
+        (f"bidia {similarity}", each.option, each.value): chosen_by(evidence, each, beams)
+        for similarity in SIMILARITIES
+        for each in list_variants(similarity, MAX_LENGTH)
+    }
+    for name in ("longest", "random"):  # as they answered at the same N_B
+        expected[name, "baseline", name] = evidence.systems[name][8].replies
 
     found = sensitivity(evidence)
 
     assert found["beam_size"] == 8
-    beams = evidence.agreeing.beams
-    expected = {
-        (f"bidia {similarity}", each.option, each.value): evidence.choose(each.settings, beams)
-        for similarity in SIMILARITIES
-        for each in variants_of(similarity, MAX_LENGTH)
-    }
     rows = {(row["system"], row["option"], row["value"]): row for row in found["rows"]}
-    assert [*rows] == [*expected, ("longest", "baseline", "longest"), ("random", "baseline", "random")]
+    assert [*rows] == [*expected]
     references = [split(line.reference or "") for line in beams]
     for key, replies in expected.items():
         words = [split(reply) for reply in replies]
-        for metric in ("bleu", "length_ratio", "distinct-2"):
+        for metric in METRIC_NAMES:
             assert rows[key][metric] == METRICS.create(metric).score(words, references).value
     assert rows["bidia bleu_t", "T", str(MAX_LENGTH)]["is_default"] is True
     assert rows["bidia bleu_t", "T", "none"]["is_default"] is False
 
 
-def test_length_alone_and_chance_stand_beside_it_as_they_answered_at_the_same_n_b() -> None:
-    evidence = random_evidence(60)
-    rows = {row["system"]: row for row in sensitivity(evidence)["rows"]}
+def test_what_is_not_at_hand_is_left_out() -> None:
+    def names(evidence: Evidence) -> set[str]:
+        return {row["system"] for row in sensitivity(evidence)["rows"]}
 
-    for name in ("longest", "random"):
-        system = evidence.systems[name][8]
-        assert max(len(line.regular) for line in system.beams) == 8  # where bidia has 4 in each direction
-        for metric in ("bleu", "length_ratio", "distinct-2"):
-            expected = METRICS.create(metric).score(system.reply_words, system.reference_words).value
-            assert rows[name][metric] == expected
-
-
-def test_they_are_left_out_where_they_had_another_n_b() -> None:
     systems = random_evidence(10).systems
     narrow = {name: {4: systems[name][4]} for name in ("longest", "random")}
-
-    assert names(evidence_of({**systems, **narrow})) == {"bidia bleu_t", "bidia wmd_t"}
+    alone = {"bidia bleu_t": systems["bidia bleu_t"]}
+    assert names(evidence_of({**systems, **narrow})) == {"bidia bleu_t", "bidia wmd_t"}  # another N_B
     assert names(evidence_of({**systems, "longest": narrow["longest"]})) >= {"random"}
-    assert names(evidence_of({"bidia bleu_t": systems["bidia bleu_t"]})) == {"bidia bleu_t"}
-
-
-def names(evidence: Evidence) -> set[str]:
-    return {row["system"] for row in sensitivity(evidence)["rows"]}
-
-
-def test_wmd_needs_vectors_and_a_system_that_uses_it() -> None:
-    assert "bidia wmd_t" in names(random_evidence(5))
-    assert "bidia wmd_t" not in names(random_evidence(5, space=None))
-    systems = {"bidia bleu_t": random_evidence(5).systems["bidia bleu_t"]}
-    assert "bidia wmd_t" not in names(evidence_of(systems))
+    assert names(evidence_of(systems, space=None)) == {"bidia bleu_t", "longest", "random"}
+    assert names(evidence_of(alone)) == {"bidia bleu_t"}
 
 
 def test_what_needs_log_probabilities_is_left_out_where_there_are_none() -> None:

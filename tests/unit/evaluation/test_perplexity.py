@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bidibeam.api import load_run
-from bidibeam.api.perplexity import perplexities
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError
+from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.run import RunModel as Run
 from bidibeam.training.logs import read_metrics
@@ -46,7 +46,7 @@ def test_it_does_not_depend_on_how_sources_are_batched(
 ) -> None:
     lines = list(islice(examples(toy_data, "test"), 5))
     together = perplexities(run, lines)
-    monkeypatch.setattr("bidibeam.api.perplexity.BATCH", 2)
+    monkeypatch.setattr("bidibeam.evaluation.perplexity.BATCH", 2)
 
     apart = perplexities(run, lines)
 

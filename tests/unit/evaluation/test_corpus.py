@@ -1,23 +1,30 @@
-"""One reply to every source: which is chosen, and that its scores are sacreBLEU's."""
+"""One reply to every source, scored as sacreBLEU does; and words at the first places from either end."""
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.analyses.constant import bleus, candidates, constant
-from bidibeam.evaluation.analyses.corpus import constant_of, counted_replies, positions_of
-from bidibeam.evaluation.analyses.positions import positions
+from bidibeam.evaluation.corpus import (
+    analyse_constant,
+    analyse_positions,
+    constant,
+    count_replies,
+    list_candidates,
+    positions,
+    score_constants,
+)
 from tests.conftest import write_toy_corpus
 
 REPLIES = {
@@ -31,19 +38,19 @@ WORDS = ("yeah", "uh", "-", "huh", ".", "i", "do", "n't", "know", "oh")
 
 def references(seed: int, count: int = 30) -> list[list[str]]:
     """Stock phrases among other things."""
-    chance = random.Random(seed)
+    chooser = random.Random(seed)
     phrases = list(REPLIES)
     return [
-        [*chance.choice(phrases), *chance.choices(WORDS, k=chance.randint(0, 4))][: chance.randint(2, 9)]
+        [*chooser.choice(phrases), *chooser.choices(WORDS, k=chooser.randint(0, 4))][: chooser.randint(2, 9)]
         for _ in range(count)
     ]
 
 
-def sacrebleu(reply: tuple[str, ...], wanted: list[list[str]]) -> float:
+def bleu(reply: tuple[str, ...], wanted: list[list[str]]) -> float:
     """By sacreBLEU alone."""
-    metric = BLEU(tokenize="none", force=True)
     lines = [" ".join(words) for words in wanted]
-    return float(metric.corpus_score([" ".join(reply)] * len(wanted), [lines]).score)
+    score = sacrebleu.corpus_bleu([" ".join(reply)] * len(wanted), [lines], tokenize="none", force=True)
+    return float(score.score)
 
 
 def test_the_best_on_validation_is_chosen_and_its_test_bleu_is_sacrebleus() -> None:
@@ -51,17 +58,15 @@ def test_the_best_on_validation_is_chosen_and_its_test_bleu_is_sacrebleus() -> N
 
     found = constant(REPLIES, validation, test, commonest=3, parts=2, shown=4)
 
-    tried = [*list(REPLIES)[:3]]
-    tried[1:] = sorted(tried[1:])  # equally common
-    first, second = tried[:2]
-    tried += [first + first, first + second, second + first, second + second]
-    by_validation = sorted(tried, key=lambda reply: -sacrebleu(reply, validation))
+    first, second = ("uh", "-", "huh", "."), ("i", "do", "n't", "know", ".")  # equally common by the alphabet
+    tried = [first, second, ("yeah", "."), first + first, first + second, second + first, second + second]
+    by_validation = sorted(tried, key=lambda reply: -bleu(reply, validation))
     shown = [found["chosen"], *found["runners_up"]]
     assert found["candidates"] == {"tried": 7, "commonest": 3, "parts": 2}
     assert [split(each["reply"]) for each in shown] == [list(reply) for reply in by_validation[:4]]
     for each, reply in zip(shown, by_validation, strict=False):
-        assert each["validation_bleu"] == pytest.approx(sacrebleu(reply, validation), abs=1e-9)
-        assert each["bleu"] == pytest.approx(sacrebleu(reply, test), abs=1e-9)
+        assert each["validation_bleu"] == pytest.approx(bleu(reply, validation), abs=1e-9)
+        assert each["bleu"] == pytest.approx(bleu(reply, test), abs=1e-9)
         assert each["low"] <= each["bleu"] <= each["high"]
         assert each["length_ratio"] == pytest.approx(len(reply) * len(test) / sum(map(len, test)))
         assert each["exact"] == sum(tuple(words) == reply for words in test)
@@ -78,6 +83,7 @@ def test_it_tells_how_short_the_references_are_and_what_is_commonest() -> None:
     assert (found["most_common"]["exact"], found["most_common"]["share_exact"]) == (2, 0.5)
     assert found["signature"].startswith("metric:bleu|order:4|nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|")
     assert "|interval:95%|samples:1000|seed:12345" in found["signature"]
+    assert "signature" not in found["chosen"]
 
 
 @given(
@@ -87,19 +93,17 @@ def test_it_tells_how_short_the_references_are_and_what_is_commonest() -> None:
 def test_the_bleu_of_every_reply_is_sacrebleus(
     replies: list[tuple[str, ...]], wanted: list[list[str]]
 ) -> None:
-    expected = [sacrebleu(reply, wanted) for reply in replies]
+    expected = [bleu(reply, wanted) for reply in replies]
 
-    assert bleus(replies, wanted).tolist() == pytest.approx(expected, abs=1e-9)
+    assert score_constants(replies, wanted).tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_of_equal_replies_the_commoner_is_chosen_and_none_is_tried_twice() -> None:
     replies = {("b",): 2, ("a",): 2, ("a", "b"): 1, ("c",): 5}
 
-    assert candidates(replies, commonest=4, parts=3) == [
-        *(("c",), ("a",), ("b",), ("a", "b")),
-        *(("c", "c"), ("c", "a"), ("c", "b"), ("a", "c"), ("a", "a")),
-        *(("b", "c"), ("b", "a"), ("b", "b")),
-    ]
+    tried = list_candidates(replies, commonest=4, parts=3)
+
+    assert " ".join("".join(words) for words in tried) == "c a b ab cc ca cb ac aa bc ba bb"
     found = constant(replies, [["x"]], [["x"]])
     assert (found["chosen"]["reply"], found["chosen"]["bleu"]) == ("c", 0.0)
 
@@ -113,16 +117,26 @@ def test_refusals_are_one_sentence() -> None:
     for name in ("commonest", "parts", "shown"):
         with pytest.raises(SettingsError, match=f"{name} must be at least 1, not 0"):
             call(*whole, **{name: 0})
+    with pytest.raises(InputError, match="no responses whose words could be counted"):
+        positions([])
+    for name in ("words_shown", "places"):
+        with pytest.raises(SettingsError, match=f"{name} must be at least 1, not 0"):
+            positions([["a"]], **{name: 0})
 
 
 def test_prepared_data_are_enough(toy_data: PreparedData) -> None:
-    found = constant_of(toy_data, validation_sources=3, sources=4)
+    found = analyse_constant(toy_data, validation_sources=3, sources=4)
 
     tests = [split(each["reference"]) for each in toy_data.examples("test")][:4]
     assert found["validation_sources"] == 3
     assert found["references"]["words"] == sum(map(len, tests))
-    assert found["chosen"]["bleu"] == pytest.approx(sacrebleu(tuple(split(found["chosen"]["reply"])), tests))
-    assert positions_of(toy_data)["pairs"] == len(toy_data.split("train"))
+    assert found["chosen"]["bleu"] == pytest.approx(bleu(tuple(split(found["chosen"]["reply"])), tests))
+    pairs = toy_data.split("train")
+    columns = zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True)
+    tokens = [
+        toy_data.tokenizer.tokens(pairs.tokens[start : start + size].tolist()) for start, size in columns
+    ]
+    assert analyse_positions(toy_data) == positions(tokens)
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
@@ -133,18 +147,42 @@ def test_replies_are_counted_as_words_whatever_the_tokens_are(tmp_path: Path, ki
     data = prepare(settings, source, tmp_path / "data")
     texts = ["well, red cat!", "well, red cat!", "red cat!", "Red cat!"]
 
-    counted = counted_replies(data, map(data.tokenizer.encode, texts))
+    counts = count_replies(data, map(data.tokenizer.encode, texts))
 
     whole: dict[tuple[str, ...], int] = {("well", ",", "red", "cat", "!"): 2}  # "well" is unknown
     known: dict[tuple[str, ...], int] = {("red", "cat", "!"): 2}
-    assert counted == (known | whole if kind == "bpe" else known)
+    assert counts == (known | whole if kind == "bpe" else known)
 
 
-def test_positions_of_data_are_those_of_their_tokens(toy_data: PreparedData) -> None:
-    pairs = toy_data.split("train")
-    columns = zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True)
-    tokens = [
-        toy_data.tokenizer.tokens(pairs.tokens[start : start + size].tolist()) for start, size in columns
-    ]
+sequences = st.lists(st.lists(st.sampled_from("abcdef"), max_size=5), min_size=1, max_size=20)
 
-    assert positions_of(toy_data) == positions(tokens)
+
+@given(sequences, st.integers(1, 4), st.integers(1, 4))
+def test_words_are_counted_from_the_left_and_from_the_right(
+    responses: list[list[str]], words_shown: int, places: int
+) -> None:
+    found = positions(iter(responses), words_shown=words_shown, places=places)
+
+    assert (found["words_shown"], found["pairs"]) == (words_shown, len(responses))
+    for side, read in (("left", responses), ("right", [each[::-1] for each in responses])):
+        assert len(found["from"][side]) == places
+        for place, each in enumerate(found["from"][side]):
+            column = [words[place] for words in read if len(words) > place]
+            counts = {word: column.count(word) for word in column}
+            order = sorted(counts, key=lambda word: (-counts[word], word))[:words_shown]
+            shares = [count / len(column) for count in counts.values()]
+            assert each == {
+                "position": place + 1,
+                "words": order,
+                "counts": [counts[word] for word in order],
+                "different": len(counts),
+                "entropy_bits": pytest.approx(-sum(share * math.log2(share) for share in shares)),
+                "above_1000": 0,
+            }
+
+
+def test_a_word_is_common_if_it_stands_there_more_than_a_thousand_times() -> None:
+    found = positions([["a", "x"]] * 1001 + [["b", "x"]] * 1000)
+
+    for side in ("left", "right"):
+        assert [each["above_1000"] for each in found["from"][side]] == [1, 1, 0]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from bidibeam.data.words import split
 from bidibeam.errors import InputError
-from bidibeam.evaluation.analyses.evidence import Evidence, spread
-from bidibeam.hypotheses import Beams
+from bidibeam.evaluation.evidence import Evidence, ReplyScorer
 from bidibeam.metrics import METRICS
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import strategy_named
-from tests.unit.evaluation.analyses.evidences import (
+from tests.unit.evaluation.evidences import (
     SPACE,
     TUNED,
     answering,
@@ -22,6 +23,34 @@ from tests.unit.evaluation.analyses.evidences import (
     random_evidence,
     system,
 )
+
+sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "don't", "."]), max_size=9).map(" ".join)
+
+
+@given(st.lists(st.tuples(sentences, sentences, sentences), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=150)
+def test_every_score_is_the_metrics_own_to_the_last_bit(rows: list[tuple[str, str, str]]) -> None:
+    references = [split(reference) for _, _, reference in rows]
+    scorer = ReplyScorer(references)
+
+    for column in (0, 1, 0):  # the third time everything is remembered
+        replies = [row[column] for row in rows]
+        words = [split(reply) for reply in replies]
+        expected = {
+            name: METRICS.create(name).score(words, references).value
+            for name in ("bleu", "length_ratio", "distinct-1", "distinct-2")
+        }
+        assert scorer.scores(replies) == expected
+        assert scorer.bleu(replies) == expected["bleu"]
+
+
+def test_the_same_reply_to_another_source_is_counted_anew() -> None:
+    scorer = ReplyScorer([["a", "b", "c", "d"], ["e", "f", "g", "h"]])
+
+    assert scorer.bleu(["a b c d", "e f g h"]) == pytest.approx(100)
+    assert scorer.bleu(["e f g h", "a b c d"]) == 0.0
+    with pytest.raises(InputError, match="there are 1 replies and 2 references"):
+        scorer.bleu(["a"])
 
 
 def test_each_system_is_looked_at_where_it_has_most_to_choose_from() -> None:
@@ -37,13 +66,8 @@ def test_each_system_is_looked_at_where_it_has_most_to_choose_from() -> None:
     assert evidence.largest == 8
     assert {name: each.beam_size for name, each in evidence.widest.items()} == {"vbs": 4, "bidia bleu_t": 8}
     assert evidence.agreeing.name == "bidia bleu_t"
-
-
-def test_n_b_that_nobody_knows_is_one_sentence() -> None:
-    evidence = evidence_of({"x": {0: answering("x", ["a"], ["a"], beam_size=0)}})
-
     with pytest.raises(InputError, match=r"so N_B is unknown\.$"):
-        evidence.largest  # noqa: B018
+        evidence_of({"x": {0: answering("x", ["a"], ["a"], beam_size=0)}}).largest  # noqa: B018
 
 
 @pytest.mark.parametrize("systems", [{}, {"vbs": {}}, {"x": {4: answering("x", [], [])}}])
@@ -67,7 +91,6 @@ def test_what_agreement_needs_is_named() -> None:
     beams = random_beams(3, regular=4, reverse=0)
     with pytest.raises(InputError, match=r"^It needs the system 'bidia bleu_t'"):
         evidence_of({"vbs": {4: system("vbs", beams, 4)}}).agreeing  # noqa: B018
-
     with pytest.raises(InputError, match=r"^No source has hypotheses of both directions"):
         evidence_of({"bidia bleu_t": {4: system("bidia bleu_t", beams, 4)}}).agreeing  # noqa: B018
 
@@ -78,14 +101,9 @@ def test_bleu_is_computed_where_nobody_knows_it() -> None:
     chosen = evidence.systems["longest"][8]
     expected = METRICS.create("bleu").score(chosen.reply_words, chosen.reference_words).value
     assert evidence.bleu_of("longest", 8) == expected
-    assert evidence.bleu_of("vbs", 8) == 12.5
-    assert evidence.bleu_of("away", 2) == 3.0
-    assert [evidence.bleu_sizes(name) for name in ("vbs", "longest", "away", "x")] == [
-        {2, 4, 8},
-        {4, 8},
-        {2},
-        set(),
-    ]
+    assert (evidence.bleu_of("vbs", 8), evidence.bleu_of("away", 2)) == (12.5, 3.0)
+    sizes = [evidence.bleu_sizes(name) for name in ("vbs", "longest", "away", "x")]
+    assert sizes == [{2, 4, 8}, {4, 8}, {2}, set()]
 
 
 def test_vectors_are_asked_for_once_and_only_when_needed() -> None:
@@ -96,13 +114,10 @@ def test_vectors_are_asked_for_once_and_only_when_needed() -> None:
         return SPACE
 
     evidence = random_evidence(space=space)
-    beams = evidence.agreeing.beams
 
-    evidence.choose(strategy_named("bidia bleu_t"), beams)
-    assert asked == []
-    for _ in range(2):
-        evidence.choose(strategy_named("bidia wmd_t"), beams)
-    assert asked == [1]
+    for name, times in (("bidia bleu_t", 0), ("bidia wmd_t", 1), ("bidia wmd_t", 1)):
+        evidence.rank(strategy_named(name), evidence.agreeing.beams, replies_only=True)
+        assert len(asked) == times
     with pytest.raises(InputError, match="no word vectors"):
         random_evidence(space=None).vectors  # noqa: B018
 
@@ -112,18 +127,5 @@ def test_choosing_and_ranking_again_is_what_the_system_did() -> None:
     for name, chosen in evidence.widest.items():
         settings = strategy_named(name, TUNED)
         assert evidence.rank(settings, chosen.beams) == chosen.rankings
-        assert evidence.choose(settings, chosen.beams) == chosen.replies
-
-
-@pytest.mark.parametrize("workers", [1, 3, 50])
-def test_work_is_spread_over_threads_in_order(workers: int) -> None:
-    beams = random_beams(20, regular=1, reverse=0)
-    threads = set()
-
-    def work(line: Beams) -> str:
-        threads.add(threading.get_ident())
-        return line.id
-
-    assert spread(work, beams, workers=workers) == [line.id for line in beams]
-    assert (threading.get_ident() in threads) == (workers == 1)
-    assert spread(work, [], workers=workers) == []
+        replies = [ranking.text for ranking in evidence.rank(settings, chosen.beams, replies_only=True)]
+        assert replies == chosen.replies

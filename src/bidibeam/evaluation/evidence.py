@@ -1,4 +1,4 @@
-"""What analyses are made from: systems at several N_B, and what choosing again takes."""
+"""What analyses are made from: systems at several N_B, their scores, and what choosing again takes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,75 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from bidibeam.data.words import split
 from bidibeam.errors import InputError
-from bidibeam.evaluation.analyses.tally import Tally
 from bidibeam.evaluation.systems import System
+from bidibeam.metrics import METRICS
+from bidibeam.metrics.bleu import ORDER, corpus_bleu
+from bidibeam.metrics.ngrams import check_paired, count_ngrams
 from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.ranking import map_in_threads, rank_all
+from bidibeam.strategies.ranking import rank_all
 from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Ranking
-    from bidibeam.protocols import Strategy
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 AGREEING = "bidia bleu_t"
 """The system whose two beams are looked into."""
+SCORES = ("bleu", "length_ratio", "distinct-1", "distinct-2")
 
-Result = TypeVar("Result")
+
+class ReplyScorer:
+    """Scores lists of replies to the same sources, to the last bit as the metrics of those names do.
+
+    Systems at several beam sizes give the same replies over and over, so each different reply is split and
+    counted once.
+
+    Args:
+        references: What people answered, as words.
+    """
+
+    def __init__(self, references: Sequence[Sequence[str]]) -> None:
+        self.references = references
+        self._words: dict[str, list[str]] = {}
+        self._statistics: dict[tuple[int, str], Array] = {}
+
+    def words(self, reply: str) -> list[str]:
+        """Returns a reply's words."""
+        words = self._words.get(reply)
+        if words is None:
+            words = self._words[reply] = split(reply)
+        return words
+
+    def statistics(self, replies: Sequence[str]) -> Array:
+        """Returns each reply's statistics of BLEU, (sources, columns)."""
+        check_paired(replies, self.references)
+        new = [each for each in enumerate(replies) if each not in self._statistics]
+        if new:
+            words = [self.words(reply) for _, reply in new]
+            counts = count_ngrams(words, [self.references[source] for source, _ in new], ORDER)
+            self._statistics.update(zip(new, counts.statistics, strict=True))
+        return np.stack([self._statistics[each] for each in enumerate(replies)])
+
+    def bleu(self, replies: Sequence[str]) -> float:
+        """Returns corpus BLEU."""
+        return float(corpus_bleu(self.statistics(replies).sum(axis=0, keepdims=True))[0])
+
+    def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
+        """Returns scores by name: corpus BLEU, and other metrics, which are quick as they are."""
+        words = [self.words(reply) for reply in replies]
+        return {
+            name: self.bleu(replies)
+            if name == "bleu"
+            else METRICS.create(name).score(words, self.references).value
+            for name in names
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +148,13 @@ class Evidence:
         return system
 
     @cached_property
-    def tally(self) -> Tally:
+    def scorer(self) -> ReplyScorer:
         """Scores replies to the sources.
 
         Raises:
             InputError: If a reference is missing.
         """
-        return Tally(self._any.reference_words)
+        return ReplyScorer(next(iter(self.widest.values())).reference_words)
 
     @cached_property
     def vectors(self) -> WordVectors:
@@ -116,42 +168,22 @@ class Evidence:
         return self.space()
 
     def bleu_sizes(self, name: str) -> set[int]:
-        """Every N_B at which a system's corpus BLEU is known or can be computed."""
+        """Returns every N_B at which a system's corpus BLEU is known or can be computed."""
         return {*self.bleu.get(name, {}), *self.systems.get(name, {})}
 
     def bleu_of(self, name: str, beam_size: int) -> float:
-        """A system's corpus BLEU: as it is known, or computed.
+        """Returns a system's corpus BLEU: as it is known, or computed.
 
         Raises:
             InputError: If it must be computed and a reference is missing.
         """
         known = self.bleu.get(name, {}).get(beam_size)
-        return self.tally.bleu(self.systems[name][beam_size].replies) if known is None else known
+        return self.scorer.bleu(self.systems[name][beam_size].replies) if known is None else known
 
-    def build(self, settings: StrategySettings) -> Strategy:
-        """The strategy, with T and the word vectors that there are."""
+    def rank(
+        self, settings: StrategySettings, beams: Sequence[Beams], *, replies_only: bool = False
+    ) -> list[Ranking]:
+        """Returns a strategy's rankings, or their first entries alone, with this T and these word vectors."""
         space = None if self.space is None else lambda: self.vectors
-        return settings.build(max_length=self.max_length, space=space)
-
-    def choose(self, settings: StrategySettings, beams: Sequence[Beams]) -> list[str]:
-        """The replies of a strategy, by its shortcut where it has one."""
-        rankings = choose_all(self.build(settings), beams, workers=self.workers)
-        return [ranking.text for ranking in rankings]
-
-    def rank(self, settings: StrategySettings, beams: Sequence[Beams]) -> list[Ranking]:
-        """The whole rankings of a strategy."""
-        return rank_all(self.build(settings), beams, workers=self.workers)
-
-    @property
-    def _any(self) -> System:
-        return next(iter(self.widest.values()))
-
-
-def choose_all(selection: Strategy, beams: Sequence[Beams], *, workers: int = 1) -> list[Ranking]:
-    """The reply of a strategy to every source, alone in its ranking, by its shortcut where it has one."""
-    return rank_all(selection, beams, workers=workers, replies_only=True)
-
-
-def spread(work: Callable[[Beams], Result], beams: Sequence[Beams], *, workers: int = 1) -> list[Result]:
-    """Do the same for every source, in up to so many threads, and keep the order."""
-    return map_in_threads(work, beams, workers)
+        strategy = settings.build(max_length=self.max_length, space=space)
+        return rank_all(strategy, beams, workers=self.workers, replies_only=replies_only)

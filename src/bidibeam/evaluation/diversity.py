@@ -10,26 +10,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bidibeam.evaluation.significance import Resampling, chances_of, paired_test
+from bidibeam.evaluation.significance import Resampling, paired_test, sample_bleu
+from bidibeam.evaluation.systems import BASE
 from bidibeam.similarities.bleu import number_tokens
 from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bidibeam.evaluation.analyses.evidence import Evidence
-    from bidibeam.evaluation.analyses.tally import Tally
+    from bidibeam.evaluation.evidence import Evidence, ReplyScorer
     from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import NBest
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-BASELINE = "vbs"
 DRAWS = 20
 
 
 def diversity(evidence: Evidence) -> dict[str, Any]:
-    """Distinct-1 and distinct-2 of every system at its largest N_B, and what becomes of them at equal length.
+    """Computes distinct-1 and distinct-2 of every system at its largest N_B, and the same at equal length.
 
     Long replies have more to match with references, and many words repeat more of each other than few. So
     each system has beside it VBS with the word reward that makes it as long ("matched", None if VBS is not
@@ -40,29 +39,30 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
     Raises:
         InputError: If a reference is missing.
     """
-    tally = evidence.tally
+    scorer = evidence.scorer
     words = {
-        name: [tally.words(reply) for reply in system.replies] for name, system in evidence.widest.items()
+        name: [scorer.words(reply) for reply in system.replies] for name, system in evidence.widest.items()
     }
     fewest = min(sum(map(len, each)) for each in words.values())
-    baseline = evidence.widest.get(BASELINE)
-    matched = {} if baseline is None else _matched(evidence.widest, Rewarded(baseline, tally), tally)
-    systems = {}
-    for name, system in evidence.widest.items():
-        systems[name] = {
+    baseline = evidence.widest.get(BASE)
+    matched = {} if baseline is None else _match(evidence.widest, RewardedVbs(baseline, scorer), scorer)
+    systems = {
+        name: {
             "beam_size": system.beam_size,
-            **tally.scores(system.replies),
+            **scorer.scores(system.replies),
             "matched": matched.get(name),
-            "same_words": same_words(words[name], fewest),
+            "same_words": sample_distinct(words[name], fewest),
         }
+        for name, system in evidence.widest.items()
+    }
     return {"beam_size": evidence.largest, "systems": systems}
 
 
-def same_words(replies: Sequence[Sequence[str]], words: int) -> dict[str, float]:
-    """Distinct-1 and distinct-2 of random replies with so many words in all, as the mean of several draws.
+def sample_distinct(replies: Sequence[Sequence[str]], words: int) -> dict[str, float]:
+    """Returns distinct-1 and distinct-2 of random replies with so many words in all: means of several draws.
 
-    Replies are taken in a random order; the last one is cut where the words are full. The order depends on
-    nothing but the number of replies.
+    Replies come in a random order; the last one is cut where the words are full. The order depends on nothing
+    but the number of replies.
     """
     numbered = number_tokens(replies, [])
     ids, offsets = numbered.ids.astype(np.int64), numbered.offsets
@@ -85,14 +85,14 @@ def same_words(replies: Sequence[Sequence[str]], words: int) -> dict[str, float]
     return {"words": words, "distinct-1": float(distinct[0]), "distinct-2": float(distinct[1])}
 
 
-class Stretch(NamedTuple):
-    """What answers a source from some word reward on, up to the next stretch."""
+class Segment(NamedTuple):
+    """The reply to a source from some word reward on, up to the next segment."""
 
     start: float
     reply: str
 
 
-class Rewarded:
+class RewardedVbs:
     """VBS with any word reward: score + reward * |Y|, the score being the search's own.
 
     As the reward rises, replies change at known rewards and are the same in between; so the reward at which
@@ -100,59 +100,59 @@ class Rewarded:
 
     Args:
         vbs: VBS, with its regular beams.
-        tally: Counts words.
+        scorer: Counts words.
 
     Raises:
         InputError: If a hypothesis has no score.
     """
 
-    def __init__(self, vbs: System, tally: Tally) -> None:
+    def __init__(self, vbs: System, scorer: ReplyScorer) -> None:
         self._vbs = vbs
-        self._tally = tally
-        self._stretches = [stretches(line.regular) for line in vbs.beams]
+        self._scorer = scorer
+        self._segments = [split_rewards(line.regular) for line in vbs.beams]
 
     def replies(self, reward: float) -> list[str]:
-        """The replies; VBS's own where there is no reward."""
+        """Returns the replies; VBS's own where there is no reward."""
         if reward == 0.0:
             return self._vbs.replies
         return [
-            each[bisect_right(each, reward, key=lambda stretch: stretch.start) - 1].reply if each else ""
-            for each in self._stretches
+            each[bisect_right(each, reward, key=lambda segment: segment.start) - 1].reply if each else ""
+            for each in self._segments
         ]
 
-    def nearest(self, words: int) -> float:
-        """The reward at which all replies together come nearest to so many words; of several, that nearest 0.
+    def find_reward(self, words: int) -> float:
+        """Returns the reward at which all replies come nearest to so many words; of several, that nearest 0.
 
         It lies in the middle of all rewards with the same replies, or a step beyond the last change.
         """
         starts, totals = self._changes
         edges = [-inf, *starts, inf]
         far = np.abs(totals - words)  # (changes + 1,)
-        own = abs(sum(len(self._tally.words(reply)) for reply in self._vbs.replies) - words)
+        own = abs(sum(len(self._scorer.words(reply)) for reply in self._vbs.replies) - words)
         if own <= far.min():
             return 0.0
-        rewards = [_within(edges[index], edges[index + 1]) for index in np.flatnonzero(far == far.min())]
-        return min(rewards, key=abs)
+        nearest = np.flatnonzero(far == far.min())
+        return min((_between(edges[index], edges[index + 1]) for index in nearest), key=abs)
 
     @cached_property
     def _changes(self) -> tuple[list[float], Floats]:
         """Rewards at which some reply changes, rising, and the words of all before, between and after."""
         first, at, by = 0, [], []
-        for each in self._stretches:
-            lengths = [len(self._tally.words(stretch.reply)) for stretch in each]
+        for each in self._segments:
+            lengths = [len(self._scorer.words(segment.reply)) for segment in each]
             first += lengths[0] if lengths else 0
-            at += [stretch.start for stretch in each[1:]]
+            at += [segment.start for segment in each[1:]]
             by += [after - before for before, after in pairwise(lengths)]
         starts, index = np.unique(np.array(at, dtype=np.float64), return_inverse=True)
         changes = np.bincount(index, weights=by, minlength=len(starts)) if at else np.zeros(0)
         return starts.tolist(), first + np.concatenate([[0.0], np.cumsum(changes)])
 
 
-def stretches(regular: NBest) -> list[Stretch]:
-    """What answers as the word reward rises from far below 0, those cut off only where nothing finished.
+def split_rewards(regular: NBest) -> list[Segment]:
+    """Returns the replies as the word reward rises from far below 0; those cut off only if nothing finished.
 
-    Each hypothesis' score is a line in the reward, as steep as it is long: the highest lines are kept. Equal
-    lines belong to the better place.
+    Each hypothesis' score is a line in the reward, as steep as it is long: the result is the upper envelope.
+    Equal lines belong to the better place.
     """
     allowed = [each for each in regular if each.finished] or list(regular)
     lines: dict[int, tuple[float, str]] = {}
@@ -160,22 +160,22 @@ def stretches(regular: NBest) -> list[Stretch]:
         score = number(hypothesis, "score")
         if hypothesis.length not in lines or score > lines[hypothesis.length][0]:
             lines[hypothesis.length] = (score, hypothesis.text)
-    found: list[tuple[float, int, float, str]] = []  # start, length, score, reply
+    envelope: list[tuple[float, int, float, str]] = []  # start, length, score, reply
     for length, (score, reply) in sorted(lines.items()):
         start = -inf
-        while found:
-            last_start, last_length, last_score, _ = found[-1]
+        while envelope:
+            last_start, last_length, last_score, _ = envelope[-1]
             start = (last_score - score) / (length - last_length)
             if start > last_start:
                 break
-            found.pop()
+            envelope.pop()
             start = -inf
-        found.append((start, length, score, reply))
-    return [Stretch(start, reply) for start, _, _, reply in found]
+        envelope.append((start, length, score, reply))
+    return [Segment(start, reply) for start, _, _, reply in envelope]
 
 
-def _within(low: float, high: float) -> float:
-    """A reward between two others, 0 if it is."""
+def _between(low: float, high: float) -> float:
+    """Returns a reward between two others, 0 if it is."""
     if low < 0.0 < high:
         return 0.0
     if isinf(low):
@@ -183,27 +183,28 @@ def _within(low: float, high: float) -> float:
     return low + 1.0 if isinf(high) else (low + high) / 2
 
 
-def _matched(systems: Mapping[str, System], rewarded: Rewarded, tally: Tally) -> dict[str, dict[str, float]]:
-    """By system, VBS at its length, and whether the system is better by more than chance."""
+def _match(
+    systems: Mapping[str, System], rewarded: RewardedVbs, scorer: ReplyScorer
+) -> dict[str, dict[str, float]]:
+    """Returns by system VBS at its length, and whether the system is better by more than random."""
     resampling = Resampling()
     rewards = {
-        name: rewarded.nearest(sum(len(tally.words(reply)) for reply in system.replies))
+        name: rewarded.find_reward(sum(len(scorer.words(reply)) for reply in system.replies))
         for name, system in systems.items()
     }
     replies = {reward: rewarded.replies(reward) for reward in rewards.values()}
     every = [*(system.replies for system in systems.values()), *replies.values()]
-    chances = dict(
-        zip((*systems, *replies), chances_of(list(map(tally.statistics, every)), resampling), strict=True)
-    )
-    found = {}
+    sampled = sample_bleu(list(map(scorer.statistics, every)), resampling)
+    samples = dict(zip((*systems, *replies), sampled, strict=True))
+    matched = {}
     for name, reward in rewards.items():
-        test = paired_test(chances[name], chances[reward], resampling)
-        found[name] = {
+        test = paired_test(samples[name], samples[reward], resampling)
+        matched[name] = {
             "word_reward": reward,
-            **tally.scores(replies[reward]),
+            **scorer.scores(replies[reward]),
             "difference": test.difference,
             "low": test.low,
             "high": test.high,
             "approximate_randomisation": test.approximate_randomisation,
         }
-    return found
+    return matched

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bidibeam.evaluation.analyses.evidence import Evidence
+from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.similarities.word_vectors import WordVectors

@@ -1,0 +1,198 @@
+"""What systems choose: from which ranks, how much of the oracle's gain it brings, where they disagree."""
+
+from __future__ import annotations
+
+from itertools import islice
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import InputError
+from bidibeam.evaluation.evidence import AGREEING
+from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval
+from bidibeam.evaluation.systems import ORACLE, TUNED, System
+from bidibeam.hypotheses import Direction
+from bidibeam.strategies.bidia import compare
+from bidibeam.strategies.naming import DEFAULT_SIMILARITY, strategy_named
+from bidibeam.strategies.settings import StrategySettings, build_similarity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bidibeam.evaluation.evidence import Evidence
+    from bidibeam.hypotheses import Ranking
+
+RANKED = (AGREEING, "bidia wmd_t")
+DIGITS = 3
+
+
+def ranks(evidence: Evidence) -> dict[str, Any]:
+    """Counts how often each place was chosen by BidiA, and by the oracle, among the same regular hypotheses.
+
+    Those are bidia's at the largest N_B. Of equal scores the better place is chosen; as most hypotheses share
+    nothing with the reference, the number of equal ones is reported too.
+
+    Raises:
+        InputError: If there are no such beams.
+    """
+    agreeing = evidence.agreeing
+    beams = agreeing.beams
+    regular = [line.regular for line in beams]
+    outcomes = {}
+    for name in RANKED:
+        system = evidence.widest.get(name)
+        if system is not None and [line.regular for line in system.beams] == regular:
+            rankings = _whole_rankings(evidence, system)
+            if rankings is not None:
+                outcomes[name] = _tied_places(rankings)
+    if all(line.reference is not None for line in beams):
+        by_reference = evidence.rank(StrategySettings(ORACLE), beams)
+        outcomes[ORACLE] = _tied_places(by_reference, finished_first=False)
+    width = max((agreeing.beam_size + 1) // 2, *map(len, regular))
+    return {
+        "beam_size": width,
+        "systems": {name: _summarise_places(tied, width) for name, tied in outcomes.items()},
+    }
+
+
+def _whole_rankings(evidence: Evidence, system: System) -> Sequence[Ranking] | None:
+    """Returns a system's rankings: its own, or made again where it kept the replies alone.
+
+    None where that would take word vectors, and there are none.
+    """
+    pairs = zip(system.rankings, system.beams, strict=True)
+    if all(len(ranking) == len(line.regular) for ranking, line in pairs):
+        return system.rankings
+    if system.name != AGREEING and evidence.space is None:
+        return None
+    return evidence.rank(strategy_named(system.name), system.beams)
+
+
+def _tied_places(rankings: Iterable[Ranking], *, finished_first: bool = True) -> list[list[int]]:
+    """Returns by source with a reply the places tied for the first, counted from 0, the chosen one first.
+
+    Where those that finished come first, a hypothesis that was cut off ties with none that was not.
+    """
+    outcomes = []
+    for ranking in rankings:
+        if not len(ranking):
+            continue
+        first = ranking.entries[0]
+        tied = [
+            entry.place
+            for entry in ranking
+            if entry.score == first.score
+            and (not finished_first or entry.hypothesis.finished == first.hypothesis.finished)
+        ]
+        outcomes.append([first.place, *(place for place in tied if place != first.place)])
+    if not outcomes:
+        raise InputError("Nothing was found for any source, so no place was chosen.")
+    return outcomes
+
+
+def _summarise_places(outcomes: list[list[int]], width: int) -> dict[str, Any]:
+    counts, mass = [0] * width, [0.0] * width
+    for chosen, *others in outcomes:
+        counts[chosen] += 1
+        for place in (chosen, *others):
+            mass[place] += 1 / (1 + len(others))
+    places = [outcome[0] + 1 for outcome in outcomes]
+    return {
+        "counts": counts,
+        "mean": fmean(places),
+        "median": median(places),
+        "tied": fmean(map(len, outcomes)),
+        "tie_mass": mass,
+    }
+
+
+def headroom(evidence: Evidence) -> dict[str, Any]:
+    """Computes (system - tuned VBS) / (oracle - tuned VBS) in corpus BLEU, at each N_B that has all three.
+
+    None where the oracle is no better than tuned VBS. Where the systems themselves are at hand, each share
+    has its 95 % interval: between percentiles of the shares on bootstrap resamples of the sources, the same
+    resamples for all three; those on which the oracle is no better do not count.
+
+    Raises:
+        InputError: If there is no such N_B, or a reference is missing.
+    """
+    for needed in (TUNED, ORACLE):
+        if not evidence.bleu_sizes(needed):
+            raise InputError(f"It needs the system {needed!r}, which is not there.")
+    names = [
+        name for name in dict.fromkeys([*evidence.systems, *evidence.bleu]) if name not in (TUNED, ORACLE)
+    ]
+    shares: dict[str, dict[str, float | None]] = {}
+    intervals: dict[str, dict[str, list[float] | None]] = {}
+    for beam_size in sorted(evidence.bleu_sizes(TUNED) & evidence.bleu_sizes(ORACLE)):
+        low, high = evidence.bleu_of(TUNED, beam_size), evidence.bleu_of(ORACLE, beam_size)
+        found: dict[str, float | None] = {
+            name: (evidence.bleu_of(name, beam_size) - low) / (high - low) if high > low else None
+            for name in names
+            if beam_size in evidence.bleu_sizes(name)
+        }
+        if found:
+            shares[str(beam_size)] = found
+            if all(beam_size in evidence.systems.get(name, {}) for name in (TUNED, ORACLE)):
+                intervals[str(beam_size)] = _share_intervals(evidence, found, beam_size)
+    if not shares:
+        raise InputError(f"No other system has an N_B at which there are {TUNED!r} and {ORACLE!r} too.")
+    return {"baseline": TUNED, "by_beam_size": shares, "intervals": intervals}
+
+
+def _share_intervals(
+    evidence: Evidence, shares: dict[str, float | None], beam_size: int
+) -> dict[str, list[float] | None]:
+    """Returns those of all systems that are at hand; None where there is no share."""
+    names = [name for name in shares if beam_size in evidence.systems.get(name, {})]
+    statistics = [
+        evidence.scorer.statistics(evidence.systems[name][beam_size].replies)
+        for name in (TUNED, ORACLE, *names)
+    ]
+    low, high, *others = bootstrap_bleu(statistics, Resampling())
+    has_room = high > low
+    return {
+        name: None
+        if shares[name] is None or not has_room.any()
+        else list(interval((bleu - low)[has_room] / (high - low)[has_room]))
+        for name, bleu in zip(names, others, strict=True)
+    }
+
+
+def examples(evidence: Evidence) -> dict[str, Any]:
+    """Returns the sources on which systems disagree most, with both beams and how alike they are.
+
+    Sources have the most different replies, the first of equal ones, each system at its largest N_B; of those
+    that ask the same, the first counts.
+
+    Raises:
+        InputError: If there are no beams of both directions.
+    """
+    agreeing = evidence.agreeing
+    replies = {name: system.replies for name, system in evidence.widest.items()}
+    sources = [
+        source
+        for source, (line, ranking) in enumerate(zip(agreeing.beams, agreeing.rankings, strict=True))
+        if len(line.reverse) and len(ranking)
+    ]
+    sources.sort(key=lambda source: -len({each[source] for each in replies.values()}))  # a stable sort
+    different: dict[str, int] = {}
+    for source in sources:
+        different.setdefault(agreeing.beams[source].source, source)
+    similarity = build_similarity(DEFAULT_SIMILARITY, {}, max_length=evidence.max_length)
+    shown = []
+    for source in islice(different.values(), evidence.examples):
+        line, row = agreeing.beams[source], agreeing.rankings[source].entries[0].place
+        matrix = compare(similarity, line.regular.hypotheses, line.reverse.hypotheses)  # (regular, reverse)
+        shown.append(
+            {
+                "id": line.id,
+                "source": line.source,
+                "reference": line.reference,
+                "replies": {name: each[source] for name, each in replies.items()},
+                **{direction.value: [each.text for each in line.of(direction)] for direction in Direction},
+                "similarity": DEFAULT_SIMILARITY,
+                "matrix": matrix.round(DIGITS).tolist(),
+                "pair": [row, int(matrix[row].argmax())],
+            }
+        )
+    return {"beam_size": agreeing.beam_size, "examples": shown}

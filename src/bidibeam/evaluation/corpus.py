@@ -1,0 +1,265 @@
+"""Analyses that need prepared data alone: the best constant reply, and words by position."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from bidibeam.data.words import detokenize, split
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.evaluation.evaluate import score_bleu
+from bidibeam.evaluation.significance import Resampling
+from bidibeam.metrics.bleu import ORDER, corpus_bleu
+from bidibeam.similarities.bleu import count_matches, number_tokens
+
+if TYPE_CHECKING:
+    from bidibeam.data.prepared import PreparedData
+
+    Words = tuple[str, ...]
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
+SHORT = 4
+"""A reference of so many words at most is called short: one of as many is a single 4-gram."""
+AT_ONCE = 50
+"""Replies that are compared with all references in one call, which bounds memory."""
+COMMON = 1000
+"""A word that stands somewhere more often than this is a likely choice there: the paper's measure."""
+
+
+class Track(Protocol):
+    """Reports items to a progress bar: the items, how many there are, and what is done with them."""
+
+    def __call__(self, items: Iterable[Any], total: int | None, what: str) -> Iterable[Any]:
+        """Returns the same items."""
+        ...
+
+
+def track_nothing(items: Iterable[Any], total: int | None, what: str) -> Iterable[Any]:  # noqa: ARG001
+    """Returns the same items, without a progress bar."""
+    return items
+
+
+def analyse_constant(
+    data: PreparedData,
+    *,
+    validation_sources: int | None = None,
+    sources: int | None = None,
+    track: Track = track_nothing,
+) -> dict[str, Any]:
+    """Finds what the best constant reply reaches; one with an unknown word is never tried.
+
+    Args:
+        data: The prepared data.
+        validation_sources: How many sources choose it, the first ones; all by default.
+        sources: How many judge it; all by default.
+        track: Reports the training replies to a progress bar.
+    """
+    replies = track(_training_ids(data), len(data.split("train")), "counting replies")
+    validation, test = (
+        [split(example["reference"]) for example in islice(data.examples(name), count)]
+        for name, count in (("validation", validation_sources), ("test", sources))
+    )
+    return constant(count_replies(data, replies), validation, test)
+
+
+def analyse_positions(data: PreparedData, *, track: Track = track_nothing) -> dict[str, Any]:
+    """Counts the words at the first places of the training replies."""
+    replies = track(_training_ids(data), len(data.split("train")), "counting words")
+    return positions(data.tokenizer.tokens(ids) for ids in replies)
+
+
+CORPUS_ANALYSES: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "constant": analyse_constant,
+    "positions": analyse_positions,
+}
+"""By name. Each is called with prepared data and `track`."""
+
+
+def count_replies(data: PreparedData, replies: Iterable[Sequence[int]]) -> dict[Words, int]:
+    """Counts how often each reply occurs, as words; those with an unknown word are left out."""
+    tokenizer, counts = data.tokenizer, Counter[tuple[str, ...]]()
+    for ids, count in Counter(map(tuple, replies)).items():
+        if tokenizer.unknown_id not in ids:
+            tokens = tokenizer.tokens(ids)
+            counts[tuple(tokens if tokenizer.kind == "word" else split(tokenizer.text(tokens)))] += count
+    return counts
+
+
+def _training_ids(data: PreparedData) -> Iterator[list[int]]:
+    pairs = data.split("train")
+    for start, size in zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True):
+        yield pairs.tokens[start : start + size].tolist()
+
+
+def constant(
+    replies: Mapping[Words, int],
+    validation: Sequence[Sequence[str]],
+    test: Sequence[Sequence[str]],
+    *,
+    commonest: int = 100,
+    parts: int = 20,
+    shown: int = 10,
+) -> dict[str, Any]:
+    """Gives every source the same reply: that with the highest corpus BLEU on validation, scored on test.
+
+    It is the least that a system should beat. It is chosen among the commonest replies of training, and the
+    commonest of them followed by each other or by themselves. Of equal ones the first is chosen: single ones
+    before joined ones, commoner before rarer.
+
+    Args:
+        replies: How often each reply was given in training, as words.
+        validation: References to choose by, as words.
+        test: References to be judged by.
+        commonest: How many replies are tried as they are.
+        parts: How many of them are joined in pairs, in either order.
+        shown: How many of the best on validation are reported, the chosen one among them.
+
+    Raises:
+        SettingsError: If a number is below 1.
+        InputError: If there are no replies, or no references in a split.
+    """
+    _check_positive(commonest=commonest, parts=parts, shown=shown)
+    for what, given in (
+        ("training replies", replies),
+        ("validation pairs", validation),
+        ("test pairs", test),
+    ):
+        if not given:
+            raise InputError(f"There are no {what}, and a constant reply needs some.")
+    tried = list_candidates(replies, commonest=commonest, parts=parts)
+    by_validation = score_constants(tried, validation)
+    best = np.argsort(-by_validation, kind="stable")[:shown].tolist()
+    scored = {
+        place: _score_on_test(tried[place], replies, test, validation_bleu=float(by_validation[place]))
+        for place in dict.fromkeys([*best, 0])
+    }
+    signature = {place: score.pop("signature") for place, score in scored.items()}[0]
+    short = sum(len(reference) <= SHORT for reference in test)
+    return {
+        "candidates": {"tried": len(tried), "commonest": commonest, "parts": parts},
+        "validation_sources": len(validation),
+        "chosen": scored[best[0]],
+        "runners_up": [scored[place] for place in best[1:]],
+        "most_common": scored[0],
+        "references": {
+            "sources": len(test),
+            "words": sum(map(len, test)),
+            "short": SHORT,
+            "share_short": short / len(test),
+        },
+        "signature": signature,
+    }
+
+
+def list_candidates(replies: Mapping[Words, int], *, commonest: int, parts: int) -> list[Words]:
+    """Returns the replies that are tried: the commonest, then pairs; equally common ones by the alphabet."""
+    ranked = sorted(replies, key=lambda words: (-replies[words], words))[:commonest]
+    pairs = (first + second for first, second in product(ranked[:parts], repeat=2))
+    return list(dict.fromkeys([*ranked, *pairs]))
+
+
+def score_constants(replies: Sequence[Words], references: Sequence[Sequence[str]]) -> Array:
+    """Returns corpus BLEU of each reply, given to every source."""
+    sums = [
+        _statistics(replies[start : start + AT_ONCE], references).sum(axis=1)
+        for start in range(0, len(replies), AT_ONCE)
+    ]
+    return corpus_bleu(np.concatenate(sums))
+
+
+def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -> Array:
+    """Returns BLEU's statistics of every reply beside every reference, (replies, references, columns)."""
+    matches = count_matches(number_tokens(replies, references), ORDER).numerators  # (order, replies, refs)
+    lengths = np.array([len(words) for words in replies])[:, None]  # (replies, 1)
+    columns = [
+        lengths,
+        np.array([len(reference) for reference in references])[None],
+        *matches,
+        *(np.maximum(lengths - order, 0) for order in range(ORDER)),
+    ]
+    return np.stack([np.broadcast_to(column, matches.shape[1:]) for column in columns], axis=-1)
+
+
+def _score_on_test(
+    reply: Words,
+    replies: Mapping[Words, int],
+    references: Sequence[Sequence[str]],
+    *,
+    validation_bleu: float,
+) -> dict[str, Any]:
+    bleu = score_bleu(_statistics([reply], references)[0], Resampling())
+    exact = sum(tuple(reference) == reply for reference in references)
+    return {
+        "validation_bleu": validation_bleu,
+        "reply": detokenize(reply),
+        "words": len(reply),
+        "training_count": replies.get(reply, 0),
+        "bleu": bleu["value"],
+        "low": bleu["low"],
+        "high": bleu["high"],
+        "length_ratio": len(reply) * len(references) / sum(map(len, references)),
+        "exact": exact,
+        "share_exact": exact / len(references),
+        "signature": bleu["signature"],
+    }
+
+
+def positions(
+    responses: Iterable[Sequence[str]], *, words_shown: int = 50, places: int = 3
+) -> dict[str, Any]:
+    """Counts the words at the first places from the left and from the right: how many compete for each.
+
+    Args:
+        responses: What people answered, as words.
+        words_shown: How many of the commonest words are reported.
+        places: How many places are counted from each end.
+
+    Raises:
+        SettingsError: If either number is below 1.
+        InputError: If there are no responses.
+    """
+    _check_positive(words_shown=words_shown, places=places)
+    counts: dict[str, list[Counter[str]]] = {
+        side: [Counter() for _ in range(places)] for side in ("left", "right")
+    }
+    pairs = 0
+    for words in responses:
+        pairs += 1
+        for place in range(min(places, len(words))):
+            counts["left"][place][words[place]] += 1
+            counts["right"][place][words[-1 - place]] += 1
+    if not pairs:
+        raise InputError("There are no responses whose words could be counted.")
+    return {
+        "words_shown": words_shown,
+        "pairs": pairs,
+        "from": {
+            side: [_summarise(place, counter, words_shown) for place, counter in enumerate(counters, start=1)]
+            for side, counters in counts.items()
+        },
+    }
+
+
+def _summarise(position: int, counter: Counter[str], words_shown: int) -> dict[str, Any]:
+    """Returns what is reported of a place; equally common words stand in the order of the alphabet."""
+    shown = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:words_shown]
+    total = counter.total()
+    return {
+        "position": position,
+        "words": [word for word, _ in shown],
+        "counts": [count for _, count in shown],
+        "different": len(counter),
+        "entropy_bits": math.fsum(count / total * math.log2(total / count) for count in counter.values()),
+        "above_1000": sum(count > COMMON for count in counter.values()),
+    }
+
+
+def _check_positive(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise SettingsError(f"{name} must be at least 1, not {value}.")

@@ -1,0 +1,291 @@
+"""Which places replies come from, how far from tuned VBS to the oracle, and where systems disagree most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bidibeam.data.words import split
+from bidibeam.errors import InputError
+from bidibeam.evaluation.choices import examples, headroom, ranks
+from bidibeam.evaluation.evidence import Evidence
+from bidibeam.hypotheses import Beams, NBest
+from bidibeam.metrics import METRICS
+from bidibeam.similarities.bleu import BleuT, sentence_bleus
+from tests.unit.evaluation.evidences import (
+    MAX_LENGTH,
+    answering,
+    evidence_of,
+    hypothesis,
+    random_evidence,
+    system,
+)
+
+
+def line(number: int, regular: list[str], reverse: list[str], reference: str | None = "r") -> Beams:
+    texts = [NBest(tuple(hypothesis(text, -1.0) for text in each)) for each in (regular, reverse)]
+    return Beams(str(number), f"source {number}", reference, *texts)
+
+
+def bidia(*beams: Beams, beam_size: int = 6, **others: Any) -> Evidence:
+    """Bidia's beams, written by hand."""
+    chosen = system("bidia bleu_t", beams, beam_size)
+    systems = {name: {beam_size: each} for name, each in others.items()}
+    return evidence_of({"bidia bleu_t": {beam_size: chosen}, **systems})
+
+
+def test_places_are_counted_from_one_and_ties_go_to_the_better() -> None:
+    found = ranks(
+        bidia(
+            line(0, ["a", "b c", "d e f"], ["d e f"], "x"),  # agrees on the third; the reference is like none
+            line(1, ["a", "b", "c"], ["x"], "b"),  # nothing agrees; the reference is the second
+            line(2, ["a b", "c d", "c d"], ["c d"], "c d"),  # two are the same
+        )
+    )
+
+    third = 1 / 3
+    assert found == {
+        "beam_size": 3,
+        "systems": {
+            "bidia bleu_t": {
+                "counts": [1, 1, 1],
+                "mean": 2.0,
+                "median": 2,
+                "tied": 2.0,
+                "tie_mass": pytest.approx([third, third + 0.5, 1 + third + 0.5]),
+            },
+            "oracle": {
+                "counts": [1, 2, 0],
+                "mean": pytest.approx(5 / 3),
+                "median": 2,
+                "tied": 2.0,
+                "tie_mass": pytest.approx([third, third + 1 + 0.5, third + 0.5]),
+            },
+        },
+    }
+
+
+def test_what_was_cut_off_ties_with_nothing_that_finished_but_for_the_oracle() -> None:
+    cut, whole = hypothesis("a b", -1.0, finished=False), hypothesis("a b", -2.0)
+    beams = Beams("1", "hi", "a b", NBest((cut, whole)), NBest((whole,)))
+
+    found = ranks(bidia(beams, beam_size=4))["systems"]
+
+    assert (found["bidia bleu_t"]["counts"], found["bidia bleu_t"]["tie_mass"]) == ([0, 1], [0, 1])
+    assert (found["oracle"]["counts"], found["oracle"]["tie_mass"]) == ([1, 0], [0.5, 0.5])
+
+
+def count_ranks(evidence: Evidence, name: str) -> dict[str, Any]:
+    """The same, score by score."""
+    width = evidence.agreeing.beam_size // 2
+    counts, mass, places, ties = [0] * width, [0.0] * width, [], []
+    for found in evidence.agreeing.beams:
+        regular, reverse = found.regular.hypotheses, found.reverse.hypotheses
+        if not regular:
+            continue
+        allowed = list(range(len(regular)))
+        if name == "oracle":
+            words = [split(each.text) for each in regular]
+            scores = list(sentence_bleus(words, split(found.reference or "")))
+        else:
+            similarity = BleuT(max_length=MAX_LENGTH)
+            scores = [max([0.0, *similarity.pairwise([each], reverse)[0]]) for each in regular]
+            allowed = [place for place in allowed if regular[place].finished] or allowed
+        best = max(scores[place] for place in allowed)
+        tied = [place for place in allowed if scores[place] == best]
+        counts[tied[0]] += 1
+        places.append(tied[0] + 1)
+        ties.append(len(tied))
+        for place in tied:
+            mass[place] += 1 / len(tied)
+    return {
+        "counts": counts,
+        "mean": pytest.approx(mean(places)),
+        "median": median(places),
+        "tied": pytest.approx(mean(ties)),
+        "tie_mass": pytest.approx(mass),
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("whole", [True, False])  # replies alone are ranked again
+def test_ranks_are_what_a_plain_count_gives(seed: int, whole: bool) -> None:
+    evidence = random_evidence(80, seed=seed, whole=whole)
+
+    found = ranks(evidence)
+
+    assert found["beam_size"] == 4
+    assert list(found["systems"]) == ["bidia bleu_t", "bidia wmd_t", "oracle"]
+    for name in ("bidia bleu_t", "oracle"):
+        assert found["systems"][name] == count_ranks(evidence, name)
+
+
+def test_ranks_are_of_the_same_beams_and_there_is_no_oracle_without_references() -> None:
+    evidence = random_evidence()
+    wider = system("bidia wmd_t", evidence.systems["vbs"][8].beams, 8)
+    moved = evidence_of({**evidence.systems, "bidia wmd_t": {8: wider}})
+
+    assert list(ranks(moved)["systems"]) == ["bidia bleu_t", "oracle"]
+    assert list(ranks(bidia(line(0, ["a"], ["a"], None)))["systems"]) == ["bidia bleu_t"]
+    nothing, short = line(0, [], ["a"]), line(1, ["a"], ["a"])
+    assert ranks(bidia(nothing, short))["systems"]["oracle"]["counts"] == [1, 0, 0]
+    with pytest.raises(InputError, match="No source has hypotheses of both directions"):
+        ranks(bidia(nothing))
+
+
+def headroom_of(bleu: dict[str, dict[int, float]]) -> dict[str, Any]:
+    """With these scores and nothing else."""
+    vbs = {"vbs": {4: answering("vbs", ["a"], ["a"])}}
+    return headroom(evidence_of(vbs, bleu={"vbs": {4: 0.0}, **bleu}))
+
+
+def test_headroom_is_a_share_of_the_oracles_lead_at_the_same_n_b() -> None:
+    found = headroom_of(
+        {
+            "vbs-tuned": {4: 1.0, 8: 2.0, 16: 5.0},
+            "oracle": {4: 3.0, 8: 6.0, 32: 9.0},
+            "bidia bleu_t": {4: 1.5, 8: 1.0},
+        }
+    )
+
+    assert found == {
+        "baseline": "vbs-tuned",
+        "by_beam_size": {"4": {"vbs": -0.5, "bidia bleu_t": 0.25}, "8": {"bidia bleu_t": -0.25}},
+        "intervals": {},  # the systems themselves are not at hand
+    }
+    for oracle in (1.0, 0.5):  # no lead
+        none = headroom_of({"vbs-tuned": {4: 1.0}, "oracle": {4: oracle}})
+        assert none["by_beam_size"] == {"4": {"vbs": None}}
+    equal = {name: {4: answering(name, ["a b c d"], ["a b c d"])} for name in ("vbs-tuned", "oracle", "vbs")}
+    assert headroom(evidence_of(equal))["intervals"] == {"4": {"vbs": None}}
+
+
+def resample_shares(evidence: Evidence, name: str, beam_size: int) -> list[float]:
+    """A share, and its interval resample by resample, each scored by the metric."""
+
+    def bleu(name: str, drawn: list[int]) -> float:
+        chosen = evidence.systems[name][beam_size]
+        replies = [chosen.reply_words[source] for source in drawn]
+        references = [chosen.reference_words[source] for source in drawn]
+        return METRICS.create("bleu").score(replies, references).value
+
+    sources = len(evidence.systems[name][beam_size].replies)
+    drawn = np.random.default_rng(12345).choice(sources, size=(1000, sources)).tolist()
+    shares = []
+    for sample in [list(range(sources)), *drawn]:
+        low, high = bleu("vbs-tuned", sample), bleu("oracle", sample)
+        if high > low:
+            shares.append((bleu(name, sample) - low) / (high - low))
+    share, *shares = shares
+    shares.sort()
+    cut = len(shares) // 40
+    return [share, shares[cut], shares[-1 - cut]]
+
+
+@pytest.mark.parametrize("sources", [25, 4])  # of few, the oracle is often no better
+def test_shares_and_intervals_are_what_plain_resampling_finds(sources: int) -> None:
+    evidence = random_evidence(sources, seed=7)
+
+    found = headroom(evidence)
+
+    shares, intervals = found["by_beam_size"], found["intervals"]
+    assert list(shares) == list(intervals) == ["4", "8"]
+    assert intervals["8"].keys() == shares["8"].keys() == evidence.systems.keys() - {"vbs-tuned", "oracle"}
+    for name in ("bidia bleu_t", "longest"):
+        expected = resample_shares(evidence, name, 8)
+        assert [shares["8"][name], *intervals["8"][name]] == pytest.approx(expected, rel=1e-5)
+
+
+def test_intervals_have_the_systems_that_are_at_hand() -> None:
+    whole = random_evidence(20)
+    systems = {name: {8: whole.systems[name][8]} for name in ("vbs-tuned", "oracle", "vbs")}
+    known = {name: {4: 1.0, 8: 2.0} for name in ("vbs", "bidis")}
+    bleu = {**known, "vbs-tuned": {4: 0.5, 8: 1.0}, "oracle": {4: 3.0, 8: 4.0}}
+
+    found = headroom(evidence_of(systems, bleu=bleu))
+
+    assert [list(shares) for shares in found["by_beam_size"].values()] == [["vbs", "bidis"]] * 2
+    assert {size: list(intervals) for size, intervals in found["intervals"].items()} == {"8": ["vbs"]}
+
+
+@pytest.mark.parametrize(
+    ("bleu", "message"),
+    [
+        ({"oracle": {4: 1.0}}, "It needs the system 'vbs-tuned', which is not there."),
+        ({"vbs-tuned": {4: 1.0}}, "It needs the system 'oracle', which is not there."),
+        (
+            {"vbs-tuned": {4: 1.0}, "oracle": {8: 1.0}},
+            "No other system has an N_B at which there are 'vbs-tuned' and 'oracle' too.",
+        ),
+    ],
+)
+def test_what_headroom_needs_is_named(bleu: dict[str, dict[int, float]], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        headroom_of(bleu)
+    assert str(caught.value) == message
+
+
+def test_an_example_by_hand() -> None:
+    beams = [line(0, ["a b c", "d e f g"], ["d e f g", "x"]), line(1, ["a"], ["a"])]
+    evidence = bidia(*beams, beam_size=4, other=answering("other", ["a b c", "a"], ["r", "r"]))
+
+    found = examples(replace(evidence, examples=1))
+
+    matrix = BleuT(max_length=MAX_LENGTH).pairwise(beams[0].regular.hypotheses, beams[0].reverse.hypotheses)
+    assert found == {
+        "beam_size": 4,
+        "examples": [
+            {
+                "id": "0",
+                "source": "source 0",
+                "reference": "r",
+                "replies": {"bidia bleu_t": "d e f g", "other": "a b c"},
+                "regular": ["a b c", "d e f g"],
+                "reverse": ["d e f g", "x"],
+                "similarity": "bleu_t",
+                "matrix": [[0, 0], [round(float(matrix[1, 0]), 3), 0]],
+                "pair": [1, 0],
+            }
+        ],
+    }
+    assert 0 < matrix[1, 0] < 1
+
+
+def test_examples_have_the_most_different_replies_first_each_source_once_and_two_beams() -> None:
+    beams = [line(number, ["a", "b"], ["a"]) for number in range(4)]  # bidia says "a" everywhere
+    beams += [replace(beams[1], id="same source"), line(5, ["a"], []), line(6, [], ["a"])]
+    one = answering("one", ["a", "x", "a", "x", "x", "p", "p"], ["r"] * 7)
+    other = answering("other", ["x", "y", "a", "y", "y", "q", "q"], ["r"] * 7)
+    ids = [each.id for each in beams]
+    one, other = (
+        replace(each, beams=[replace(found, id=name) for found, name in zip(each.beams, ids, strict=True)])
+        for each in (one, other)
+    )
+
+    found = examples(bidia(*beams, one=one, other=other))["examples"]
+
+    assert [each["id"] for each in found] == ["1", "3", "0", "2"]
+    assert [len(set(each["replies"].values())) for each in found] == [3, 3, 2, 1]
+    assert examples(random_evidence(5, examples=0))["examples"] == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_pair_is_that_of_the_reply_and_its_partner(whole: bool) -> None:
+    evidence = random_evidence(40, whole=whole, examples=40)
+    agreeing = evidence.agreeing
+    rankings = {found.id: each for found, each in zip(agreeing.beams, agreeing.rankings, strict=True)}
+
+    found = examples(evidence)["examples"]
+
+    assert len(found) > 20
+    for each in found:
+        first = rankings[each["id"]].entries[0]
+        row, column = each["pair"]
+        assert each["regular"][row] == each["replies"]["bidia bleu_t"]
+        assert [row, column] == [first.place, first.partner]
+        assert each["matrix"][row][column] == pytest.approx(first.score, abs=5e-4)
+        assert (len(each["matrix"]), len(each["matrix"][0])) == (len(each["regular"]), len(each["reverse"]))

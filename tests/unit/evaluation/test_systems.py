@@ -1,0 +1,113 @@
+"""Systems out of lists from anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bidibeam.errors import BidibeamError, InputError, SettingsError, UnknownNameError
+from bidibeam.evaluation.systems import SYSTEMS, choose_systems
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.strategies import STRATEGIES
+from tests.unit.evaluation.evidences import MAX_LENGTH, SPACE, TUNED, hypothesis, system
+
+WIDE = [
+    Beams(str(number), "hi", "a b", NBest(tuple(hypothesis(text, -1.0) for text in texts)))
+    for number, texts in enumerate([["a", "b", "c", "d"], ["a", "b c"]])
+]
+BOTH = [
+    replace(line, regular=NBest(line.regular.hypotheses[:2]), reverse=NBest(line.regular.hypotheses[:2]))
+    for line in WIDE
+]
+
+
+def texts_alone(beams: list[Beams]) -> list[Beams]:
+    def bare(found: NBest) -> NBest:
+        return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
+
+    return [
+        replace(line, reference=None, regular=bare(line.regular), reverse=bare(line.reverse))
+        for line in beams
+    ]
+
+
+def test_n_b_is_what_each_system_can_choose_from() -> None:
+    found, missing = choose_systems(
+        [WIDE, BOTH], max_length=MAX_LENGTH, space=lambda: SPACE, tuned=TUNED, workers=2
+    )
+
+    assert missing == {}
+    assert {name.split()[0] for name in SYSTEMS} == set(STRATEGIES.names())
+    sizes = {name: list(by_size) for name, by_size in found.items()}
+    assert sizes == {
+        name: [4] if name.startswith("bidia") else [2] if name == "reverse-vbs" else [4, 2]
+        for name in SYSTEMS
+    }
+    for name, by_size in found.items():
+        for size, each in by_size.items():
+            beams = BOTH if name.startswith("bidia") or size == 2 else WIDE
+            assert each.replies == system(name, beams, size).replies
+            assert (each.name, each.beam_size) == (name, size)
+            assert str(each.signature).startswith(f"strategy:{name.split()[0]}|")
+            assert "|bidibeam:" in str(each.signature)
+
+
+def test_of_lists_with_the_same_n_b_the_first_counts() -> None:
+    backwards = [replace(line, regular=NBest(line.regular.hypotheses[::-1])) for line in WIDE]
+
+    found, _ = choose_systems([backwards, WIDE], ["vbs"], max_length=MAX_LENGTH)
+
+    assert found["vbs"][4].replies == ["d", "b c"]
+
+
+def test_what_lists_are_not_enough_for_is_missing_with_the_reason() -> None:
+    found, missing = choose_systems([texts_alone(BOTH)], max_length=MAX_LENGTH)
+
+    assert list(found) == ["bidia bleu_t", "bidia bleu_t either", "longest", "random"]
+    reasons = {
+        "vbs": "source '0', regular[0] has no \"score\", and vbs needs it.",
+        "vbs-tuned": "It needs tuned settings: `bidibeam tune",
+        "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score` adds it",
+        "bidia wmd_t": "The similarity wmd_t needs word vectors: give vectors",
+        "bidia bleu_t tuned": "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for",
+        "bidia wmd_t tuned": "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for",
+        "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected ",
+        "reverse-vbs": "source '0', reverse[0] has no \"score\", and reverse-vbs needs it.",
+        "oracle": "source '0' has no \"reference\", and oracle chooses by it.",
+    }
+    assert missing.keys() == reasons.keys()
+    for name, reason in reasons.items():
+        assert missing[name].startswith(reason)
+        assert "strategy" not in missing[name]  # there is no other to choose
+
+
+@pytest.mark.parametrize(
+    ("lists", "name", "error", "message"),
+    [
+        (
+            WIDE,
+            "bidia bleu_t",
+            InputError,
+            "source '0' has no reverse hypotheses, and bidia bleu_t ",
+        ),
+        (BOTH, "bidia wmd_t", SettingsError, "The similarity wmd_t needs word vectors"),
+        (BOTH, "vsb", UnknownNameError, "Unknown strategy 'vsb'. Did you mean 'vbs'?"),
+        (BOTH, "bidia blue_t", UnknownNameError, "Unknown word 'blue_t'"),
+    ],
+)
+def test_a_system_that_was_named_must_be_possible(
+    lists: list[Beams], name: str, error: type[BidibeamError], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        choose_systems([lists], ["vbs", name], max_length=MAX_LENGTH)
+    assert str(caught.value).startswith(message)
+
+
+def test_if_nothing_is_possible_one_reason_is_given() -> None:
+    reverse_only = [line.with_hypotheses(Direction.REGULAR, NBest()) for line in texts_alone(BOTH)]
+
+    with pytest.raises(
+        InputError, match=r"^No system can choose among these lists\. vbs: source '0' has no regular"
+    ):
+        choose_systems([reverse_only], max_length=MAX_LENGTH)
