@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -35,7 +35,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import StepScorer
+    from bidibeam.protocols import StaticScorer, StaticState, StepScorer
 
 State = TypeVar("State")
 
@@ -326,11 +326,13 @@ class ForcedScorer(Generic[State]):
 
     def __init__(self, inner: StepScorer[State], first: int | None, last: int | None, length: int) -> None:
         self._inner, self._certain = inner, {length: last}
+        self._device = torch.device("cpu")
         if first is not None:
             self._certain[1] = first
 
     def start(self, sources: Tensor) -> _ForcedState[State]:
         """Read the sources."""
+        self._device = sources.device
         return _ForcedState(self._inner.start(sources), 0)
 
     def step(self, last_tokens: Tensor, state: _ForcedState[State]) -> tuple[Tensor, _ForcedState[State]]:
@@ -347,6 +349,57 @@ class ForcedScorer(Generic[State]):
     ) -> _ForcedState[State]:
         """Repeat, reorder and drop rows."""
         return _ForcedState(self._inner.select(state.inner, rows, sources), state.steps)
+
+    @property
+    def graphs(self) -> Any:
+        """The scorer's, if it has any."""
+        return cast("StaticScorer[State]", self._inner).graphs
+
+    def static_key(self, state: _ForcedState[State]) -> Hashable | None:
+        """The scorer's, and what is certain."""
+        key = cast("StaticScorer[State]", self._inner).static_key(state.inner)
+        return None if key is None else (key, state.steps, tuple(self._certain.items()))
+
+    def static_state(self, state: _ForcedState[State], steps: int) -> StaticForcedState[State]:
+        """The scorer's, and a count of steps."""
+        inner = cast("StaticScorer[State]", self._inner).static_state(state.inner, steps)
+        return StaticForcedState(inner, self._certain, self._device)
+
+
+class StaticForcedState(Generic[State]):
+    """Static memory of a scorer, with a step counter on the device that tells when a token is certain.
+
+    Args:
+        inner: The scorer's memory.
+        certain: The tokens that are certain, by step.
+        device: Where the scorer computes.
+    """
+
+    def __init__(
+        self, inner: StaticState[State], certain: Mapping[int, int | None], device: torch.device
+    ) -> None:
+        self._inner, self._certain, self.dtype = inner, certain, inner.dtype
+        self._steps = torch.zeros((), dtype=torch.long, device=device)
+
+    def load(self, state: _ForcedState[State]) -> None:
+        """Copy a state into this memory."""
+        self._steps.fill_(state.steps)
+        self._inner.load(state.inner)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The scorer's logits, or those of one certain token."""
+        logits = self._inner.step(tokens)
+        self._steps.add_(1)
+        for step, token in self._certain.items():
+            if token is not None:
+                forced = torch.full_like(logits, -torch.inf)
+                forced[:, token] = 0.0
+                logits = torch.where(self._steps == step, forced, logits)
+        return logits
+
+    def reorder(self, rows: Tensor) -> None:
+        """Put what row `rows[i]` holds into row i."""
+        self._inner.reorder(rows)
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ class DirectionalModel:
 
 
 class _Started:
-    """A scorer that starts with inputs that `generate` has prepared."""
+    """A scorer that starts with inputs that `generate` has prepared; all else is the scorer's."""
 
     def __init__(self, scorer: HFScorer, inputs: Inputs) -> None:
         self._scorer, self._inputs = scorer, inputs
@@ -320,6 +320,9 @@ class _Started:
 
     def start(self, sources: Tensor) -> HFState:  # noqa: ARG002
         return self._scorer.start_with(self._inputs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scorer, name)
 
 
 def merge_texts(hypotheses: Sequence[Hypothesis]) -> list[list[Hypothesis]]:

@@ -12,13 +12,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import find_device, unfinished
+from bidibeam.models.checkpoint import find_device, is_run, unfinished
 from bidibeam.models.huggingface.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
 from bidibeam.models.huggingface.by_generate import find_sequence_scorer
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task, quiet_transformers
 from bidibeam.models.huggingface.directions import JOINT, check_pair, direction_of, read_metadata
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
-from bidibeam.models.huggingface.texts import is_run
 
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""

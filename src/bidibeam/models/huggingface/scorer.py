@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AttentionInterface,
-    AttentionMaskInterface,
-    DynamicCache,
-    EncoderDecoderCache,
-    PreTrainedModel,
-)
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam import work
 from bidibeam.errors import ScorerError
+from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
+from bidibeam.models.huggingface.caches import StaticHFState, static_key
+from bidibeam.search.graphs import GraphCache
 
 ENCODER_DECODERS = (
     "bart",
@@ -64,10 +57,10 @@ MODEL_TYPES = (*ENCODER_DECODERS, *DECODERS)
 """Model types that our own search runs; tests compare each with `generate`."""
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that it runs."""
-SHARED = "bidibeam_shared"
-"""The name under which `attend_shared` is registered with transformers."""
 SCORED_LOGITS = 1 << 26
 """Logits of one teacher-forced pass: a bound on the memory needed."""
+_GRAPHS: WeakKeyDictionary[PreTrainedModel, GraphCache] = WeakKeyDictionary()
+"""Captured searches, by model."""
 POSITIONS = ("embed_positions", "wpe", "positions_embed")
 """What encoders and decoders call a table of positions."""
 
@@ -159,6 +152,7 @@ class HFScorer:
         self._begin = tuple(begin) or (() if start is None else (start,))
         self._is_encoder_decoder: bool = model.config.is_encoder_decoder
         self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
+        self._configs = find_configs(model)
 
     @property
     def vocabulary_size(self) -> int:
@@ -288,6 +282,23 @@ class HFScorer:
                 totals[source][place] = value
         return totals
 
+    @property
+    def graphs(self) -> GraphCache:
+        """The searches that a GPU replays, of all scorers of the model."""
+        return _GRAPHS.setdefault(self.model, GraphCache())
+
+    def static_key(self, state: HFState) -> Hashable | None:
+        """What a graph depends on: where weights are, and the room for sources; None for an eager search."""
+        return static_key(self.model, state)
+
+    def static_state(self, state: HFState, steps: int) -> StaticHFState:
+        """Memory for states of as many sources and rows.
+
+        Raises:
+            RuntimeError: If the model has too few positions, or layers of different shapes.
+        """
+        return StaticHFState(self.model, state, steps)
+
     def _force(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
         """Log-probabilities of sequences, each with the number of its source."""
         device, longest = state.mask.device, max(len(sequence) for _, sequence in asked)
@@ -323,7 +334,7 @@ class HFScorer:
         if state.encoded is not None:
             is_read = state.cache.get_seq_length() > 0  # then only the shape of hidden states matters
             encoded = state.encoded[:1].expand(len(ids), -1, -1) if is_read else state.encoded
-            with share_cross_attention(self.model) if state.is_shared else nullcontext():
+            with share_attention(self.model, self._configs) if state.is_shared else nullcontext():
                 read = self.model(
                     encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
                     attention_mask=mask,
@@ -372,72 +383,6 @@ def split_passes(
         part.append((source, place))
     if part:
         yield sorted(part)
-
-
-def attend_shared(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, None]:
-    """Attend by sdpa, to keys and values that may be there once per source.
-
-    The rows of a source are then queries of one product: query is (rows, heads, 1, size), key and value are
-    (sources, heads, source length, size). The mask is the same for all rows of a source.
-    """
-    rows, heads, _, size = query.shape
-    sources = len(key)
-    if sources == rows:
-        found: tuple[Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, **options
-        )
-        return found
-    each = rows // sources
-    folded = query.view(sources, each, heads, size).transpose(1, 2)  # (sources, heads, rows of each, size)
-    mask = None if attention_mask is None else attention_mask[::each]
-    output, _ = sdpa_attention_forward(module, folded, key, value, mask, **{**options, "is_causal": False})
-    return output.view(rows, 1, heads, -1), None
-
-
-AttentionInterface.register(SHARED, attend_shared)
-AttentionMaskInterface.register(SHARED, sdpa_mask)
-
-_SHARING: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()
-"""How many threads are inside `share_cross_attention`, by model."""
-_SHARING_LOCK = Lock()
-
-
-def can_share(model: PreTrainedModel) -> bool:
-    """Whether a model's cross-attention goes by sdpa through the attention interface."""
-    decoder = model.get_decoder()
-    module = sys.modules[type(decoder).__module__]
-    return decoder.config._attn_implementation in ("sdpa", SHARED) and hasattr(
-        module, "eager_attention_forward"
-    )
-
-
-@contextmanager
-def share_cross_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Have the decoder attend by `attend_shared` inside the block, and by sdpa again after it.
-
-    Other threads may meanwhile use the model: with as many keys as queries the two are the same.
-    """
-    parts = (part.config for part in model.get_decoder().modules() if hasattr(part, "config"))
-    configs = {id(config): config for config in parts}.values()
-    with _SHARING_LOCK:
-        _SHARING[model] = _SHARING.get(model, 0) + 1
-        for config in configs:
-            config._attn_implementation = SHARED
-    try:
-        yield
-    finally:
-        with _SHARING_LOCK:
-            _SHARING[model] -= 1
-            if not _SHARING[model]:
-                for config in configs:
-                    config._attn_implementation = "sdpa"
 
 
 def special_id(model: PreTrainedModel, name: str) -> int | None:

@@ -104,7 +104,7 @@ def bigrams(ids: list[int]) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("name", ["bad_words_ids", "sequence_bias"])
 def test_words_of_several_tokens_are_forbidden_in_reading_order(strategy: str, name: str) -> None:
     tried = 0
-    for seed in range(12):
+    for seed in range(4):
         model, reverse = model_of("bart", seed), model_of("bart", seed + 20)
         mark(reverse, Direction.REVERSE)
         how = {**HOW, **sources(1), "num_return_sequences": 3, "suppress_tokens": [0]}
@@ -115,7 +115,7 @@ def test_words_of_several_tokens_are_forbidden_in_reading_order(strategy: str, n
             words: Any = [[*word]] if name == "bad_words_ids" else [[[*word], -1e4]]
             for row in model.generate(**how, **{name: words}).tolist():
                 assert word not in bigrams(row)
-    assert tried > 20
+    assert tried > 6
 
 
 def total(processor: Any, ids: list[int]) -> float:
