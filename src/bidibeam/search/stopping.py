@@ -43,11 +43,11 @@ def stopping_rule(spec: str) -> StoppingRule:
     if not equals:
         return factory()
     if not signature(factory).parameters:
-        raise SettingsError(f"stopping {spec}: the rule {name!r} takes no argument; write {name!r}.")
+        raise SettingsError(f"stopping must be {name!r}, not {spec!r}: the rule takes no argument.")
     try:
         number = float(argument)
     except ValueError:
-        raise SettingsError(f"stopping {spec}: {argument!r} is not a number.") from None
+        raise SettingsError(f"stopping must have a number after '{name}=', not {argument!r}.") from None
     return factory(number)
 
 
@@ -100,7 +100,7 @@ class Patience(FullBeam):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.factor) and self.factor > 0):
-            raise SettingsError(f"stopping patience needs a factor above 0, not {self.factor:g}.")
+            raise SettingsError(f"stopping must have a factor of patience above 0, not {self.factor:g}.")
 
     def is_done(self, progress: SearchProgress) -> Tensor:
         """Tells where `factor` times B hypotheses have ended, (sources,)."""

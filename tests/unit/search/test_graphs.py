@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -231,16 +232,35 @@ def test_a_few_graphs_are_kept() -> None:
     assert scorer.capture.recorded == 2 * len(shapes) + 2
 
 
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_broken_logits_are_told_with_source_and_step(value: float) -> None:
+@pytest.mark.parametrize("step", range(1, 6))
+def test_broken_logits_are_told_with_source_and_step(step: int) -> None:
     how = SearchSettings(3, 6, min_length=5)
     scorer = StaticScorer()
     for _ in range(2):
-        beam_search(scorer, batch(3, 4, 5), how, ROLES)
-    scorer.output[7] = value  # a weight breaks, in the memory that the graph reads
+        lists = beam_search(scorer, batch(3, 4, 5), how, ROLES)
+    assert lists[1][0].length > step
+    # The word that is read at that step breaks, in the memory that the graph reads.
+    scorer.embedding[0 if step == 1 else lists[1][0].tokens[step - 2]] = torch.nan
+    eager = RecurrentScorer()
+    eager.embedding = scorer.embedding
 
-    with pytest.raises(ScorerError, match="source 0 were NaN or infinite at step 1"):
+    with pytest.raises(ScorerError) as expected:
+        beam_search(eager, batch(3, 4, 5), how, ROLES)
+    with pytest.raises(ScorerError) as caught:
         beam_search(scorer, batch(3, 4, 5), how, ROLES)
+    assert str(caught.value) == str(expected.value)
+
+
+def test_threads_share_a_graph() -> None:
+    scorer, how = StaticScorer(), SearchSettings(4, 9)
+    batches = [batch(*range(first, first + 6)) for first in range(3, 60, 6)]
+    expected = [beam_search(RecurrentScorer(), sources, how, ROLES) for sources in batches]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda sources: beam_search(scorer, sources, how, ROLES), batches * 2))
+
+    assert found == expected * 2
+    assert scorer.capture.recorded == 2
 
 
 def test_a_scorer_without_graphs_on_its_device_is_eager() -> None:

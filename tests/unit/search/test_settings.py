@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -21,34 +22,26 @@ from bidibeam.search.stopping import STOPPING, stopping_rule
         ({"beam_size": 0}, "beam_size must be at least 1, not 0."),
         ({"beam_size": 2.5}, "beam_size must be a whole number, not 2.5."),
         ({"beam_size": True}, "beam_size must be a whole number, not True."),
+        ({"beam_size": 10**11}, "beam_size must be at most 100,000, not 100,000,000,000."),
         ({"max_length": 0}, "max_length must be at least 1, not 0."),
         ({"max_length": "9"}, "max_length must be a whole number, not '9'."),
         ({"min_length": -1}, "min_length must be at least 0, not -1."),
-        (
-            {"min_length": 5, "max_length": 5},
-            (
-                "min_length must be below max_length, because the end token takes a step too; "
-                "received 5 and 5."
-            ),
-        ),
+        ({"min_length": 5, "max_length": 5}, "min_length must be below max_length"),
         ({"length_penalty": float("nan")}, "length_penalty must be a finite number, not nan."),
         ({"length_penalty": "long"}, "length_penalty must be a number, not 'long'."),
+        ({"length_penalty": -11}, "length_penalty must lie between -10 and 10, not -11."),
         ({"unfinished": "hide"}, "unfinished must be one of keep, rank, drop, not 'hide'."),
         ({"stopping": 3}, "stopping must be a name, not 3."),
-        (
-            {"stopping": "constant=2"},
-            "stopping constant=2: the rule 'constant' takes no argument; write 'constant'.",
-        ),
-        ({"stopping": "patience=long"}, "stopping patience=long: 'long' is not a number."),
-        ({"stopping": "patience="}, "stopping patience=: '' is not a number."),
-        ({"stopping": "patience=0"}, "stopping patience needs a factor above 0, not 0."),
-        ({"stopping": "patience=inf"}, "stopping patience needs a factor above 0, not inf."),
+        ({"stopping": "constant=2"}, "stopping must be 'constant', not 'constant=2'"),
+        ({"stopping": "patience=long"}, "stopping must have a number after 'patience=', not 'long'."),
+        ({"stopping": "patience="}, "stopping must have a number after 'patience=', not ''."),
+        ({"stopping": "patience=0"}, "stopping must have a factor of patience above 0, not 0."),
+        ({"stopping": "patience=inf"}, "stopping must have a factor of patience above 0, not inf."),
     ],
 )
 def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=re.escape(message)):
         SearchSettings(**options)
-    assert str(caught.value) == message
 
 
 def test_an_unknown_rule_is_refused_with_a_hint() -> None:
@@ -81,9 +74,8 @@ def test_the_defaults_are_our_reading_of_the_paper() -> None:
     ],
 )
 def test_roles_that_cannot_be_are_refused(roles: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=re.escape(message)):
         VocabularyRoles(**roles)
-    assert str(caught.value) == message
 
 
 def test_a_rule_may_carry_its_argument() -> None:
