@@ -92,7 +92,6 @@ class StaticState(Protocol[LoadedState]):
         ...
 
 
-@runtime_checkable
 class StaticScorer(StepScorer[State], Protocol[State]):
     """A step scorer whose steps after the first can be replayed as one CUDA graph.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import torch
 
 from bidibeam.errors import ScorerError, SettingsError
-from bidibeam.protocols import SearchProgress, StaticScorer
+from bidibeam.protocols import SearchProgress
 from bidibeam.search.backpointers import Step, read_back, scatter
 from bidibeam.search.candidates import PLACES, Candidates, Forbidden, best_candidates, forbid
 from bidibeam.search.length import LENGTH_PENALTIES
@@ -67,8 +67,9 @@ def beam_search(
             else:
                 beams, step = stepper.step(beams, logits, stepper.moment(number), width)
             steps.append(step)
-            if number == 1 and isinstance(scorer, StaticScorer):
-                graph = scorer.graphs.get(scorer, stepper, (beams, state, step))
+            graphs = getattr(scorer, "graphs", None) if number == 1 else None  # of a `StaticScorer`
+            if graphs is not None:
+                graph = graphs.get(scorer, stepper, (beams, state, step))
                 if graph is not None and graph.is_ready:
                     found: list[list[ScoredSequence]] = graph.play(scorer, (beams, state, step))
                     return found
