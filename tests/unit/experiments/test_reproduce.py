@@ -13,9 +13,11 @@ import pytest
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.experiments.layout import read_beams
-from bidibeam.experiments.reproduce import Experiment
+from bidibeam.experiments.reproduce import Experiment, find_unserved
 from bidibeam.experiments.settings import resolve
 from bidibeam.experiments.stages import Progress, Stage, Stages
+from bidibeam.hypotheses import Direction
+from bidibeam.models.loading import load
 
 BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
 SEARCHES = [
@@ -202,3 +204,68 @@ def test_files_that_are_no_experiments_are_not_written_among(tmp_path: Path) -> 
 
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == "mine"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+@pytest.fixture
+def given(toy_run: Path, toy_data: PreparedData, tmp_path: Path) -> Experiment:
+    """An experiment that measures a model instead of training one."""
+    overrides = [*BASE, "search.max_length=9", "systems=[vbs,bidis,bidia bleu_t tuned,bidia wmd_t,oracle]"]
+    options: dict[str, Any] = {"data": toy_data.path, "device": "cpu", "overrides": overrides}
+    options["overrides"] += ["cost_sources=2", "cost_turns=1", "examples=1"]
+    return Experiment.create(tmp_path / "out", "demo", model=str(toy_run), **options)
+
+
+def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
+    given: Experiment, toy_run: Path
+) -> None:
+    before = sorted(path.name for path in toy_run.iterdir())
+
+    ran = given.run()
+
+    assert not any(name.startswith("train") for name in ran)
+    assert sorted(path.name for path in toy_run.iterdir()) == before
+    results = json.loads((given.folder / "results.json").read_text())
+    model = load(toy_run, device="cpu")
+    assert results["settings"]["model"] == {
+        "name": str(toy_run),
+        "reverse": None,
+        "weights": model.fingerprint,
+    }
+    (seed,) = results["seeds"]
+    assert set(seed["systems"]) == {"vbs", "bidis", "bidia bleu_t tuned", "bidia wmd_t", "oracle"}
+    assert f"|model:{model.fingerprint}|" in seed["systems"]["vbs"]["5"]["signature"]
+    assert set(seed["perplexity"]) == {"regular", "reverse"}
+    assert [row["strategy"] for row in seed["analyses"]["cost"]["rows"]] == ["vbs", "bidis", "bidia wmd_t"]
+    assert "left_out" not in results
+    assert given.run() == []
+    other = replace(given, given=replace(given.given, weights="other"))  # type: ignore[type-var]
+    assert other.stages()[3].settings == {"weights": "other"}
+
+
+class RegularOnly:
+    """A model without reverse direction and without word vectors."""
+
+    name = "mine"
+    directions = (Direction.REGULAR,)
+
+    def word_vectors(self, _file: Path | None) -> None:
+        raise SettingsError("mine writes subwords.")
+
+
+def test_systems_that_a_given_model_cannot_serve_are_left_out_with_the_reason() -> None:
+    systems = ["vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "longest", "oracle"]
+
+    left_out = find_unserved(RegularOnly(), systems, None)  # type: ignore[arg-type]
+
+    assert list(left_out) == ["bidis", "bidia bleu_t tuned"]
+    assert all("needs the reverse direction, and mine has only: regular" in why for why in left_out.values())
+    both = RegularOnly()
+    both.directions = tuple(Direction)  # type: ignore[assignment]
+    assert find_unserved(both, ["bidia bleu_t", "bidia wmd_t"], None) == {  # type: ignore[arg-type]
+        "bidia wmd_t": "mine writes subwords."
+    }
+
+
+def test_a_reverse_model_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"reverse \(x\) goes with model"):
+        Experiment.create(tmp_path, "demo", reverse="x")

@@ -11,12 +11,11 @@ import pytest
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.settings import FineTuneSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import flag_of
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.settings import FineTuneSettings, TrainingSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
 SECTIONS: dict[str, Any] = {

@@ -20,6 +20,7 @@ SYSTEMS = {
     "oracle": 5.06,
 }
 """By system, about the BLEU at N_B = 50."""
+RANKED = ("bidia bleu_t", "bidia wmd_t", "oracle")
 SIZES = (1, 2, 5, 6, 10, 20, 30, 40, 50)
 WORDS = (
     *("i", "you", "what", "the", "no", "yes", "it", "that", "don't", "know", "and", "to", "a", "is", "of"),
@@ -80,18 +81,10 @@ def _seed(seed: int, systems: tuple[str, ...], rng: random.Random) -> dict[str, 
     scored = {name: _sizes(name, rng) for name in systems}
     return {
         "seed": seed,
-        "training": {
-            "epochs": 14,
-            "steps": 20311,
-            "best validation loss": 4.1 + rng.random() / 10,
-            "device": "cuda",
-        },
+        "training": {"epochs": 14, "steps": 20311, "best validation loss": 4.1 + rng.random() / 10},
         "perplexity": {
-            direction: {
-                "value": 50 + 5 * rng.random(),
-                "signature": f"metric:perplexity|direction:{direction}",
-            }
-            for direction in ("regular", "reverse")
+            name: {"value": 50 + 5 * rng.random(), "signature": f"metric:perplexity|direction:{name}"}
+            for name in ("regular", "reverse")
         },
         "tuned": {
             str(size): {
@@ -157,17 +150,13 @@ def _tests(scored: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
 
 def _analyses(systems: tuple[str, ...], scored: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return {
-        "ranks": {"beam_size": 25, "systems": {name: _ranks(rng) for name in systems if _is_ranked(name)}},
+        "ranks": {"beam_size": 25, "systems": {name: _ranks(rng) for name in RANKED if name in systems}},
         "headroom": _headroom(scored),
         "diversity": _diversity(scored, rng),
         "sensitivity": made_sensitivity(rng),
         "examples": {"beam_size": 50, "examples": [_example(index, systems, rng) for index in range(20)]},
         "cost": made_cost(rng),
     }
-
-
-def _is_ranked(name: str) -> bool:
-    return name in ("bidia bleu_t", "bidia wmd_t", "oracle")
 
 
 def _ranks(rng: random.Random) -> dict[str, Any]:
@@ -215,23 +204,16 @@ def _diversity(scored: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def made_sensitivity(rng: random.Random) -> dict[str, Any]:
-    options = {
-        "T": ["5", "10", "15", "20", "25", "30", "40", "none"],
-        "smoothing": ["floor", "none", "add-1"],
-        "order": ["4", "1", "2", "3"],
-        "form": ["similarity", "ratio", "literal-max", "literal-min"],
-        "weights": ["count", "log"],
-        "remove_stop_words": ["true", "false"],
-        "answer": ["regular", "either"],
-        "agreement": ["closest", "expected"],
+    options = {  # the first value is the default, but T's is 20
+        "T": "5 10 15 20 25 30 40 none",
+        "smoothing": "floor none add-1",
+        "order": "4 1 2 3",
+        "form": "similarity ratio literal-max literal-min",
+        "remove_stop_words": "true false",
+        "answer": "regular either",
+        "agreement": "closest expected",
     }
-    only = {
-        "smoothing": "bleu_t",
-        "order": "bleu_t",
-        "form": "wmd_t",
-        "weights": "wmd_t",
-        "remove_stop_words": "wmd_t",
-    }
+    only = {"smoothing": "bleu_t", "order": "bleu_t", "form": "wmd_t", "remove_stop_words": "wmd_t"}
     rows = [
         {
             "system": f"bidia {similarity}",
@@ -245,20 +227,11 @@ def made_sensitivity(rng: random.Random) -> dict[str, Any]:
         for option, values in options.items()
         for similarity in ("bleu_t", "wmd_t")
         if only.get(option, similarity) == similarity
-        for index, value in enumerate(values)
+        for index, value in enumerate(values.split())
     ]
-    rows += [
-        {
-            "system": name,
-            "option": "baseline",
-            "value": name,
-            "is_default": False,
-            "bleu": bleu,
-            "length_ratio": ratio,
-            "distinct-2": 0.01,
-        }
-        for name, bleu, ratio in (("longest", 1.9, 1.2), ("random", 0.9, 0.5))
-    ]
+    for name, bleu, ratio in (("longest", 1.9, 1.2), ("random", 0.9, 0.5)):
+        scores = {"bleu": bleu, "length_ratio": ratio, "distinct-2": 0.01}
+        rows.append({"system": name, "option": "baseline", "value": name, "is_default": False, **scores})
     return {"beam_size": 50, "rows": rows}
 
 
