@@ -98,7 +98,7 @@ class Terminal(Progress):
         output.console.print(sentence, style="dim")
 
 
-def show_results(results: Mapping[str, Any], folder: Path) -> None:
+def show_results(results: Mapping[str, Any], folder: Path, model: str | None = None) -> None:
     """Shows the main table, a few sources on which the systems disagree, and what to do next."""
     seeds = results["seeds"]
     first = seeds[0]
@@ -119,7 +119,7 @@ def show_results(results: Mapping[str, Any], folder: Path) -> None:
     output.console.print(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
-    run = results["settings"]["model"].get("name") or folder / f"seed-{first['seed']}" / "run"
+    run = model or folder / f"seed-{first['seed']}" / "run"
     output.console.print(
         NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), soft_wrap=True
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,7 +42,15 @@ DEFAULT_OUT = Path("runs")
     help="Measure this model instead of training one: a run, a Hugging Face model or a CTranslate2 folder.",
 )
 @click.option(
-    "--reverse", help="With --model: the model that writes from the end, where it is one of its own."
+    "--reverse", metavar="MODEL", help="With --model: the model that writes from the end, if another."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="With --model: the precision of a Hugging Face model.",
+)
+@click.option(
+    "--trust-remote-code", is_flag=True, help="With --model: let code run that the model brings along."
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Training runs; seeds 0, 1, ..."
@@ -78,14 +87,13 @@ def reproduce(
     preset: str,
     model: str | None,
     reverse: str | None,
+    dtype: str | None,
+    trust_remote_code: bool,
     seeds: int,
     first_seed: int,
     out: Path | None,
-    vectors: Path | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    device: str | None,
     workers: int | None,
+    **options: Any,
 ) -> None:
     """Run the paper's whole experiment on a corpus, and report on it.
 
@@ -101,12 +109,13 @@ def reproduce(
     """  # noqa: D301
     from bidibeam.cli.console import console
     from bidibeam.cli.experiment import Terminal, show_results
+    from bidibeam.experiments.plan import GivenModel
     from bidibeam.experiments.reproduce import Experiment
     from bidibeam.reporting.plots import check_matplotlib
 
     check_matplotlib()
-    if reverse is not None and model is None:
-        raise click.UsageError("--reverse goes with --model: name the regular model too.")
+    if model is None and (reverse or dtype or trust_remote_code):
+        raise click.UsageError("--reverse, --dtype and --trust-remote-code go with --model: name one.")
     if model is not None and seeds > 1:
         raise click.UsageError("--seeds does not go with --model: nothing is trained.")
     if source is not None and data is None:
@@ -117,18 +126,14 @@ def reproduce(
         folder,
         preset,
         corpus=None if data else corpus,
-        config=config,
-        overrides=overrides,
-        model=model,
-        reverse=reverse,
+        model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
         seeds=range(first_seed, first_seed + seeds),
         source=source,
         data=data,
-        vectors=vectors,
-        device=device,
         workers=workers or cores(),
         command=format_command(click.get_current_context()),
         progress=Terminal(),
+        **options,
     )
     for name, reason in experiment.left_out.items():
         console.print(f"Without {name}: {reason}", style="dim", soft_wrap=True)
@@ -139,7 +144,7 @@ def reproduce(
         raise
     if not ran:
         console.print("Everything was done already; nothing was repeated.", style="dim")
-    show_results(experiment.results(), folder)
+    show_results(experiment.results(), folder, model)
 
 
 def _check_source(corpus: str, source: Path) -> None:
@@ -161,6 +166,9 @@ def format_command(context: click.Context) -> str:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
-            is_path = isinstance(each, Path) or name in ("model", "reverse")
-            words += [parameter.opts[0], Path(each).name if is_path else str(each)]
+            is_path = isinstance(each, Path) or (name in ("model", "reverse") and Path(each).is_dir())
+            words += [
+                parameter.opts[0],
+                *([] if each is True else [Path(each).name if is_path else str(each)]),
+            ]
     return shlex.join(words)

@@ -26,8 +26,24 @@ class GivenModel:
     """A model that is measured and not trained: what `bidibeam.load` takes, and the model's fingerprint."""
 
     name: str
-    reverse: str | None
-    weights: str
+    reverse: str | None = None
+    dtype: str | None = None
+    trust_remote_code: bool = False
+    weights: str = ""
+
+    def load(self, device: str | None) -> Model:
+        """Loads it."""
+        trust = self.trust_remote_code
+        return load(self.name, self.reverse, device=device, dtype=self.dtype, trust_remote_code=trust)
+
+    @property
+    def facts(self) -> dict[str, str | None]:
+        """What results say of it; of a folder only the name."""
+        names = [
+            name and (Path(name).name if Path(name).is_dir() else name) for name in (self.name, self.reverse)
+        ]
+        dtype = {} if self.dtype is None else {"dtype": self.dtype}
+        return {"name": names[0], "reverse": names[1], "weights": self.weights, **dtype}
 
 
 @dataclass(frozen=True)
@@ -86,8 +102,8 @@ class Plan:
 
     def load_model(self, place: SeedLayout, device: str | None = None) -> Model:
         """Loads the model that is given, or that of a seed."""
-        name, reverse = (self.given.name, self.given.reverse) if self.given else (place.run, None)
-        return load(name, reverse, device=device or self.device)
+        device = device or self.device
+        return load(place.run, device=device) if self.given is None else self.given.load(device)
 
     @cached_property
     def vectors_fact(self) -> dict[str, Any]:

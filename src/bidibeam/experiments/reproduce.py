@@ -21,7 +21,6 @@ from bidibeam.experiments.settings import ExperimentSettings, resolve, stamp_set
 from bidibeam.experiments.stages import STAMPS, Progress, Stage, Stages, describe_files, identify_content
 from bidibeam.files import write_json
 from bidibeam.models.base import Model
-from bidibeam.models.loading import load
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
@@ -72,8 +71,7 @@ class Experiment:
         corpus: str | None = None,
         config: Path | None = None,
         overrides: Sequence[str] = (),
-        model: str | None = None,
-        reverse: str | None = None,
+        model: GivenModel | None = None,
         **options: Any,
     ) -> Experiment:
         """Resolves the settings of an experiment, and fits them to a model that is given.
@@ -84,8 +82,7 @@ class Experiment:
             corpus: The reader of the corpus.
             config: A YAML file over the preset.
             overrides: Single settings over both.
-            model: A model to measure instead of training one, as `bidibeam.load` takes it.
-            reverse: Its reverse model, where that is one of its own.
+            model: A model to measure instead of training one.
             **options: The other arguments of `Experiment`.
 
         Raises:
@@ -93,18 +90,16 @@ class Experiment:
         """
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if model is None:
-            if reverse is not None:
-                raise SettingsError(f"reverse ({reverse}) goes with model: name the regular model too.")
             return cls(folder, resolve(preset=preset, **layers), preset, **options)
-        loaded = load(model, reverse, device="cpu")
+        loaded = model.load("cpu")
         search = {"stopping": loaded.default_stopping, "max_length": loaded.limits.max_length}
         known = {name: value for name, value in search.items() if value is not None}
         settings = resolve(preset=preset, base={"search": known}, **layers)
         left_out = find_unserved(loaded, settings.systems, options.get("vectors"))
         systems = tuple(name for name in settings.systems if name not in left_out)
         if not systems:
-            raise SettingsError(f"{model} serves none of the systems: {' '.join(left_out.values())}")
-        given = GivenModel(model, reverse, loaded.fingerprint)
+            raise SettingsError(f"{model.name} serves none of the systems: {' '.join(left_out.values())}")
+        given = replace(model, weights=loaded.fingerprint)
         settings = replace(settings, systems=systems)
         return cls(folder, settings, preset, given=given, left_out=left_out, **options)
 
@@ -153,7 +148,7 @@ class Experiment:
         data = PreparedData.open(layout.data)
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
         if self.given is not None:
-            model = {"model": asdict(self.given)}
+            model = {"model": self.given.facts}
         return {
             "format_version": RESULTS_VERSION,
             "bidibeam": __version__,

@@ -107,7 +107,8 @@ class Seed:
         """The model that is given stands for a trained one."""
         given, path = self.plan.given, self.place.model
         assert given is not None
-        return Stage("model", {"weights": given.weights}, (path,), self._write_model)
+        facts = {key: value for key, value in given.facts.items() if key in ("weights", "dtype")}
+        return Stage("model", facts, (path,), self._write_model)
 
     def _write_model(self) -> None:
         model = self.plan.load_model(self.place, device="cpu")

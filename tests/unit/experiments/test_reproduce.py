@@ -13,6 +13,7 @@ import pytest
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.experiments.layout import read_beams
+from bidibeam.experiments.plan import GivenModel
 from bidibeam.experiments.reproduce import Experiment, find_unserved
 from bidibeam.experiments.settings import resolve
 from bidibeam.experiments.stages import Progress, Stage, Stages
@@ -212,7 +213,7 @@ def given(toy_run: Path, toy_data: PreparedData, tmp_path: Path) -> Experiment:
     overrides = [*BASE, "search.max_length=9", "systems=[vbs,bidis,bidia bleu_t tuned,bidia wmd_t,oracle]"]
     options: dict[str, Any] = {"data": toy_data.path, "device": "cpu", "overrides": overrides}
     options["overrides"] += ["cost_sources=2", "cost_turns=1", "examples=1"]
-    return Experiment.create(tmp_path / "out", "demo", model=str(toy_run), **options)
+    return Experiment.create(tmp_path / "out", "demo", model=GivenModel(str(toy_run)), **options)
 
 
 def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
@@ -227,7 +228,7 @@ def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
     results = json.loads((given.folder / "results.json").read_text())
     model = load(toy_run, device="cpu")
     assert results["settings"]["model"] == {
-        "name": str(toy_run),
+        "name": toy_run.name,
         "reverse": None,
         "weights": model.fingerprint,
     }
@@ -264,8 +265,3 @@ def test_systems_that_a_given_model_cannot_serve_are_left_out_with_the_reason() 
     assert find_unserved(both, ["bidia bleu_t", "bidia wmd_t"], None) == {  # type: ignore[arg-type]
         "bidia wmd_t": "mine writes subwords."
     }
-
-
-def test_a_reverse_model_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"reverse \(x\) goes with model"):
-        Experiment.create(tmp_path, "demo", reverse="x")
