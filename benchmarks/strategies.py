@@ -24,7 +24,6 @@ from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.evaluation.cost import measure_costs
 from bidibeam.interchange.reading import read_sources
-from bidibeam.interpreter import settle
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import StrategySettings
 
@@ -80,7 +79,6 @@ def main(
         if not only or name in {*only, BASE}
     }
     examples = list(islice(read_sources(file), count))
-    settle()
     rows = measure_costs(
         decoders,
         examples,

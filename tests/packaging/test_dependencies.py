@@ -13,8 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-WITH_TORCH = {"triton"}
-"""Comes with torch where there is a GPU, and is missed nowhere else (`bidibeam.gpu`)."""
 
 
 def normal(name: str) -> str:

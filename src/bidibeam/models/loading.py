@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import bidibeam
 from bidibeam.errors import RunError, TransformersMissingError
 from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.registry import Registry
@@ -103,7 +102,7 @@ def bundled_path() -> Path:
     Raises:
         RunError: If this installation came without it.
     """
-    folder = Path(bidibeam.__file__).parent / BUNDLED
+    folder = Path(__file__).parent.parent / BUNDLED
     if not folder.is_dir():
         raise RunError(
             f"This installation of bidibeam came without a model: there is no {folder}. Name a run, or "
