@@ -42,7 +42,7 @@ LIMITS = """\
 - It is there to show and to test decoding. People who talk to it should know that it is a small model."""
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+def read_metadata(folder: Path) -> dict[str, Any]:
     """Reads everything that a card needs from an exported run.
 
     Raises:
@@ -106,7 +106,7 @@ def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
 
 
 def render_card(facts: Mapping[str, Any]) -> str:
-    """Renders the facts of `read_facts` as Markdown."""
+    """Renders the facts of `read_metadata` as Markdown."""
     data, exported, model = facts.get("data", {}), facts.get("exported", {}), facts["model"]
     corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
     summary = (

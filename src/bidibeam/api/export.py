@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.cards import find_package, read_facts, read_scores, render_card
+from bidibeam.api.cards import find_package, read_metadata, read_scores, render_card
 from bidibeam.api.describe import read_progress
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
@@ -133,7 +133,7 @@ def export_run_with_card(
         metadata["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
     export_run(path, out, half=half, overwrite=overwrite, facts=metadata)
     if card:
-        write_text(out / CARD_FILE, render_card(read_facts(out)))
+        write_text(out / CARD_FILE, render_card(read_metadata(out)))
 
 
 def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:

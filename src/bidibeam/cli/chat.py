@@ -233,11 +233,11 @@ class Conversation:
     def _list(self) -> str:
         """Every strategy with what it does, the one in use marked."""
         from bidibeam.cli.console import console
-        from bidibeam.reporting.tables import facts_table
+        from bidibeam.reporting.tables import metadata_table
 
         now = self._strategy.name
         told = {f"{'*' if name == now else ' '} {name}": described(name) for name in usable()}
-        console.print(facts_table("Strategies", told))
+        console.print(metadata_table("Strategies", told))
         return (
             f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected "
             "or mean, and tuned behind its name."

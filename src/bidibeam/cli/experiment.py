@@ -13,7 +13,7 @@ from bidibeam.cli.prepare import show_summary, shown_progress
 from bidibeam.cli.watching import TrainingProgress
 from bidibeam.experiments.stages import Progress
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
-from bidibeam.reporting.tables import Sample, beams_table, facts_table, samples_panel, values_table
+from bidibeam.reporting.tables import Sample, beams_table, metadata_table, samples_panel, values_table
 
 if TYPE_CHECKING:
     from bidibeam.data.prepare import Progress as PrepareProgress
@@ -112,7 +112,7 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
     rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
     if first["training"]:
         title = f"Training, seed {first['seed']}, at its best evaluation"
-        output.console.print(facts_table(title, first["training"]))
+        output.console.print(metadata_table(title, first["training"]))
     title = f"{results['sources']:,} held-out sources, N_B = {largest}"
     title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
     output.console.print(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))

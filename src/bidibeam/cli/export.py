@@ -84,9 +84,9 @@ def export(
 def _show(out: Path) -> None:
     """Print what was written, and how much it is."""
     from bidibeam.cli.console import console
-    from bidibeam.reporting.tables import facts_table
+    from bidibeam.reporting.tables import metadata_table
 
     files = sorted(path for path in out.rglob("*") if path.is_file())
     shown = {str(path.relative_to(out)): f"{path.stat().st_size:,} bytes" for path in files}
     shown["in all"] = f"{sum(path.stat().st_size for path in files) / 2**20:.2f} MiB"
-    console.print(facts_table(f"Exported to {out}", shown))
+    console.print(metadata_table(f"Exported to {out}", shown))

@@ -35,17 +35,17 @@ def info(model: Path | None, as_json: bool) -> None:
 
 def _show(metadata: dict[str, Any], title: str) -> None:
     from bidibeam.cli.console import console
-    from bidibeam.reporting.tables import facts_table
+    from bidibeam.reporting.tables import metadata_table
 
     plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
-    console.print(facts_table(title, plain))
+    console.print(metadata_table(title, plain))
     for name in ("progress", "model", "data", "training", "exported"):
         if metadata.get(name):
             flat = {
                 key: ", ".join(map(str, value)) if isinstance(value, list) else value
                 for key, value in _flatten(metadata[name]).items()
             }
-            console.print(facts_table(name.capitalize(), flat))
+            console.print(metadata_table(name.capitalize(), flat))
 
 
 def _flatten(mapping: dict[str, Any]) -> dict[str, Any]:

@@ -122,11 +122,11 @@ def _show(tuned: TuningResult, folder: Path, named: str) -> None:
     """Print what was found, and where it is."""
     from bidibeam.api.tuning import SPLIT
     from bidibeam.cli.console import console, counted
-    from bidibeam.reporting.tables import curves_table, facts_table
+    from bidibeam.reporting.tables import metadata_table, tuning_table
 
     for name, curve in tuned.named_curves:
         system = name if curve.setting == "T" else ""
-        console.print(curves_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
+        console.print(tuning_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
     results: dict[str, object] = {}
     if "vbs" in tuned.bleu:
         results["BLEU of vbs as searched"] = tuned.bleu["vbs"]
@@ -140,7 +140,7 @@ def _show(tuned: TuningResult, folder: Path, named: str) -> None:
             console.print(f"Note: {note}", soft_wrap=True)
     if tuned.sources < FEW_SOURCES:
         console.print(f"Note: {counted(tuned.sources, 'source')}: settings tuned on so few say little.")
-    console.print(facts_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", results))
+    console.print(metadata_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", results))
     written = folder / "tuned.json"
     console.print(f"Wrote {written}, which `bidibeam decode {named}` uses from now on.", soft_wrap=True)
     penalised = [name for name, options in tuned.options.items() if "T" in options]

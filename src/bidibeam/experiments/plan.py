@@ -37,7 +37,7 @@ class GivenModel:
         return load(self.name, self.reverse, device=device, dtype=self.dtype, trust_remote_code=trust)
 
     @property
-    def facts(self) -> dict[str, str | None]:
+    def metadata(self) -> dict[str, str | None]:
         """What results say of it; of a folder only the name."""
         names = [
             name and (Path(name).name if Path(name).is_dir() else name) for name in (self.name, self.reverse)
@@ -106,6 +106,6 @@ class Plan:
         return load(place.run, device=device) if self.given is None else self.given.load(device)
 
     @cached_property
-    def vectors_fact(self) -> dict[str, Any]:
+    def vectors_identity(self) -> dict[str, Any]:
         """Identifies the word vectors; empty if there are none."""
         return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_file(self.vectors)]}

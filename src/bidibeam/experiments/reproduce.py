@@ -148,7 +148,7 @@ class Experiment:
         data = PreparedData.open(layout.data)
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
         if self.given is not None:
-            model = {"model": self.given.facts}
+            model = {"model": self.given.metadata}
         return {
             "format_version": RESULTS_VERSION,
             "bidibeam": __version__,

@@ -63,8 +63,8 @@ class Seed:
         perplexity = self._measure_perplexity(model)
         costs = [self._measure_cost(model, tuned)] if self.is_timed else []
         evaluated = self._evaluate([model, *searches.values(), tuned])
-        gathered = self._gather([evaluated, perplexity, *costs])
-        return [model, *searches.values(), tuned, perplexity, *costs, evaluated, gathered]
+        collected = self._collect([evaluated, perplexity, *costs])
+        return [model, *searches.values(), tuned, perplexity, *costs, evaluated, collected]
 
     def _train(self, prepared: Stage) -> Stage:
         plan, place = self.plan, self.place
@@ -96,7 +96,7 @@ class Seed:
         }
         return Stage(
             f"train seed {self.number}",
-            {"model": stamp_settings(plan.settings.model), "training": decisive, **plan.vectors_fact},
+            {"model": stamp_settings(plan.settings.model), "training": decisive, **plan.vectors_identity},
             (place.run, place.model),
             work,
             after=(prepared,),
@@ -107,7 +107,7 @@ class Seed:
         """The model that is given stands for a trained one."""
         given, path = self.plan.given, self.place.model
         assert given is not None
-        facts = {key: value for key, value in given.facts.items() if key in ("weights", "dtype")}
+        facts = {key: value for key, value in given.metadata.items() if key in ("weights", "dtype")}
         return Stage("model", facts, (path,), self._write_model)
 
     def _write_model(self) -> None:
@@ -145,7 +145,7 @@ class Seed:
         paths = [place.tuned(size) for size in plan.tuned_sizes]
         if plan.settings.largest in plan.tuned_sizes and plan.given is None:
             paths.append(place.run / TUNED_FILE)
-        facts = {"version": __version__, "systems": plan.settings.systems, **plan.vectors_fact}
+        facts = {"version": __version__, "systems": plan.settings.systems, **plan.vectors_identity}
         work = Measurement(plan, place).tune
         return Stage(f"tune seed {self.number}", facts, paths, work, after=(model, *searches))
 
@@ -168,7 +168,7 @@ class Seed:
             "turns": settings.cost_turns,
             "search": stamp_settings(settings.search_with(settings.largest)),
             "systems": [name for name in TIMED if name in settings.systems],
-            **plan.vectors_fact,
+            **plan.vectors_identity,
         }
         measurement = Measurement(plan, self.place)
         work = lambda: write_json(path, measurement.measure_cost())  # noqa: E731
@@ -182,13 +182,13 @@ class Seed:
             "systems": settings.systems,
             "examples": settings.examples,
             "search": stamp_settings(settings.search),
-            **plan.vectors_fact,
+            **plan.vectors_identity,
         }
         measurement = Measurement(plan, self.place)
         work = lambda: write_json(path, measurement.evaluate())  # noqa: E731
         return Stage(f"evaluate seed {self.number}", facts, (path,), work, after=before)
 
-    def _gather(self, before: Sequence[Stage]) -> Stage:
+    def _collect(self, before: Sequence[Stage]) -> Stage:
         """All numbers of a seed in one file."""
         place = self.place
 

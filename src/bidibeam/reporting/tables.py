@@ -1,10 +1,10 @@
-"""Small tables, readable at 80 columns. They return what rich prints; the caller owns the console."""
+"""Small tables for a terminal of 80 columns. They return what rich prints; the caller owns the console."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.measure import Measurement
@@ -21,40 +21,42 @@ if TYPE_CHECKING:
 
     from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked
 
-HEADING = "bold cyan"
+HEADING, QUIET, WINNER = "bold cyan", "dim", "bold green"
 BAR_WIDTH = 40
-QUIET = "dim"
 WIDE = 10_000
 """Columns: more than any table has."""
 LONG_WORD = 12
-"""Letters of a name's word that stand together in any case."""
+"""Letters of a name's word that are never folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One exchange to show: what was said, what each system answered, and what a person did."""
+    """A source with the systems' replies and the reference."""
 
     source: str
     replies: Mapping[str, str]
     reference: str | None = None
 
 
-def shown(value: object) -> str:
-    """A value as a table shows it: whole numbers in groups of three, others to four digits."""
+def format_value(value: object) -> str:
+    """Formats a value: whole numbers in groups of three, others to four digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def facts_table(title: str, facts: Mapping[str, object]) -> Table:
-    """Two columns: what, and how much. Long values fold."""
-    table = Table(
-        title=Text(title), box=box.SIMPLE, show_header=False, title_style=HEADING, title_justify="left"
-    )
+def _new_table(title: str, **options: Any) -> Table:
+    options = {"box": box.SIMPLE_HEAD, "title_style": HEADING, "title_justify": "left", **options}
+    return Table(title=Text(title) if title else None, **options)
+
+
+def metadata_table(title: str, values: Mapping[str, object]) -> Table:
+    """Two columns: names and values. Long values fold."""
+    table = _new_table(title, box=box.SIMPLE, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(Text(name), Text(shown(value)))
+    for name, value in values.items():
+        table.add_row(Text(name), Text(format_value(value)))
     return table
 
 
@@ -62,14 +64,14 @@ def facts_table(title: str, facts: Mapping[str, object]) -> Table:
 class NumbersTable:
     """Named rows of numbers, none of which is ever cut or folded.
 
-    Where a console is too narrow for all columns, those that do not fit stand in a table below, with the
-    names again; names fold before that.
+    Where a console is too narrow for all columns, the rest stands in a table below, with the names again;
+    names fold before that.
 
     Attributes:
         title: Stands above.
         groups: Headers, in groups that stay together where they can; the column of names has none.
-        rows: A name and its numbers, one for each header, as they are to be shown.
-        is_dense: Whether columns stand as near to each other as can be.
+        rows: A name and its numbers, one per header, as text.
+        is_dense: Whether columns stand as near to each other as possible.
     """
 
     title: str
@@ -78,50 +80,39 @@ class NumbersTable:
     is_dense: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The tables, under each other."""
+        """Yields the tables, below each other."""
         title = self.title
-        for columns in self._blocks(console, options):
-            width = max(self._least_width(columns, console, options), options.max_width)
+        for columns in self._split_columns(console, options):
+            width = max(self._measure(columns, console, options), options.max_width)
             yield from console.render(self._table(title, columns), options.update(max_width=width))
             title = ""
 
-    def _blocks(self, console: Console, options: ConsoleOptions) -> list[list[int]]:
-        """Which columns go together."""
+    def _split_columns(self, console: Console, options: ConsoleOptions) -> list[list[int]]:
+        """Splits the columns into blocks that fit; groups are split only if they do not fit alone."""
         numbers = iter(range(sum(map(len, self.groups))))
         waiting = [[next(numbers) for _ in group] for group in self.groups]
-
-        def fits(columns: list[int]) -> bool:
-            return self._least_width(columns, console, options) <= options.max_width
-
         blocks: list[list[int]] = [[]]
         while waiting:
             group = waiting.pop(0)
-            if fits([*blocks[-1], *group]):
+            if self._measure([*blocks[-1], *group], console, options) <= options.max_width:
                 blocks[-1] += group
             elif blocks[-1]:
                 blocks.append([])
                 waiting.insert(0, group)
             elif len(group) > 1:
                 waiting[:0] = [[column] for column in group]
-            else:  # as narrow as it gets
+            else:  # a single column is as narrow as it gets
                 blocks[-1] += group
         return blocks
 
-    def _least_width(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
-        """How wide a table must be for no number to be cut, and for names to be readable."""
+    def _measure(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> int:
+        """Returns the width at which no number is cut and names are readable."""
         folded = [(" ".join(word[:LONG_WORD] for word in name.split()), cells) for name, cells in self.rows]
         table = replace(self, rows=folded)._table("", columns)
         return Measurement.get(console, options.update(max_width=WIDE), table).minimum
 
     def _table(self, title: str, columns: Sequence[int]) -> Table:
-        table = Table(
-            title=Text(title) if title else None,
-            box=box.SIMPLE_HEAD,
-            title_style=HEADING,
-            title_justify="left",
-            collapse_padding=self.is_dense,
-            pad_edge=not self.is_dense,
-        )
+        table = _new_table(title, collapse_padding=self.is_dense, pad_edge=not self.is_dense)
         headers = [header for group in self.groups for header in group]
         table.add_column(style="bold", overflow="fold")
         for column in columns:
@@ -134,20 +125,14 @@ class NumbersTable:
 def values_table(
     title: str, headers: Sequence[str], rows: Iterable[tuple[str, Sequence[float | None]]]
 ) -> NumbersTable:
-    """Named rows of numbers, aligned right under their headers; None is left blank.
-
-    Args:
-        title: Stands above.
-        headers: One for each number of a row; the column of names has none.
-        rows: A name and its numbers.
-    """
-    shown_rows = [
-        (name, ["" if value is None else shown(value) for value in values]) for name, values in rows
+    """Named rows of numbers, aligned right under their headers; None is left blank."""
+    texts = [
+        (name, ["" if value is None else format_value(value) for value in values]) for name, values in rows
     ]
-    return NumbersTable(title, [[header] for header in headers], shown_rows)
+    return NumbersTable(title, [[header] for header in headers], texts)
 
 
-def curves_table(
+def tuning_table(
     setting: str,
     held: Mapping[str, float],
     values: Sequence[float],
@@ -155,35 +140,33 @@ def curves_table(
     rows: int = 12,
     system: str = "",
 ) -> Table:
-    """A curve as bars: at most so many values, evenly taken, and the best one wherever it is.
+    """BLEU by the values of a setting, as bars: at most so many rows, evenly spaced, and the best.
 
     Args:
-        setting: What is varied.
-        held: What the others are.
+        setting: The setting that is varied.
+        held: The values of the others.
         values: The values tried.
         scores: BLEU at each.
         rows: How many are shown.
-        system: Whose setting it is, where more than one has it.
+        system: The system, where more than one has the setting.
     """
     best = max(range(len(values)), key=lambda index: scores[index])
     step = max(1, -(-len(values) // rows))
-    chosen = sorted({*range(0, len(values), step), best})
     others = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())
-    title = f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{others}"
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
+    table = _new_table(f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{others}")
     table.add_column(setting.replace("_", " "), justify="right")
     table.add_column("bleu", justify="right")
     table.add_column()
     top = max(scores) or 1.0
-    for index in chosen:
-        bar = "█" * round(BAR_WIDTH * scores[index] / top)
-        style = "bold green" if index == best else ""
-        table.add_row(f"{values[index]:g}", f"{scores[index]:.3g}", Text(bar), style=style)
+    for index in sorted({*range(0, len(values), step), best}):
+        bar = Text("█" * round(BAR_WIDTH * scores[index] / top))
+        style = WINNER if index == best else ""
+        table.add_row(f"{values[index]:g}", f"{scores[index]:.3g}", bar, style=style)
     return table
 
 
 def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
-    """Exchanges under each other: the source, what a person answered, and each system's reply."""
+    """Sources below each other, each with its reference and every system's reply."""
     table = Table.grid(padding=(0, 1))
     table.add_column(style=QUIET, justify="right", no_wrap=True)
     table.add_column(overflow="fold")
@@ -194,24 +177,26 @@ def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
         if sample.reference is not None:
             table.add_row("reference", Text(sample.reference, style=QUIET))
         for name, reply in sample.replies.items():
-            table.add_row(Text(name), Text(reply or "(nothing)", style="bold green"))
-    return Panel(
-        table, title=Text(title, style=HEADING), title_align="left", box=box.ROUNDED, border_style=QUIET
-    )
+            table.add_row(Text(name), Text(reply or "(nothing)", style=WINNER))
+    heading = Text(title, style=HEADING)
+    return Panel(table, title=heading, title_align="left", box=box.ROUNDED, border_style=QUIET)
+
+
+def _text(hypothesis: Hypothesis) -> str:
+    """The text of a hypothesis; an unfinished one ends in dots."""
+    return (hypothesis.text if hypothesis.finished else f"{hypothesis.text} ...") or "(nothing)"
 
 
 def hypotheses_table(title: str, hypotheses: Iterable[Hypothesis]) -> Table:
-    """A beam, best first: rank, score, log-probability and text; what was cut off ends in dots."""
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
+    """A beam, best first: rank, score, log-probability and text."""
+    table = _new_table(title)
     for header in ("rank", "score", "log P"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("reply", overflow="fold")
     for rank, hypothesis in enumerate(hypotheses, start=1):
-        text = hypothesis.text if hypothesis.finished else f"{hypothesis.text} ..."
-        numbers = (
-            "" if value is None else f"{value:.2f}" for value in (hypothesis.score, hypothesis.log_prob)
-        )
-        table.add_row(str(rank), *numbers, Text(text or "(nothing)"))
+        numbers = [hypothesis.score, hypothesis.log_prob]
+        texts = ["" if value is None else f"{value:.2f}" for value in numbers]
+        table.add_row(str(rank), *texts, Text(_text(hypothesis)))
     return table
 
 
@@ -224,7 +209,7 @@ def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: i
         winners: By name, a reply and its partner in the other beam.
         rows: How many of each beam are shown, besides the winners.
     """
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_style=HEADING, title_justify="left")
+    table = _new_table(title)
     marks: dict[Direction, dict[int, list[str]]] = {direction: {} for direction in Direction}
     for name, winner in winners.items():
         marks[winner.direction].setdefault(winner.place, []).append(name)
@@ -241,15 +226,12 @@ def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: i
 
 
 def _beam_cells(nbest: NBest, marks: Mapping[int, Sequence[str]], rows: int) -> list[tuple[str, Text]]:
-    """Rank and text of the first hypotheses, and of those marked."""
-    shown = sorted({*range(min(rows, len(nbest))), *marks})
+    """Rank and text of the first hypotheses, and of those that are marked."""
     cells = []
-    for place in shown:
-        hypothesis = nbest.hypotheses[place]
-        text = hypothesis.text if hypothesis.finished else f"{hypothesis.text} ..."
-        names = marks.get(place, ())
-        marked = Text(text or "(nothing)", style="bold green" if names else "")
+    for rank in sorted({*range(min(rows, len(nbest))), *marks}):
+        names = marks.get(rank, ())
+        text = Text(_text(nbest.hypotheses[rank]), style=WINNER if names else "")
         if names:
-            marked.append(f"  ◀ {', '.join(names)}", style="cyan")
-        cells.append((str(place + 1), marked))
+            text.append(f"  ◀ {', '.join(names)}", style="cyan")
+        cells.append((str(rank + 1), text))
     return cells

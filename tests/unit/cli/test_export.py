@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bidibeam.api import load_run
-from bidibeam.api.cards import read_facts, render_card
+from bidibeam.api.cards import read_metadata, render_card
 from bidibeam.api.export import FILES
 from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.config import resolve
@@ -223,7 +223,7 @@ def test_the_card_has_the_figures_of_the_run(tuned_run: Path, out: Path) -> None
     assert "The corpus tsv." in card
     assert "Chit-Chat" not in card  # that is the other corpus
     assert all(len(line) <= 120 for line in card.splitlines() if line[:1] not in "|b")
-    assert card == render_card(read_facts(out))
+    assert card == render_card(read_metadata(out))
 
 
 def test_the_commands_of_the_card_make_such_a_run(tuned_run: Path, out: Path) -> None:
@@ -279,7 +279,7 @@ def test_test_read_scores_these_weights_are_kept_for_the_card(
     assert "perplexity 51.25 (regular); and with N_B = 50" in " ".join(card.split())
     assert "| system | bleu | chrf |" in card
     assert "| `vbs` | 1.5 [1.25, 1.75] | 12.35 |" in card
-    assert card == render_card(read_facts(out))
+    assert card == render_card(read_metadata(out))
 
 
 @pytest.mark.parametrize(

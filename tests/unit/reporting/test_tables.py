@@ -11,10 +11,10 @@ from bidibeam.reporting.tables import (
     BAR_WIDTH,
     Sample,
     beams_table,
-    curves_table,
-    facts_table,
     hypotheses_table,
+    metadata_table,
     samples_panel,
+    tuning_table,
     values_table,
 )
 
@@ -31,7 +31,7 @@ def printed(renderable: RenderableType) -> list[str]:
 
 def test_facts_stand_beside_their_names() -> None:
     lines = printed(
-        facts_table("Corpus", {"pairs": 212808, "coverage": 0.987654, "lowercase": True, "name": "x"})
+        metadata_table("Corpus", {"pairs": 212808, "coverage": 0.987654, "lowercase": True, "name": "x"})
     )
 
     assert [line.split(None, 1) for line in lines[1:]] == [
@@ -41,7 +41,7 @@ def test_facts_stand_beside_their_names() -> None:
         ["name", "x"],
     ]
     assert lines[0].strip() == "Corpus"
-    folded = printed(facts_table("Corpus", {"path": "/very" * 40}))
+    folded = printed(metadata_table("Corpus", {"path": "/very" * 40}))
     assert "".join("".join(folded[1:]).split()) == "path" + "/very" * 40
 
 
@@ -77,7 +77,7 @@ def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
     text = "[bold]loud[/bold] [/nonsense]"
 
     for renderable in (
-        facts_table(text, {text: text}),
+        metadata_table(text, {text: text}),
         values_table(text, [text], [(text, [1.0])]),
         samples_panel(text, [Sample(text, {text: text}, text)]),
     ):
@@ -99,7 +99,7 @@ def test_a_beam_is_shown_best_first_and_what_was_cut_off_ends_in_dots() -> None:
 
 
 def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
-    lines = printed(curves_table("word_reward", {"length_exponent": 0.5}, [0, 0.1, 0.2], [2.0, 4.0, 1.0]))
+    lines = printed(tuning_table("word_reward", {"length_exponent": 0.5}, [0, 0.1, 0.2], [2.0, 4.0, 1.0]))
 
     assert lines[0] == "BLEU by word reward, length exponent 0.5"
     assert lines[1].split() == ["word", "reward", "bleu"]
@@ -108,7 +108,7 @@ def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
         ["0.1", "4", "█" * BAR_WIDTH],
         ["0.2", "1", "█" * (BAR_WIDTH // 4)],
     ]
-    flat = printed(curves_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
+    flat = printed(tuning_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
     assert [line.split() for line in flat[3:]] == [["0", "0"], ["1", "0"]]
 
 
@@ -116,7 +116,7 @@ def test_a_long_curve_is_thinned_out_but_for_its_best() -> None:
     values = [step / 10 for step in range(100)]
     scores = [50.0 if value == 3.7 else 10.0 for value in values]
 
-    lines = printed(curves_table("lambda", {}, values, scores))
+    lines = printed(tuning_table("lambda", {}, values, scores))
 
     shown = [line.split()[0] for line in lines[3:]]
     assert lines[0] == "BLEU by lambda"
