@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bidibeam.decoding.decoder import Ranker
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements, Strategy
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies import STRATEGIES
-from bidibeam.strategies.ranking import check_requirements, choose
+from bidibeam.strategies.ranking import check_requirements, choose, rank_all
 from bidibeam.strategies.settings import StrategySettings
 
 WORDS = ["a", "b", "c", "d"]
@@ -146,13 +145,15 @@ def test_the_reply_alone_is_the_rankings_first(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_many_replies_at_once_are_each_the_one_alone_in_however_many_threads(
-    strategy: Strategy, workers: int
+@pytest.mark.parametrize("replies_only", [True, False])
+def test_many_sources_are_ranked_in_order_in_however_many_threads(
+    strategy: Strategy, workers: int, replies_only: bool
 ) -> None:
-    answers = Ranker(strategy, workers, replies_only=True).answers(RANDOM)
+    rankings = rank_all(strategy, RANDOM, workers=workers, replies_only=replies_only)
 
-    assert [answer.beams for answer in answers] == RANDOM
-    assert [answer.ranking for answer in answers] == [choose(strategy, found) for found in RANDOM]
+    one = (lambda found: choose(strategy, found)) if replies_only else strategy.rank
+    assert rankings == [one(found) for found in RANDOM]
+    assert rank_all(strategy, [], workers=workers) == []
 
 
 nbests = st.lists(

@@ -187,7 +187,7 @@ def _read_systems(
     """The systems, and the names of those to test against; names are checked before anything is read."""
     from bidibeam.cli.output import check_not_input
     from bidibeam.errors import InputError, SettingsError, UnknownNameError
-    from bidibeam.evaluation.systems import replied_system
+    from bidibeam.evaluation.systems import system_from_replies
     from bidibeam.interchange.reading import read_replies, with_references
 
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
@@ -214,7 +214,7 @@ def _read_systems(
     replies = with_references(replies, references_file)
     if not choosing:
         return [
-            replied_system(name, each.beams, each.signature, beam_size=each.beam_size)
+            system_from_replies(name, each.beams, each.signature, beam_size=each.beam_size)
             for name, each in zip(names, replies, strict=True)
         ], against
     found = _choose(

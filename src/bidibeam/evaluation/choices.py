@@ -43,10 +43,10 @@ def ranks(evidence: Evidence) -> dict[str, Any]:
         if system is not None and [line.regular for line in system.beams] == regular:
             rankings = _whole_rankings(evidence, system)
             if rankings is not None:
-                outcomes[name] = _tied_places(rankings)
+                outcomes[name] = _find_ties(rankings)
     if all(line.reference is not None for line in beams):
         by_reference = evidence.rank(StrategySettings(ORACLE), beams)
-        outcomes[ORACLE] = _tied_places(by_reference, finished_first=False)
+        outcomes[ORACLE] = _find_ties(by_reference, finished_first=False)
     width = max((agreeing.beam_size + 1) // 2, *map(len, regular))
     return {
         "beam_size": width,
@@ -67,7 +67,7 @@ def _whole_rankings(evidence: Evidence, system: System) -> Sequence[Ranking] | N
     return evidence.rank(strategy_named(system.name), system.beams)
 
 
-def _tied_places(rankings: Iterable[Ranking], *, finished_first: bool = True) -> list[list[int]]:
+def _find_ties(rankings: Iterable[Ranking], *, finished_first: bool = True) -> list[list[int]]:
     """Returns by source with a reply the places tied for the first, counted from 0, the chosen one first.
 
     Where those that finished come first, a hypothesis that was cut off ties with none that was not.

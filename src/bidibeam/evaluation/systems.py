@@ -141,7 +141,7 @@ def choose_system(
     )
 
 
-def replied_system(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
+def system_from_replies(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
     """Returns a system whose replies are known already: each source's only hypothesis.
 
     Args:

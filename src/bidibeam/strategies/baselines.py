@@ -27,40 +27,29 @@ LARGEST_WEIGHT = 10_000
 class Vbs:
     """VBS: rank the regular beam by length-normalised log-probability, as the search did."""
 
+    name: ClassVar[str] = "vbs"
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), score=True)
 
     @property
     def signature(self) -> Signature:
         """Its name."""
-        return Signature.of_settings(self, strategy="vbs")
+        return Signature.of_settings(self, strategy=self.name)
 
     def rank(self, beams: Beams) -> Ranking:
-        """Ranks the regular hypotheses, most likely first."""
-        return rank_by(beams, Direction.REGULAR, _score)
+        """Ranks the hypotheses, most likely first."""
+        return rank_by(beams, self.requirements.directions[0], _score)
 
     def choose(self, beams: Beams) -> Ranked | None:
         """Returns the most likely."""
-        return best_by(beams, Direction.REGULAR, _score)
+        return best_by(beams, self.requirements.directions[0], _score)
 
 
 @dataclass(frozen=True)
-class ReverseVbs:
+class ReverseVbs(Vbs):
     """VBS with the reverse decoder in the regular one's place."""
 
+    name: ClassVar[str] = "reverse-vbs"
     requirements: ClassVar[Requirements] = Requirements((Direction.REVERSE,), score=True)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name."""
-        return Signature.of_settings(self, strategy="reverse-vbs")
-
-    def rank(self, beams: Beams) -> Ranking:
-        """Ranks the reverse hypotheses, most likely first."""
-        return rank_by(beams, Direction.REVERSE, _score)
-
-    def choose(self, beams: Beams) -> Ranked | None:
-        """Returns the most likely."""
-        return best_by(beams, Direction.REVERSE, _score)
 
 
 @dataclass(frozen=True)

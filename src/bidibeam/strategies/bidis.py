@@ -51,7 +51,7 @@ class BidiS:
         """
         scored = [
             Ranked(
-                each, Direction.REGULAR, place, number(each, "score") + self.lambda_ * normalised_other(each)
+                each, Direction.REGULAR, place, number(each, "score") + self.lambda_ * normalise_other(each)
             )
             for place, each in enumerate(beams.regular)
             if each.other_log_prob is not None
@@ -61,6 +61,6 @@ class BidiS:
         return Ranking.of(scored)
 
 
-def normalised_other(hypothesis: Hypothesis) -> float:
+def normalise_other(hypothesis: Hypothesis) -> float:
     """Returns the other direction's log-probability, normalised as the hypothesis' own score is."""
     return number(hypothesis, "other_log_prob") * normalisation(hypothesis)

@@ -20,7 +20,7 @@ from bidibeam.hypotheses import Direction, NBest
 from bidibeam.metrics.bleu import ORDER, corpus_bleu
 from bidibeam.metrics.ngrams import count_ngrams
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.bidis import BidiS, normalised_other
+from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.ranking import choose, number
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def tune(
     scores = table.values(lambda hypothesis: number(hypothesis, "score"))
     result = TuningResult({}, {"vbs": table.bleu(scores)}, (), table.sources)
     if table.has_other_log_probs:
-        others = table.values(normalised_other)
+        others = table.values(normalise_other)
         bleu = tuple(table.bleu(scores + value * others) for value in lambdas)
         curve = Curve("lambda", {}, tuple(lambdas), bleu)
         value, best = curve.choose(BidiS.lambda_)
@@ -274,18 +274,13 @@ def tune(
     default = (search or SearchSettings()).length_penalty
     defaults = exponents.index(_nearest(exponents, default)), rewards.index(_nearest(rewards, 0.0))
     row, column = choose_cell(grid, defaults)
-    chosen = {"length_exponent": exponents[row], "word_reward": rewards[column]}
+    exponent, reward = {"length_exponent": exponents[row]}, {"word_reward": rewards[column]}
     return result.add(
         "vbs-tuned",
-        chosen,
+        {**exponent, **reward},
         float(grid[row, column]),
-        Curve(
-            "length_exponent",
-            {"word_reward": rewards[column]},
-            tuple(exponents),
-            tuple(grid[:, column].tolist()),
-        ),
-        Curve("word_reward", {"length_exponent": exponents[row]}, tuple(rewards), tuple(grid[row].tolist())),
+        Curve("length_exponent", reward, tuple(exponents), tuple(grid[:, column].tolist())),
+        Curve("word_reward", exponent, tuple(rewards), tuple(grid[row].tolist())),
     )
 
 

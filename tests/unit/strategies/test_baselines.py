@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, Ranked
@@ -32,16 +30,6 @@ def test_vbs_ranks_the_highest_score_first_and_those_cut_off_last() -> None:
 
     assert texts(ranking) == ["yes", "maybe", "well", "so i", "well i"]
     assert ranking.entries[0] == Ranked(hypothesis("yes", -1.0), Direction.REGULAR, place=2, score=-1.0)
-
-
-@given(st.lists(st.tuples(st.integers(-4, 0), st.booleans()), max_size=8))
-def test_ranking_keeps_every_hypothesis_and_is_settled_at_once(outline: list[tuple[int, bool]]) -> None:
-    found = beams(*(hypothesis(str(i), s, finished=f) for i, (s, f) in enumerate(outline)))
-
-    ranked = Vbs().rank(found)
-
-    assert set(ranked.nbest) == set(found.regular)
-    assert Vbs().rank(replace(found, regular=ranked.nbest)).nbest == ranked.nbest
 
 
 def test_only_the_direction_asked_for_answers() -> None:

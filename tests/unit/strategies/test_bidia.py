@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 
 from bidibeam.errors import InputError, SettingsError, SimilarityError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
+from bidibeam.hypotheses import Direction, Hypothesis, Ranked
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import Signature
 from bidibeam.similarities.bleu import BleuT
@@ -20,7 +19,7 @@ from bidibeam.similarities.custom import FunctionSimilarity
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.ranking import choose
 from bidibeam.work import counting
-from tests.unit.strategies.lists import Table, beams, hypothesis, random_beams, scores, texts
+from tests.unit.strategies.lists import Table, beams, hypothesis, scores, texts
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
@@ -77,13 +76,6 @@ def test_equal_rows_are_equally_expected_wherever_they_stand() -> None:
         assert ranking.tied == len(regular)
 
 
-def test_posteriors_need_log_probabilities() -> None:
-    without = hypothesis("no")._replace(log_prob=None)
-    assert texts(BidiA(AGREEING).rank(beams("i know", reverse=[without]))) == ["i know"]
-    with pytest.raises(InputError, match=r"^The hypothesis 'no' has no .log_prob."):
-        BidiA(AGREEING, agreement="expected").rank(beams("i know", reverse=[without]))
-
-
 def test_either_direction_may_answer_each_compared_with_the_other() -> None:
     table = Table({("a", "x"): 0.3, ("b", "x"): 0.2, ("x", "a"): 0.1, ("x", "b"): 0.7})
     found = beams("a", "b", reverse=["x"])
@@ -138,33 +130,6 @@ def test_if_the_other_beam_is_empty_beam_order_stays_and_the_similarity_is_not_c
     either = BidiA(table, answer="either", agreement=agreement)
     assert texts(either.rank(beams(reverse=["y", "x"]))) == ["y", "x"]
     assert table.asked == []
-
-
-@given(random_beams())
-@settings(deadline=None)
-def test_a_similarity_that_depends_on_the_whole_list_is_called_with_all_of_it(found: Beams) -> None:
-    class Relative:
-        """Shared words, less what this call has most of."""
-
-        def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
-            shared = [[len(set(one.tokens) & set(two.tokens)) for two in others] for one in judged]
-            matrix: Matrix = np.array(shared, dtype=np.float64)
-            relative: Matrix = matrix - matrix.max(0)
-            return relative
-
-    strategy = BidiA(Relative())
-
-    assert choose(strategy, found).entries == strategy.rank(found).entries[:1]
-
-
-@pytest.mark.parametrize("answer", ["regular", "either"])
-@pytest.mark.parametrize("agreement", ["closest", "mean"])
-@given(found=random_beams())
-@settings(deadline=None)
-def test_the_reply_alone_is_the_first_of_the_ranking(found: Beams, agreement: Any, answer: Any) -> None:
-    strategy = BidiA(BleuT(max_length=4), answer=answer, agreement=agreement)
-
-    assert strategy.choose(found) == next(iter(strategy.rank(found)), None)
 
 
 def test_the_reply_alone_takes_the_shortcut() -> None:
@@ -299,11 +264,3 @@ def test_a_shortcut_to_no_pair_is_named(answer: Any) -> None:
         f"The similarity 'finder' answered with {answer!r} as the closest pair of 3 hypotheses and 2. It "
         "must return two places, counted from 0, and a finite number."
     )
-
-
-def test_one_whose_signature_is_something_else_goes_by_its_class() -> None:
-    finder = Finder(None)
-    finder.signature = "v2"
-
-    with pytest.raises(SimilarityError, match=r"^The similarity 'Finder' answered with None as the closest"):
-        choose(BidiA(finder), FOUND)

@@ -21,7 +21,6 @@ from bidibeam.strategies.ranking import (
     is_parallel,
     map_in_threads,
     rank_all,
-    rank_by,
     warm_up,
 )
 from bidibeam.work import counting
@@ -84,20 +83,6 @@ def test_a_missing_reference_and_an_impossible_score_are_named() -> None:
     )
 
 
-def test_a_beam_by_any_number() -> None:
-    found = beams("bb", hypothesis("dddd", finished=False), "a", "cc")
-
-    ranking = rank_by(found, Direction.REGULAR, lambda each: float(len(each.text)))
-
-    assert [(entry.hypothesis.text, entry.place) for entry in ranking] == [
-        ("bb", 0),
-        ("cc", 3),
-        ("a", 2),
-        ("dddd", 1),
-    ]
-    assert len(rank_by(found, Direction.REVERSE, lambda _: 0.0)) == 0
-
-
 @dataclass
 class Shortcut:
     """A strategy that has a reply and no ranking."""
@@ -122,19 +107,6 @@ def test_the_reply_alone_is_the_first_of_the_ranking_or_what_a_shortcut_finds() 
     assert choose(Vbs(), beams()) == Ranking()
     assert choose(Shortcut(best), beams("a")) == Ranking((best,))
     assert choose(Shortcut(None), beams("a")) == Ranking()
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("replies_only", [True, False])
-def test_many_sources_are_ranked_in_order_in_however_many_threads(workers: int, replies_only: bool) -> None:
-    batch = [beams(f"a {n % 7}", f"b {n % 5}", reverse=[f"c {n % 3}"]) for n in range(100)]
-    strategy = BidiA(BleuT())
-
-    rankings = rank_all(strategy, batch, workers=workers, replies_only=replies_only)
-
-    one = (lambda found: choose(strategy, found)) if replies_only else strategy.rank
-    assert rankings == [one(found) for found in batch]
-    assert rank_all(strategy, [], workers=workers) == []
 
 
 def test_threads_work_at_once_where_the_similarity_allows_them_and_errors_come_through() -> None:

@@ -22,7 +22,7 @@ from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.baselines import Random, Vbs, VbsTuned
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS
-from bidibeam.strategies.settings import StrategySettings, flag_of
+from bidibeam.strategies.settings import StrategySettings
 from tests.unit.strategies.lists import READY_MADE, Table, beams, same_first_letter, texts
 
 HERE = "tests.unit.strategies.lists"
@@ -101,11 +101,6 @@ def test_values_out_of_range_are_named() -> None:
     assert message_of(StrategySettings(similarity_options={"smooth": "add-1"}).build) == (
         "The similarity bleu_t has no option smooth. It has: order, weights, smoothing, max_length."
     )
-
-
-def test_flags() -> None:
-    flags = [flag_of(name) for name in ("lambda_", "word_reward", "seed")]
-    assert flags == ["--lambda", "--word-reward", "--seed"]
 
 
 def test_what_no_option_decides() -> None:
