@@ -1,4 +1,4 @@
-"""How surprised each direction is by what people really answered."""
+"""Perplexity: how surprised each direction is by what people really answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH = 256
 
 
 def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Score]:
-    """The perplexity of the references under each direction that the model has.
+    """Returns the perplexity of the references under each direction that the model has.
 
     The end token counts as one; so does every unknown word, as the unknown token.
 
@@ -31,7 +31,7 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
             raise InputError(f"Source {line.id!r} has no reference, so it has no perplexity.")
     if not examples:
         raise InputError("There are no sources, so there is no perplexity of their references.")
-    found = {}
+    scores = {}
     for direction in model.directions:
         scorer = model.sequence_scorer(direction)
         total, count = 0.0, 0
@@ -49,5 +49,5 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
             model=model.fingerprint,
             bidibeam=__version__,
         )
-        found[direction] = Score(f"perplexity, {direction.value}", math.exp(-total / count), signature)
-    return found
+        scores[direction] = Score(f"perplexity, {direction.value}", math.exp(-total / count), signature)
+    return scores
