@@ -12,6 +12,7 @@ from bidibeam.decoding.decoder import Decoder
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.directional import DirectionalModel
+from bidibeam.models.huggingface.loading import check_given_as
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import StrategySettings
 
@@ -93,6 +94,8 @@ def load_hf_decoder(
         if models is None
         else HuggingFaceModel(models, dtype)
     )
+    if models is None and reverse is None and len(model.models) == 1:
+        check_given_as(Direction.REGULAR, *model.models.values())
     if max_source_length is not None:
         model = replace(model, max_source_length=max_source_length)
     search = settings or replace(SearchSettings(), stopping=model.default_stopping)

@@ -27,7 +27,7 @@ from bidibeam.models.huggingface.directional import (
 )
 from bidibeam.models.huggingface.directions import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.labels import special_ids
-from bidibeam.models.huggingface.loading import load_pair, weights_of
+from bidibeam.models.huggingface.loading import load_models, load_pair, weights_of
 from bidibeam.models.huggingface.pairs import response_ids
 from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
 from bidibeam.scores import Signature
@@ -81,7 +81,11 @@ class HuggingFaceModel:
         Raises:
             BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
         """
-        models = load_pair(name, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+        how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+        if name is not None and reverse is None:
+            models = load_models(name, **how)  # of either direction
+        else:
+            models = load_pair(name, reverse, **how)
         for loaded in models.values():
             if obstacle := find_obstacle(loaded.model):
                 LOGGER.warning("%s is searched by its own generate: %s.", loaded.name, obstacle)

@@ -111,12 +111,21 @@ def load_pair(
         check_pair(found[Direction.REGULAR].model, found[Direction.REVERSE].model)
         return found
     ((direction, loaded),) = found.items()
+    check_given_as(direction, loaded)
+    return first or second
+
+
+def check_given_as(direction: Direction, loaded: DirectionalModel) -> None:
+    """Refuse a model that was given as what it is not.
+
+    Raises:
+        InputError: If it writes in the other direction.
+    """
     if loaded.direction is not direction:
         raise InputError(
             f"{loaded.name} was given as the {direction.value} model, but it is a {loaded.direction.value} "
             f"model: give it as the {loaded.direction.value} one."
         )
-    return first or second
 
 
 def weights_of(models: Mapping[Direction, DirectionalModel]) -> str:
