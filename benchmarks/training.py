@@ -1,9 +1,11 @@
 """Time an epoch of training beside the arithmetic it must do, and check that fast variants learn the same.
 
     python benchmarks/training.py DATA --epochs 3 --variants graphs-bf16 plain-bf16 plain-float32 --out F.json
+    python benchmarks/training.py DATA --preset transformer
 
-DATA is what `bidibeam prepare` wrote. Every variant trains the same network from the same seed. The floor is
-the floating-point operations of real tokens (no padding) over this device's own rate on a large product.
+DATA is what `bidibeam prepare` wrote. Every variant trains the same network from the same seed. The floor, of
+the GRU alone, is the floating-point operations of real tokens (no padding) over this device's own rate on a
+large product.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from bidibeam import __version__
 from bidibeam.config import resolve
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.networks import train
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.run import train_run
+from bidibeam.training.settings import RunSettings
 
 
 class Stopwatch:
@@ -34,8 +36,9 @@ class Stopwatch:
         self.losses: list[dict[str, Any]] = []
         self.curve: list[dict[str, Any]] = []
 
-    def started(self, **_: Any) -> None:
+    def started(self, *, facts: dict[str, Any], **_: Any) -> None:
         """The first epoch begins."""
+        self.directions = facts["directions"]
         self._restart()
 
     def stepped(self, **_: Any) -> None:
@@ -61,8 +64,8 @@ class Stopwatch:
         self._since = self._last_report = time.perf_counter()
 
 
-def operations(settings: ModelSettings, data: PreparedData) -> tuple[float, int]:
-    """Floating-point operations of an epoch, forward and backward, and its target tokens in one direction."""
+def operations(settings: ModelSettings, data: PreparedData) -> float:
+    """Floating-point operations of an epoch of the GRU, forward and backward."""
     pairs = data.split("train")
     sources = pairs.source_length.astype("int64") + 1
     responses = pairs.response_length.astype("int64") + 1
@@ -77,7 +80,7 @@ def operations(settings: ModelSettings, data: PreparedData) -> tuple[float, int]
     per_target = h * (a + 3 * h) + m * 3 * h + e * 3 * h + (h + m + e) * width + width * vocabulary
     attended = int((sources * responses).sum()) * directions * (a + m)
     products = int(sources.sum()) * per_source + int(responses.sum()) * directions * per_target + attended
-    return 3 * 2 * float(products), int(responses.sum())
+    return 3 * 2 * float(products)
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
@@ -96,17 +99,16 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     return 2 * size**3 / sorted(times)[len(times) // 2]
 
 
-def measure(
-    data: PreparedData, variant: str, model: ModelSettings, settings: TrainingSettings
-) -> dict[str, Any]:
+def measure(data: PreparedData, variant: str, settings: RunSettings) -> dict[str, Any]:
     """Train one variant and note its epochs."""
     kind, precision = variant.split("-")
-    chosen = replace(settings, precision=precision, cuda_graphs=kind == "graphs")
+    training = replace(settings.training, precision=precision, cuda_graphs=kind == "graphs")
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
-        train(data, Path(folder) / "run", model_settings=model, settings=chosen, observer=watch)
-    floating, tokens = operations(model, data)
-    directions = len(model.directions)
+        train_run(data, Path(folder) / "run", replace(settings, training=training), observer=watch)
+    tokens = int(data.split("train").response_length.sum()) + len(data.split("train"))
+    floating = operations(settings.model, data) if settings.architecture == "gru" else None
+    directions = len(watch.directions)
     steady = min(watch.epochs[1:] or watch.epochs)
     memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     return {
@@ -115,7 +117,7 @@ def measure(
         "best_epoch_s": steady,
         "tokens_per_s": tokens * directions / steady,
         "operations_per_epoch": floating,
-        "achieved_flop_per_s": floating / steady,
+        "achieved_flop_per_s": floating / steady if floating else None,
         "peak_memory_gib": memory,
         "validation": watch.losses,
         "curve": watch.curve,
@@ -142,11 +144,11 @@ def main() -> None:
     for variant in arguments.variants:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        result = measure(data, variant, resolved.model, resolved.training)
+        result = measure(data, variant, resolved)
         dtype = torch.bfloat16 if variant.endswith("bf16") else torch.float32
         result["matrix_flop_per_s"] = matrix_rate(device, dtype)
-        result["floor_s"] = result["operations_per_epoch"] / result["matrix_flop_per_s"]
-        result["fraction_of_floor"] = result["floor_s"] / result["best_epoch_s"]
+        floor = (result["operations_per_epoch"] or 0) / result["matrix_flop_per_s"]
+        result |= {"floor_s": floor, "fraction_of_floor": floor / result["best_epoch_s"]}
         results.append(result)
         validation = result["validation"][-1]
         print(
@@ -161,8 +163,7 @@ def main() -> None:
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "data": data.info,
-        "model": asdict(resolved.model),
-        "training": asdict(resolved.training),
+        **asdict(resolved),
     }
     if arguments.out:
         arguments.out.write_text(json.dumps({"signature": signature, "results": results}, indent=1) + "\n")

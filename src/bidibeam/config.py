@@ -8,7 +8,7 @@ import json
 import math
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field, make_dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 import yaml
 
 from bidibeam.errors import SettingsError, UnknownNameError
-from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.models.networks import NETWORKS
+from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettings, TrainingSettings
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 S = TypeVar("S")
+
+DEFAULT_ARCHITECTURE = "gru"
 
 PLAIN_KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -31,17 +33,8 @@ PLAIN_KINDS: dict[Any, str] = {
     str: "a string",
     Path: "a path",
     types.NoneType: "null",
+    dict: "a section of settings",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """All that decides a training run, besides its data."""
-
-    model: ModelSettings = field(default_factory=ModelSettings)
-    """The shape of the network."""
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    """How it is trained."""
 
 
 def resolve(
@@ -50,26 +43,49 @@ def resolve(
     preset: str | None = None,
     config: Path | None = None,
     overrides: Sequence[str] = (),
+    architecture: str | None = None,
 ) -> RunSettings:
     """The settings of a run, each layer overruling the one before it.
 
     Args:
         base: What stands under all layers, such as the settings of a run that is resumed.
-        preset: Name of a preset that comes with the package.
+        preset: Name of a preset that comes with the package. Of one for another network, only what it says
+            of training counts.
         config: A YAML file with sections `model` and `training`.
         overrides: Single settings, as `training.epochs=3`.
+        architecture: The network, whatever the layers say.
 
     Raises:
         SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
-        UnknownNameError: If there is no such preset.
+        UnknownNameError: If there is no such preset or architecture.
     """
-    layers = [dict(base or {})]
-    if preset is not None:
-        layers.append(load_preset(preset))
-    if config is not None:
-        layers.append(load_yaml(config))
+    base, begin = base or {}, load_preset(preset) if preset is not None else {}
+    layers = [load_yaml(config)] if config is not None else []
     layers.extend(parse_override(override) for override in overrides)
-    return build(RunSettings, merge(*layers))
+    name = architecture or str(merge(base, begin, *layers).get("architecture", DEFAULT_ARCHITECTURE))
+    of_preset = begin.get("architecture", DEFAULT_ARCHITECTURE)
+    if base.get("architecture", name) != name:
+        base = {}  # another network's settings: training says that the run began with it
+    if name != of_preset:
+        begin = {} if HUGGING_FACE in (name, of_preset) else {"training": begin.get("training")}
+    return build_run(merge(base, begin, *layers, {"architecture": name}))
+
+
+def build_run(mapping: Mapping[str, Any]) -> RunSettings:
+    """A run's settings from plain values: sections `model` and `training`, and the `architecture`.
+
+    Raises:
+        SettingsError: If a setting is unknown, of the wrong type or out of range.
+        UnknownNameError: If there is no such architecture.
+    """
+    name = str(mapping.get("architecture", DEFAULT_ARCHITECTURE))
+    kinds: dict[str, Any] = {"model": dict, "training": FineTuneSettings}
+    if name != HUGGING_FACE:
+        network: Any = NETWORKS.get(name)
+        kinds = {"model": network.Settings, "training": TrainingSettings}
+    sections = [(section, kind, field(default_factory=kind)) for section, kind in kinds.items()]
+    built: Any = build(make_dataclass("Sections", [*sections, ("architecture", str, name)]), mapping)
+    return RunSettings(built.model, built.training, name)
 
 
 def preset_names(folder: str = "") -> list[str]:
@@ -193,6 +209,8 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
             return Path(value)
     elif type(value) is kind:
         return value
+    elif kind is dict and value is None:
+        return {}
     raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bidibeam import config
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.settings import FineTuneSettings, RunSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_without_any_layer_the_defaults_hold() -> None:
-    assert config.resolve() == config.RunSettings(ModelSettings(), TrainingSettings())
+    assert config.resolve() == RunSettings(ModelSettings(), TrainingSettings())
 
 
 def test_each_layer_overrules_the_one_before(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_each_layer_overrules_the_one_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", config.preset_names())
 def test_every_preset_resolves(name: str) -> None:
-    assert isinstance(config.resolve(preset=name), config.RunSettings)
+    assert isinstance(config.resolve(preset=name), RunSettings)
 
 
 def test_the_paper_preset_is_the_papers_network() -> None:
@@ -103,8 +103,30 @@ def test_the_paper_preset_is_the_papers_network() -> None:
     assert (paper.training.gradient_norm, paper.training.regular_weight) == (5.0, 0.5)
 
 
+def test_the_transformer_preset_is_a_config_of_transformers() -> None:
+    settings = config.resolve(preset="transformer", overrides=["model.d_model=64", "training.warmup=0.2"])
+
+    assert settings.architecture == "huggingface"
+    assert isinstance(settings.training, FineTuneSettings)
+    assert (settings.model["model_type"], settings.model["d_model"], settings.training.warmup) == (
+        "bart",
+        64,
+        0.2,
+    )
+    with pytest.raises(SettingsError, match=r"^Unknown setting training\.plateau_factor\."):
+        config.resolve(preset="transformer", overrides=["training.plateau_factor=1"])
+
+
+def test_a_preset_for_another_architecture_says_only_how_to_train(tmp_path: Path) -> None:
+    path = write(tmp_path, "architecture: huggingface\nmodel: {model_type: t5}\n")
+
+    assert config.resolve(preset="demo", config=path).model == {"model_type": "t5"}
+    assert config.resolve(preset="demo", config=path).training == FineTuneSettings()
+    assert config.resolve(preset="transformer", architecture="gru").model == ModelSettings()
+
+
 def test_an_unknown_preset_is_answered_with_the_list() -> None:
-    names = "compact, demo, paper"
+    names = "compact, demo, paper, transformer"
     with pytest.raises(UnknownNameError, match=rf"^Unknown preset 'dmo'\. Choose one of: {names}\.$"):
         config.resolve(preset="dmo")
 
@@ -119,7 +141,7 @@ def test_settings_survive_json(settings: Outer) -> None:
 def test_run_settings_survive_json() -> None:
     settings = config.resolve(preset="demo")
 
-    assert config.build(config.RunSettings, json.loads(json.dumps(asdict(settings), default=str))) == settings
+    assert config.build_run(json.loads(json.dumps(asdict(settings), default=str))) == settings
 
 
 @pytest.mark.parametrize(
@@ -299,7 +321,7 @@ def test_a_file_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
         config.load_yaml(path)
 
 
-def test_settings_are_read_without_importing_torch() -> None:
-    code = "import sys, bidibeam.config as c; c.resolve(preset='demo'); sys.exit('torch' in sys.modules)"
+def test_presets_are_read_without_importing_torch() -> None:
+    code = "import sys, bidibeam.config as c; c.load_preset('demo'); sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

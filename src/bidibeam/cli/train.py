@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from bidibeam.config import RunSettings
     from bidibeam.data.prepared import PreparedData
 
 
@@ -20,8 +18,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--preset",
-    help="Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam) or "
-    "paper.  [default: paper]",
+    help="Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam), "
+    "paper, or transformer (a small Hugging Face model with two decoders).  [default: paper]",
+)
+@click.option(
+    "--architecture",
+    metavar="NAME",
+    help="The network of our own to train; --set model.NAME=VALUE are its settings.  [default: gru]",
 )
 @click.option(
     "--config",
@@ -65,6 +68,7 @@ def train(
     run: Path,
     *,
     preset: str | None,
+    architecture: str | None,
     config: Path | None,
     overrides: tuple[str, ...],
     vectors: Path | None,
@@ -80,76 +84,93 @@ def train(
     beside the tokenizer and metrics.jsonl; its folder training/ holds all that --resume needs, so a run may
     be killed at any moment. `tensorboard --logdir RUN` draws the curves.
 
-    With --base, DATA must have been prepared with --keep-text, --out becomes a folder that `from_pretrained`
-    reads, and --set and --config take settings of fine-tuning, as --set warmup=0.1 (docs/settings.md).
+    With --base, DATA must have been prepared with --keep-text unless the model takes the tokenizer of the
+    data, --out becomes a folder that `from_pretrained` reads, and --set and --config take settings of
+    fine-tuning, as --set warmup=0.1 (docs/settings.md).
 
     \b
     bidibeam train data --out runs/first --preset demo
     bidibeam train data --out runs/first --resume
     bidibeam train data --out runs/wide --set model.decoder_size=1024 --set training.epochs=10
+    bidibeam train data --out runs/bart --preset transformer
     accelerate launch -m bidibeam.cli.main train data --out runs/paper --preset paper
     bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
-    from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.checkpoint import hugging_face_config
+    from bidibeam.training.fine_tune import started_with
 
     common = {name: value for name, value in common.items() if value is not None}
-    started = _started(run) if resume else None
+    started = started_with(run) if resume else None
     is_finished = resume and hugging_face_config(run) is not None
-    if base is not None or started is not None or is_finished:
-        _refuse_with_base(preset=preset, vectors=vectors)
-        layers = _layers(config, overrides, common)
+    if base is not None or is_finished or (started is not None and isinstance(started["base"], str)):
+        if not is_finished:
+            _refuse_with_base(preset=preset, architecture=architecture, vectors=vectors)
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
+        layers = [] if is_finished else _layers(config, overrides, common)
         _fine_tune(PreparedData.open(data), run, chosen, layers, resume=resume, started=started)
         return
     for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
         if value is not None:
             raise click.UsageError(f"{flag} goes with --base: name a Hugging Face model or a config.")
-    overrides = (*overrides, *(f"training.{name}={value}" for name, value in common.items()))
-    is_resumed = resume and (run / "config.json").exists()
-    if resume and not is_resumed:
-        click.echo(f"There is no run in {run} yet: starting one.", err=True)
-    before = _settings_of(run) if is_resumed else None
-    preset = preset if is_resumed else preset or "paper"
-    settings = resolve(base=before, preset=preset, config=config, overrides=overrides)
-    train_run(PreparedData.open(data), run, settings, vectors=vectors, resume=resume)
+    _train_run(
+        data,
+        run,
+        preset=preset,
+        vectors=vectors,
+        resume=resume,
+        before=_settings_before(run, started) if resume else None,
+        layers={
+            "architecture": architecture,
+            "config": config,
+            "overrides": (*overrides, *(f"training.{name}={value}" for name, value in common.items())),
+        },
+    )
 
 
-def train_run(
-    data: PreparedData, run: Path, settings: RunSettings, *, vectors: Path | None = None, resume: bool = False
-) -> None:
-    """Train with progress shown; the demo does the same."""
-    from bidibeam.cli.watching import TrainingProgress
-    from bidibeam.training.networks import train as fit
+def _settings_before(run: Path, started: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The settings that a run began with; None if there is none."""
+    from bidibeam.models import checkpoint
 
-    initialise = None
-    if vectors is not None:
-        initialise = _start_from(vectors, data)
-    with TrainingProgress() as watcher:
-        fit(
-            data,
-            run,
-            model_settings=settings.model,
-            settings=settings.training,
-            initialise=initialise,
-            resume=resume,
-            observer=watcher,
-            facts={"vectors": vectors.name} if vectors is not None else None,
-        )
-
-
-def _started(run: Path) -> dict[str, Any] | None:
-    """What an unfinished fine-tuning in a folder began with."""
-    from bidibeam.models.checkpoint import STARTED_FILE
-
-    if not (run / STARTED_FILE).is_file():  # spares the import of transformers
+    if started is not None:
+        directions = ["regular", "reverse"] if started["direction"] == "both" else [started["direction"]]
+        model = {**started["base"], "directions": directions}
+        return {"architecture": "huggingface", "model": model, "training": started["settings"]}
+    if not (run / "config.json").exists():
         return None
-    from bidibeam.hf import started_with
+    config = checkpoint.read_config(run)
+    return {
+        "architecture": config.architecture,
+        "model": checkpoint.settings_mapping(config.model),
+        "training": config.facts.get("training", {}),
+    }
 
-    found: dict[str, Any] | None = started_with(run)
-    return found
+
+def _train_run(
+    data: Path,
+    run: Path,
+    *,
+    preset: str | None,
+    vectors: Path | None,
+    resume: bool,
+    before: dict[str, Any] | None,
+    layers: dict[str, Any],
+) -> None:
+    from bidibeam.cli.console import console
+    from bidibeam.cli.watching import TrainingProgress
+    from bidibeam.config import resolve
+    from bidibeam.data.prepared import PreparedData
+    from bidibeam.training.run import train_run
+
+    if resume and before is None:
+        click.echo(f"There is no run in {run} yet: starting one.", err=True)
+    settings = resolve(base=before, preset=preset or (None if before else "paper"), **layers)
+    pairs = PreparedData.open(data)
+    if vectors is not None:
+        console.print(f"Reading {vectors.name} ...", markup=False)
+    with TrainingProgress() as progress:
+        train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=console.print)
 
 
 def _refuse_with_base(**options: Any) -> None:
@@ -190,31 +211,7 @@ def _fine_tune(
     named: dict[str, Any] = {
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
-    with TrainingProgress() as watcher:
-        facts = fine_tune(data, out, settings=settings, resume=resume, observer=watcher, **named)
+    with TrainingProgress() as progress:
+        facts = fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
     console.print(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
-
-
-def _settings_of(run: Path) -> dict[str, Any]:
-    """The settings that a run began with."""
-    from bidibeam.models import checkpoint
-
-    config = checkpoint.read_config(run)
-    return {"model": checkpoint.settings_mapping(config.model), "training": config.facts.get("training", {})}
-
-
-def _start_from(path: Path, data: PreparedData) -> Any:
-    """Read the vectors now, so that a wrong file is known before training starts."""
-    from rich.text import Text
-
-    from bidibeam.cli.console import console
-    from bidibeam.data.vectors import read_vectors
-
-    with console.status(Text(f"Reading {path.name} ...")):
-        tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
-        vectors = read_vectors(path, {token: index for index, token in enumerate(tokens)})
-    console.print(
-        f"Vectors for {len(vectors.ids):,} of {vectors.vocabulary_size:,} tokens ({vectors.coverage:.1%})."
-    )
-    return methodcaller("use_vectors", vectors)

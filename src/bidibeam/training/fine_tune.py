@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import load_file
@@ -24,7 +25,6 @@ from bidibeam.training.task import describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import torch
     from torch.optim import Optimizer
@@ -96,6 +96,10 @@ def fine_tune(
         "settings": asdict(settings),
     }
     is_started = _check_folder(out, started, resume=resume)
+    if isinstance(base, str) and tokenizer is None and not Path(base).exists():
+        data.examples(
+            "train"
+        )  # a model of the Hub has a tokenizer of its own: says at once if text is missing
     with without_progress_bars():
         opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
         task = FineTuneTask(data, opened, direction, settings, started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from bidibeam.errors import SettingsError
 
@@ -12,6 +12,22 @@ PRECISIONS = ("auto", "float32", "bf16")
 KEPT = ("best", "last")
 HUGGING_FACE = "huggingface"
 """The architecture of a run whose model is made from a config of transformers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """All that decides a training run, besides its data.
+
+    Attributes:
+        model: The shape of the network, its class's `Settings`; of a Hugging Face model the values of its
+            config, and `directions`.
+        training: How it is trained: `FineTuneSettings` for a Hugging Face model.
+        architecture: A name in `NETWORKS`, or "huggingface".
+    """
+
+    model: Any
+    training: Any
+    architecture: str = "gru"
 
 
 @dataclass(frozen=True, slots=True)

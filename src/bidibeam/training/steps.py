@@ -90,6 +90,8 @@ class GraphedStep(PlainStep):
             except RuntimeError as error:
                 self._is_plain = True
                 self._captured.clear()
+                generator = torch.cuda.default_generators[torch.cuda.current_device()]
+                generator.graphsafe_set_state(generator.clone_state())  # which still believes in the capture
                 _LOG.warning("The training step cannot be captured as a CUDA graph (%s): plain steps.", error)
         return super().__call__(plans)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bidibeam.cli.watching import TrainingProgress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.huggingface.bases import wrapped
 from tests.unit.cli.calls import called, refused
@@ -68,8 +69,6 @@ def test_settings_come_from_a_file_flags_and_set(data: PreparedData, bart: Path,
 def test_resumed_it_knows_what_it_began_with(
     data: PreparedData, bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bidibeam.cli.watching import TrainingProgress
-
     out, stepped = tmp_path / "out", TrainingProgress.stepped
 
     def dies(self: Any, *, step: int) -> None:
@@ -102,10 +101,8 @@ def test_a_finished_model_is_not_resumed(data: PreparedData, bart: Path, tmp_pat
     assert called("train", data.path, "--base", bart, "--out", out, *QUICK).status == 0
 
     for flags in (["--base", bart, *QUICK], []):
-        assert refused("train", data.path, "--out", out, "--resume", *flags) == (
-            f"{out} is finished already: there is nothing to resume. To train it further, give it as the base, "
-            "and another folder to write to."
-        )
+        said = refused("train", data.path, "--out", out, "--resume", *flags)
+        assert said.startswith(f"{out} is finished already: there is nothing to resume. To train it further")
     (out / "config.json").write_text('{"format_version": 1}')
     said = refused("train", data.path, "--out", out, "--resume", "--base", bart, *QUICK)
     assert said == f"{out} holds a run of bidibeam's own network. Choose another folder."
@@ -183,6 +180,49 @@ def test_help_and_our_own_training_import_no_transformers() -> None:
 
     assert result.returncode == 0, result.stderr
     assert "--base MODEL_OR_CONFIG" in result.stdout
+
+
+TINY = ["model.d_model=16", "model.encoder_ffn_dim=16", "model.decoder_ffn_dim=16", "training.batch_size=8"]
+
+
+def test_a_preset_trains_a_model_with_two_decoders_without_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out, stepped = prepared(tmp_path, keep_text=False), tmp_path / "out", TrainingProgress.stepped
+    flags = [word for each in TINY for word in ("--set", each)] + ["--epochs", "2"]
+
+    def dies(self: Any, *, step: int) -> None:
+        stepped(self, step=step)
+        if step == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingProgress, "stepped", dies)
+    call = called("train", data.path, "--preset", "transformer", "--out", out, *flags)
+    assert call.status == 130
+    monkeypatch.setattr(TrainingProgress, "stepped", stepped)
+    call = called("train", data.path, "--out", out, "--resume", "--epochs", "3")
+
+    assert call.status == 0, call.err
+    assert "from step 3." in call.told
+    assert "Stopped by epochs after step 9" in call.told
+    facts = json.loads((out / "bidibeam.json").read_text())
+    assert (facts["direction"], facts["base"]["d_model"]) == ("both", 16)
+    limits = [facts["settings"][f"max_{name}_length"] for name in ("source", "response")]
+    assert limits == [data.info["settings"][f"max_{name}_length"] + 1 for name in ("source", "response")]
+    again = ["--preset", "transformer", "--resume", *flags]
+    assert "is finished already" in refused("train", data.path, "--out", out, *again)
+    assert called("decode", out, typed="red cat\n").status == 0
+
+
+def test_settings_that_a_config_does_not_have_are_refused(data: PreparedData, tmp_path: Path) -> None:
+    flags = ["--out", tmp_path / "out", "--preset", "transformer", "--set"]
+
+    said = refused("train", data.path, *flags, "model.d_modl=8")
+    assert said == "The config of a bart model has no d_modl. Did you mean d_model?"
+    assert "transformers does not know" in refused("train", data.path, *flags, "model.model_type=tofu")
+    assert "model.directions is 'up'" in refused("train", data.path, *flags, "model.directions=up")
+    said = refused("train", data.path, *flags, "model.d_model=8", "--vectors", "none.vec")
+    assert said.endswith("starts from no vectors: leave them out.")
 
 
 def test_short_flags_are_settings_of_our_own_network_too(data: PreparedData, tmp_path: Path) -> None:

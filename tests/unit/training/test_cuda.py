@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,17 +13,34 @@ from safetensors.torch import load_file
 
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
+from bidibeam.hf import FineTuneSettings, fine_tune
+from bidibeam.models.huggingface.task import ModelWithLoss
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL
+from tests.unit.models.huggingface.tiny import write_config
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 SETTINGS = TrainingSettings(
     epochs=2, batch_size=64, learning_rate=0.01, log_every=1, precision="float32", tensorboard=False
 )
+FINE_TUNING = FineTuneSettings(
+    epochs=2,
+    batch_size=64,
+    learning_rate=0.002,
+    log_every=1,
+    precision="float32",
+    tensorboard=False,
+    max_source_length=20,
+    max_response_length=20,
+)
+
+
+def losses_of(run: Path, name: str = "loss_regular") -> list[float]:
+    return [record[name] for record in read_metrics(run) if record["kind"] == "train"]
 
 
 def test_a_captured_graph_trains_as_plain_steps_do(toy_data: PreparedData, tmp_path: Path) -> None:
@@ -30,12 +49,58 @@ def test_a_captured_graph_trains_as_plain_steps_do(toy_data: PreparedData, tmp_p
         settings = replace(SETTINGS, cuda_graphs=graphs)
         train(toy_data, tmp_path / name, model_settings=model, settings=settings)
 
-    one, other = (
-        [record["loss_regular"] for record in read_metrics(tmp_path / name) if record["kind"] == "train"]
-        for name in ("graphs", "plain")
-    )
+    one, other = (losses_of(tmp_path / name) for name in ("graphs", "plain"))
     assert len(one) > 30
     assert one == pytest.approx(other, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction"), [("bart", "both"), ("marian", "regular"), ("t5", "both"), ("llama", "regular")]
+)
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_captured_hugging_face_model_trains_as_plain_steps_do(
+    kind: str,
+    direction: str,
+    accumulation: int,
+    toy_data: PreparedData,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = str(write_config(tmp_path / "base", kind))
+    options: dict[str, Any] = {"base": base, "direction": direction}
+    for name, graphs in (("graphs", True), ("plain", False)):
+        settings = replace(FINE_TUNING, cuda_graphs=graphs, accumulation=accumulation)
+        with caplog.at_level(logging.WARNING, "bidibeam"):
+            fine_tune(toy_data, tmp_path / name, settings=settings, **options)
+
+    assert not caplog.records  # nothing fell back
+    one, other = (losses_of(tmp_path / name) for name in ("graphs", "plain"))
+    assert one == pytest.approx(other, abs=5e-3)
+    assert one[-1] < one[0] - 0.5
+
+
+def test_a_model_that_cannot_be_captured_trains_by_plain_steps(
+    toy_data: PreparedData,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forward = ModelWithLoss.forward
+
+    def waits(self: Any, *batch: Any, **options: Any) -> Any:
+        batch[0].sum().item()
+        return forward(self, *batch, **options)
+
+    base = str(write_config(tmp_path / "base", "bart", dropout=0.1))
+    fine_tune(toy_data, tmp_path / "plain", base=base, settings=replace(FINE_TUNING, cuda_graphs=False))
+    monkeypatch.setattr(ModelWithLoss, "forward", waits)
+    with caplog.at_level(logging.WARNING, "bidibeam"):
+        fine_tune(toy_data, tmp_path / "fallen", base=base, settings=FINE_TUNING)
+
+    assert [record.getMessage()[:40] for record in caplog.records] == [
+        "The training step cannot be captured as "
+    ]
+    assert losses_of(tmp_path / "fallen") == pytest.approx(losses_of(tmp_path / "plain"), abs=0.1)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -46,11 +111,8 @@ def test_a_graphed_run_is_resumed(toy_data: PreparedData, tmp_path: Path, precis
     train(toy_data, parts, model_settings=TINY_MODEL, settings=replace(settings, max_steps=11))
     train(toy_data, parts, model_settings=TINY_MODEL, settings=settings, resume=True)
 
-    losses = [
-        [record["loss_reverse"] for record in read_metrics(run) if record["kind"] == "train"]
-        for run in (whole, parts)
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=0.05)  # the same dropout, but sums in another order
+    # the same dropout, but sums in another order
+    assert losses_of(whole, "loss_reverse") == pytest.approx(losses_of(parts, "loss_reverse"), abs=0.05)
     newest = state.newest(parts)
     assert newest is not None
     assert "cuda" in load_file(newest / "random-0.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ def open_base(
         SettingsError: If it cannot be trained in this direction, or does not fit the tokenizer.
     """
     if isinstance(name, Mapping):
+        _check_settings(name)
         config, is_fresh, where = _make_config(name, "The model's config"), True, "config"
     else:
         (config, is_fresh), where = _find_config(name), name
@@ -146,6 +148,16 @@ def _make_config(values: Any, name: str) -> Any:
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
         ) from error
+
+
+def _check_settings(values: Mapping[str, Any]) -> None:
+    """Refuse values of settings that a model's config does not have, which transformers would keep."""
+    known = _make_config({"model_type": values.get("model_type")}, "The model's config")
+    for name in values:
+        if not hasattr(known, name):
+            close = difflib.get_close_matches(name, known.to_dict(), n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise SettingsError(f"The config of a {known.model_type} model has no {name}.{hint}")
 
 
 def _check_kind(config: Any, name: str, direction: str) -> None:

@@ -59,10 +59,12 @@ def model_card(facts: Mapping[str, Any]) -> str:
 
 
 def _summary(facts: Mapping[str, Any]) -> str:
+    base = facts["base"]
     origin = "fresh weights of the config" if facts["is_fresh"] else "fine-tuned from"
+    name = base if isinstance(base, str) else ", ".join(f"{key}={value}" for key, value in base.items())
     return (
         f"A model of {facts['parameters']:,} parameters that {WRITES[facts['direction']]}: {origin} "
-        f"`{facts['base']}`, by bidibeam {facts['bidibeam_version']}."
+        f"`{name}`, by bidibeam {facts['bidibeam_version']}."
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.autograd.function import once_differentiable
 from transformers.utils import logging
 
 from bidibeam.data.batching import BatchPlan, group_lengths, plan_batches
@@ -154,24 +154,57 @@ class ModelWithLoss(nn.Module):
         if is_joint:
             encoded = self.model.get_encoder()(**inputs, return_dict=True)
             inputs = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
-        plain, smoothed = [], []
+        tokens = (targets[0] != IGNORED).sum()
+        totals, sums = [], []
         for half, target, label in zip(halves, targets, labels, strict=True):
             logits, wanted = _target_logits(half, inputs, lengths, label, target)
-            options: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "sum"}
-            plain.append(F.cross_entropy(logits, wanted, **options))
-            if label_smoothing:
-                smoothed.append(F.cross_entropy(logits, wanted, label_smoothing=label_smoothing, **options))
-        tokens = (targets[0] != IGNORED).sum()
-        total = torch.stack(smoothed or plain).sum() / tokens
+            total, plain = CrossEntropy.apply(logits, wanted, label_smoothing)  # type: ignore[no-untyped-call]
+            totals.append(total)
+            sums.append(plain)
+        total = torch.stack(totals).sum() / tokens
         if is_joint and self.model.config.reduction == "mean":
             total = total / len(halves)
-        return Losses(total, torch.stack(plain).detach(), tokens)
+        return Losses(total, torch.stack(sums), tokens)
+
+
+class CrossEntropy(torch.autograd.Function):
+    """Cross-entropies of (rows, vocabulary) logits, summed: with smoothed labels, and without.
+
+    Nothing of the size of the logits is in float32: of a batch it would be the largest tensor by far.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """The two sums; the second has no gradient."""
+        is_real, targets = targets != IGNORED, targets.clamp(min=0).unsqueeze(1)  # (rows,), (rows, 1)
+        slope = torch.softmax(logits, dim=-1)  # (rows, vocabulary)
+        likelihood = slope.gather(1, targets)  # (rows, 1)
+        tiny = torch.finfo(torch.float32).tiny
+        losses = -likelihood.squeeze(1).float().clamp_min(tiny).log()  # (rows,)
+        slope.scatter_(1, targets, likelihood - (1 - smoothing))
+        ctx.save_for_backward(slope, is_real)
+        ctx.smoothing = smoothing
+        plain = torch.where(is_real, losses, 0.0).sum()
+        ctx.mark_non_differentiable(plain)
+        if not smoothing:
+            return plain.clone(), plain
+        log_sums = logits.gather(1, targets).squeeze(1).float() + losses  # (rows,)
+        spread = log_sums - logits.mean(dim=1, dtype=torch.float32)  # (rows,), over all tokens alike
+        return torch.where(is_real, (1 - smoothing) * losses + smoothing * spread, 0.0).sum(), plain
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        """Probabilities less the labels."""
+        slope, is_real = ctx.saved_tensors
+        scale = (grad * is_real).to(slope.dtype).unsqueeze(1)  # (rows, 1)
+        return torch.addcmul(scale * (-ctx.smoothing / slope.shape[1]), slope, scale), None, None
 
 
 def _target_logits(
     model: Any, inputs: dict[str, Any], lengths: Tensor, labels: Tensor, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Logits in float32 and the targets that they predict, (predicted, vocabulary) and (predicted,).
+    """Logits and the targets that they predict, (predicted, vocabulary) and (predicted,).
 
     Args:
         model: The model of one direction.
@@ -207,7 +240,7 @@ def _target_logits(
         finally:
             hook.remove()
     wanted = targets.flatten() if real is None else targets.flatten()[real]
-    return logits.flatten(0, 1).float(), wanted
+    return logits.flatten(0, 1) if torch.is_grad_enabled() else logits.flatten(0, 1).float(), wanted
 
 
 def _decoder_inputs(model: Any, labels: Tensor) -> Tensor:

@@ -177,6 +177,9 @@ def test_smoothed_labels_are_those_of_transformers(
     expected = LabelSmoother(epsilon=0.3)(outputs, inputs["labels"], shift_labels=shift)
     torch.testing.assert_close(losses.total, expected)
     torch.testing.assert_close(losses.sums[0], outputs.loss.detach() * plan.tokens)
+    weight = model.get_input_embeddings().weight
+    (ours,), (theirs,) = (torch.autograd.grad(loss, weight) for loss in (losses.total, expected))
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
