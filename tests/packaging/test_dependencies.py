@@ -55,7 +55,7 @@ def test_every_package_imported_is_declared(used: dict[str, set[str]]) -> None:
     known = declared([*PROJECT["dependencies"], *extras])
 
     undeclared = sorted(
-        package for package, providers in used.items() if not providers & known and package not in WITH_TORCH
+        package for package, providers in used.items() if not providers & known
     )
 
     assert undeclared == []
