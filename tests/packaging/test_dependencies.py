@@ -54,9 +54,7 @@ def test_every_package_imported_is_declared(used: dict[str, set[str]]) -> None:
     extras = [item for items in PROJECT["optional-dependencies"].values() for item in items]
     known = declared([*PROJECT["dependencies"], *extras])
 
-    undeclared = sorted(
-        package for package, providers in used.items() if not providers & known
-    )
+    undeclared = sorted(package for package, providers in used.items() if not providers & known)
 
     assert undeclared == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,73 +37,69 @@ def score_by_other(
         lists: Their hypotheses, best first, with ids.
         weight: `Requirements.other_weight`, if only the reply is wanted; None to score all.
     """
-    rows = [
-        Row(source, place, hypothesis, _end(hypothesis, scorer.end_id))
-        for source, nbest in enumerate(lists)
-        for place, hypothesis in enumerate(nbest)
-    ]
     if weight is None or weight < 0:
+        rows = [
+            Row(source, place, each) for source, nbest in enumerate(lists) for place, each in enumerate(nbest)
+        ]
         _score(scorer, sources, rows)
     else:
-        has_finished = [any(hypothesis.finished for hypothesis in nbest) for nbest in lists]
-        rows = [row for row in rows if row.hypothesis.finished or not has_finished[row.source]]
-        _score_prunable(scorer, sources, rows, weight)
+        rows = _score_prunable(scorer, sources, lists, weight)
     filled = [list(nbest) for nbest in lists]
     for row in rows:
         filled[row.source][row.place] = row.hypothesis._replace(other_log_prob=row.log_prob)
     return [NBest(tuple(line)) for line in filled]
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
-    """One hypothesis on its way.
+    """One hypothesis that is to be scored.
 
     Attributes:
         source: The number of its source.
         place: Its place in the source's list.
         hypothesis: The hypothesis.
-        ids: Its token ids in reading order, with an end token.
         log_prob: The other direction's log-probability, once it is known.
     """
 
     source: int
     place: int
     hypothesis: Hypothesis
-    ids: tuple[int, ...]
-    log_prob: float | None = None
+    log_prob: float = 0.0
 
-    def bound(self, weight: float, log_prob: float) -> float:
-        """The total it has if the other direction's log-probability is this one."""
+    def total(self, weight: float, log_prob: float) -> float:
+        """What it is ranked by if the other direction's log-probability is this one."""
         score, own = self.hypothesis.score or 0.0, self.hypothesis.log_prob or 0.0
-        normalised = log_prob * (score / own if own else 1.0)
-        return score + weight * normalised
+        return score + weight * log_prob * (score / own if own else 1.0)
 
 
 def _score_prunable(
-    scorer: SequenceScorer, sources: Sequence[str], rows: Sequence[Row], weight: float
-) -> None:
+    scorer: SequenceScorer, sources: Sequence[str], lists: Sequence[NBest], weight: float
+) -> list[Row]:
     """Score the best few hypotheses of each source, then those of the others that can still win."""
-    first = [row for row in rows if row.place < WHOLE_FIRST]
+    eligible: list[list[Row]] = []
+    for source, nbest in enumerate(lists):
+        is_finished = any(each.finished for each in nbest)
+        rows = [Row(source, place, each) for place, each in enumerate(nbest)]
+        eligible.append([row for row in rows if row.hypothesis.finished or not is_finished])
+    first = [row for rows in eligible for row in rows if row.place < WHOLE_FIRST]
     _score(scorer, sources, first)
-    best: dict[int, float] = {}
+    best = [-math.inf] * len(lists)
     for row in first:
-        total = row.bound(weight, row.log_prob or 0.0)
-        best[row.source] = max(total, best.get(row.source, total))
+        best[row.source] = max(best[row.source], row.total(weight, row.log_prob))
     rest = [
         row
+        for rows in eligible
         for row in rows
-        if row.place >= WHOLE_FIRST and row.bound(weight, MARGIN) >= best.get(row.source, -float("inf"))
+        if row.place >= WHOLE_FIRST and row.total(weight, MARGIN) >= best[row.source]
     ]
     beginnings = _log_probs(scorer, sources, rest, first=BEGINNING)
-    _score(
-        scorer,
-        sources,
-        [
-            row
-            for row, log_prob in zip(rest, beginnings, strict=True)
-            if row.bound(weight, log_prob + MARGIN) >= best.get(row.source, -float("inf"))
-        ],
-    )
+    rest = [
+        row
+        for row, log_prob in zip(rest, beginnings, strict=True)
+        if row.total(weight, log_prob + MARGIN) >= best[row.source]
+    ]
+    _score(scorer, sources, rest)
+    return first + rest
 
 
 def _score(scorer: SequenceScorer, sources: Sequence[str], rows: Sequence[Row]) -> None:
@@ -117,7 +114,7 @@ def _log_probs(
     wanted = sorted({row.source for row in rows})
     lines: dict[int, list[tuple[int, ...]]] = {source: [] for source in wanted}
     for row in rows:
-        lines[row.source].append(row.ids)
+        lines[row.source].append(_end(row.hypothesis, scorer.end_id))
     if not wanted:
         return []
     found = scorer.log_probs([sources[source] for source in wanted], list(lines.values()), first=first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FINGERPRINT_DIGITS = 12
 KNOWN_TEXTS = 1 << 16
 """Replies whose text is kept: sources have many in common."""
+_make = partial(tuple.__new__, Hypothesis)  # searches make tens of thousands, and keywords take their time
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class RunModel:
     _scorers: dict[Direction, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_detokenize", lru_cache(KNOWN_TEXTS)(self._read_ids))
+        object.__setattr__(self, "_detokenize", lru_cache(KNOWN_TEXTS)(self._read_tokens))
 
     @classmethod
     def recognises(cls, folder: Path) -> bool:
@@ -213,26 +214,22 @@ class RunModel:
     def _to_hypotheses(self, sequences: Sequence[ScoredSequence], direction: Direction) -> NBest:
         """Put sequences into reading order; the best of those that spell one text stands for all."""
         found: dict[str, Hypothesis] = {}
-        for sequence in sequences:
-            ids = direction.arrange(tuple(sequence.tokens))
-            text, tokens = self._detokenize(ids)
+        for tokens, log_prob, length, score, finished, _ in sequences:
+            text, words, ids = self._detokenize(tokens, direction)
             if (known := found.get(text)) is not None:
                 found[text] = known._replace(multiplicity=known.multiplicity + 1)
                 continue
-            found[text] = Hypothesis(
-                text,
-                tokens,
-                sequence.log_prob,
-                sequence.length,
-                sequence.score,
-                sequence.finished,
-                ids=(*ids, self.tokenizer.end_id) if sequence.finished else ids,
-            )
+            ids = ids if finished else ids[:-1]
+            found[text] = _make((text, words, log_prob, length, score, finished, None, 1, ids))
         return NBest(tuple(found.values()))
 
-    def _read_ids(self, ids: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
-        tokens = self.tokenizer.tokens(ids)
-        return self.tokenizer.text(tokens), tuple(tokens)
+    def _read_tokens(
+        self, written: tuple[int, ...], direction: Direction
+    ) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+        """The text and the words of ids in writing order, and the ids in reading order with the end token."""
+        ids = direction.arrange(written)
+        words = self.tokenizer.tokens(ids)
+        return self.tokenizer.text(words), tuple(words), (*ids, self.tokenizer.end_id)
 
 
 class RunSequenceScorer:
@@ -269,8 +266,10 @@ class RunSequenceScorer:
     ) -> list[list[float]]:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
         written = [[self._arrange(tuple(ids))[:first] for ids in line] for line in sequences]
-        values: list[list[float]] = self._scorer.log_probs(self.model.read_sources(sources), written)
-        return values
+        distinct = [dict.fromkeys(line) for line in written]  # beginnings have much in common
+        values = self._scorer.log_probs(self.model.read_sources(sources), [list(line) for line in distinct])
+        known = [dict(zip(line, found, strict=True)) for line, found in zip(distinct, values, strict=True)]
+        return [[found[ids] for ids in line] for line, found in zip(written, known, strict=True)]
 
     def _arrange(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """Reading order to writing order; the end token stays last."""
