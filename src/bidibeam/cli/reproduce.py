@@ -35,7 +35,8 @@ DEFAULT_OUT = Path("runs")
     "--preset",
     default="demo",
     show_default=True,
-    help="demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU.",
+    help="demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
+    "transformer: the same with a small BART.",
 )
 @click.option(
     "--model",

@@ -10,6 +10,7 @@ from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.api.decoders import check_directions
+from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
@@ -147,6 +148,8 @@ class Experiment:
         layout, settings, plan = self.layout, self.settings, self.plan
         data = PreparedData.open(layout.data)
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
+        if settings.architecture != DEFAULT_ARCHITECTURE:
+            model = {"architecture": settings.architecture, **model}
         if self.given is not None:
             model = {"model": self.given.metadata}
         return {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import methodcaller
 from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_generator
 from bidibeam.api.tuned import TUNED_FILE
+from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
-from bidibeam.data.vectors import read_vectors
 from bidibeam.decoding.decoder import search_batches
 from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout, read_json
@@ -22,7 +21,8 @@ from bidibeam.experiments.stages import Stage, identify_content
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
 from bidibeam.training.logs import progress_of
-from bidibeam.training.networks import train
+from bidibeam.training.run import train_run
+from bidibeam.training.settings import HUGGING_FACE, RunSettings
 
 NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
 """Training settings that do not change the weights."""
@@ -68,35 +68,38 @@ class Seed:
 
     def _train(self, prepared: Stage) -> Stage:
         plan, place = self.plan, self.place
-        settings = replace(plan.settings.training, seed=self.number)
+        training = replace(plan.settings.training, seed=self.number)
+        settings = RunSettings(plan.settings.model, training, plan.settings.architecture)
+        is_ours = settings.architecture != HUGGING_FACE
 
         def work() -> None:
-            data = PreparedData.open(plan.layout.data)
-            initialise = None
-            if plan.vectors is not None:
-                tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
-                found = read_vectors(plan.vectors, {token: index for index, token in enumerate(tokens)})
-                plan.progress.note(f"{plan.vectors.name} has vectors for {found.coverage:.1%} of the tokens.")
-                initialise = methodcaller("use_vectors", found)
             with plan.progress.show_training() as observer:
-                train(
-                    data,
+                train_run(
+                    PreparedData.open(plan.layout.data),
                     place.run,
-                    model_settings=plan.settings.model,
-                    settings=settings,
-                    initialise=initialise,
+                    settings,
+                    vectors=plan.vectors if is_ours else None,
                     resume=True,
                     observer=observer,
-                    facts={"vectors": plan.vectors.name} if plan.vectors is not None else None,
+                    note=plan.progress.note,
                 )
             self._write_model()
 
         decisive = {
-            name: value for name, value in stamp_settings(settings).items() if name not in NOT_DECISIVE
+            name: value for name, value in stamp_settings(training).items() if name not in NOT_DECISIVE
         }
         return Stage(
             f"train seed {self.number}",
-            {"model": stamp_settings(plan.settings.model), "training": decisive, **plan.vectors_identity},
+            {
+                **(
+                    {}
+                    if settings.architecture == DEFAULT_ARCHITECTURE
+                    else {"architecture": settings.architecture}
+                ),
+                "model": stamp_settings(settings.model),
+                "training": decisive,
+                **plan.vectors_identity,
+            },
             (place.run, place.model),
             work,
             after=(prepared,),

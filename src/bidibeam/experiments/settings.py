@@ -7,7 +7,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bidibeam.config import build, load_preset, load_yaml, merge, parse_override
+from bidibeam.config import (
+    DEFAULT_ARCHITECTURE,
+    build,
+    build_run,
+    load_preset,
+    load_yaml,
+    merge,
+    parse_override,
+)
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
@@ -16,6 +24,8 @@ from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.naming import check_systems
 from bidibeam.training.settings import TrainingSettings
 
+RUN = ("architecture", "model", "training")
+"""The settings of a training run."""
 ALWAYS: dict[type, set[str]] = {
     kind: set(names.split())
     for kind, names in {
@@ -39,8 +49,10 @@ class ExperimentSettings:
 
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     """How the corpus becomes pairs."""
+    architecture: str = DEFAULT_ARCHITECTURE
+    """The network that is trained; huggingface for a model of transformers."""
     model: ModelSettings = field(default_factory=ModelSettings)
-    """The shape of the network."""
+    """The shape of the network; of a Hugging Face model the values of its config."""
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """How it is trained; each seed of the experiment takes the place of its own."""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -114,14 +126,16 @@ def resolve(
     if config is not None:
         layers.append(load_yaml(config))
     layers.extend(parse_override(override) for override in overrides)
-    return build(ExperimentSettings, merge(*layers))
+    merged = merge(*layers)
+    run = build_run({name: merged[name] for name in RUN if name in merged})
+    settings = build(ExperimentSettings, {name: merged[name] for name in merged if name not in RUN})
+    return replace(settings, **{name: getattr(run, name) for name in RUN})
 
 
 def to_plain(settings: Any) -> dict[str, Any]:
-    """Returns a settings dataclass as plain values, as JSON reads them back."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()
-    }
+    """Returns settings as plain values, as JSON reads them back."""
+    values = settings if isinstance(settings, Mapping) else asdict(settings)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def stamp_settings(settings: Any) -> dict[str, Any]:
@@ -130,9 +144,12 @@ def stamp_settings(settings: Any) -> dict[str, Any]:
     Settings that are newer than the stamps count only where they differ from the default, so that a finished
     stage does not run again.
     """
+    always = ALWAYS.get(type(settings))
+    if always is None:
+        return to_plain(settings)
     defaults = {each.name: each.default for each in fields(settings)}
     return {
         name: value
         for name, value in to_plain(settings).items()
-        if name in ALWAYS[type(settings)] or getattr(settings, name) != defaults[name]
+        if name in always or getattr(settings, name) != defaults[name]
     }
