@@ -172,3 +172,39 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
     for seed in results["seeds"]:
         del seed["analyses"]["cost"]
     return results
+
+
+def test_a_transformer_is_trained_like_the_gru_and_measured_the_same_as_a_given_model(
+    corpus: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    shape = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 64}
+    training = {"epochs": 2, "batch_size": 32, "learning_rate": 0.01, "tensorboard": "false"}
+    measuring = {
+        "prepare.limit": "null",
+        "prepare.vocabulary_size": 100,
+        "beam_sizes": "[4]",
+        "search.max_length": 9,
+        "systems": "[vbs,bidis,bidia bleu_t tuned,bidia wmd_t,oracle]",
+        "sources": 8,
+        "validation_sources": 4,
+        "cost_sources": 0,
+        "examples": 1,
+    }
+    trains = [f"--set=model.{name}={value}" for name, value in shape.items()]
+    trains += [f"--set=training.{name}={value}" for name, value in training.items()]
+    flags = [f"--set={name}={value}" for name, value in measuring.items()]
+    flags += ["--corpus", "tsv", "--source", str(corpus), "--workers", "1", "--device", "cpu"]
+    out, again = tmp_path / "out", tmp_path / "again"
+
+    call = called("reproduce", "--preset", "transformer", "--out", out, *flags, *trains)
+    assert call.status == 0, call.err
+    call = called("reproduce", "--model", out / "seed-0" / "run", "--out", again, *flags)
+    assert call.status == 0, call.err
+
+    trained, given = (read_results(folder) for folder in (out, again))
+    assert trained["settings"]["architecture"] == "huggingface"
+    assert "regular validation loss" in trained["seeds"][0]["training"]
+    assert given["settings"]["model"]["name"] == "run"
+    for part in ("systems", "perplexity", "tuned"):
+        assert given["seeds"][0][part] == trained["seeds"][0][part]

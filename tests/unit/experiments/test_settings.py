@@ -71,12 +71,26 @@ def test_unasked_an_experiment_has_all_our_systems() -> None:
 
 
 def test_a_preset_for_training_alone_is_no_experiment() -> None:
-    told = r"^The preset 'compact' is for `bidibeam train`; choose demo or paper for `bidibeam reproduce`\.$"
+    told = r"^The preset 'compact' is for `bidibeam train`; choose demo or paper or transformer for "
 
     with pytest.raises(BidibeamError, match=told):
         resolve(preset="compact")
 
 
 def test_a_preset_that_nobody_has_is_answered_with_those_of_experiments() -> None:
-    with pytest.raises(BidibeamError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper\.$"):
+    with pytest.raises(
+        BidibeamError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper, transformer\.$"
+    ):
         resolve(preset="dmo")
+
+
+def test_the_transformers_preset_is_the_papers_experiment_with_another_model() -> None:
+    settings = resolve(preset="transformer", overrides=["model.d_model=64", "training.warmup=0.1"])
+
+    assert settings.architecture == "huggingface"
+    assert (settings.model["model_type"], settings.model["d_model"]) == ("bart", 64)  # type: ignore[index]
+    assert settings.training.warmup == 0.1  # type: ignore[attr-defined]
+    paper = resolve(preset="paper")
+    assert (settings.systems, settings.beam_sizes) == (paper.systems, paper.beam_sizes)
+    with pytest.raises(BidibeamError, match="plateau_factor"):
+        resolve(preset="transformer", overrides=["training.plateau_factor=0.5"])
