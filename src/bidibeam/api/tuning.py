@@ -94,7 +94,7 @@ class TuningTargets:
             for each in self.penalised.values()
         ]
         if vectors is not None and not any(uses):
-            raise SettingsError("Nothing that is tuned uses word vectors: leave vectors out.")
+            raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
 
 
 def has_word_vectors(model: Model) -> bool:

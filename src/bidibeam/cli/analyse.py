@@ -122,8 +122,8 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
         UnknownNameError: If an analysis is not one of data.
     """
     from bidibeam._version import __version__
-    from bidibeam.cli.analysis_tables import print_tables
     from bidibeam.cli.console import console, track
+    from bidibeam.cli.tables import print_analyses
     from bidibeam.data.prepared import PreparedData
     from bidibeam.errors import UnknownNameError
     from bidibeam.evaluation.corpus import CORPUS_ANALYSES
@@ -137,7 +137,7 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     about = {name: value for name, value in data.info.items() if name != "path"}
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
         content = CORPUS_ANALYSES[name](data, track=track)
-        print_tables({name: content})
+        print_analyses({name: content})
         if out is not None:
             head = {"format_version": FORMAT_VERSION, "bidibeam": __version__, "corpus": about["corpus"]}
             write_json(out / f"{name}.json", {**head, "data": about, name: content})
@@ -163,8 +163,8 @@ def _analyse_lists(
         SettingsError: If an analysis is one of prepared data.
         InputError: If files cannot be read, are of different sources, or are not enough for what was named.
     """
-    from bidibeam.cli.analysis_tables import print_tables
     from bidibeam.cli.console import console, notice_if_slow
+    from bidibeam.cli.tables import print_analyses
     from bidibeam.evaluation.evidence import AGREEING, Evidence
     from bidibeam.evaluation.systems import choose_systems
     from bidibeam.strategies.naming import strategy_named
@@ -189,7 +189,7 @@ def _analyse_lists(
     by_size = {size: options for sizes in found.values() for size in sizes}
     evidence = Evidence(found, max_length, space, by_size, threads, examples)
     contents, left_out = _analyse(evidence, names, wanted)
-    print_tables(contents)
+    print_analyses(contents)
     sizes = (f"{name} {', '.join(map(str, sorted(by_size)))}" for name, by_size in found.items())
     console.print(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
     if AGREEING in found:
@@ -272,7 +272,9 @@ def _analyse(
 def _note_missing(systems: Mapping[str, str], analyses: Mapping[str, str], *, is_tuned: bool) -> None:
     """Say what was left out, one sentence for each reason."""
     from bidibeam.cli.console import console
+    from bidibeam.cli.main import name_flags
 
+    command = click.get_current_context().command
     if not is_tuned:
         console.print(
             "Note: bidis has the lambda 1, which nobody tuned; --tuned has a better one.", style="dim"
@@ -288,7 +290,8 @@ def _note_missing(systems: Mapping[str, str], analyses: Mapping[str, str], *, is
             if len(names) > 1:
                 reason = re.sub(r"^It needs\b", "They need", reason)
             noun = kind if len(names) == 1 else kinds
-            console.print(f"Left out the {noun} {told}: {reason}", style="dim", soft_wrap=True)
+            sentence = name_flags(f"Left out the {noun} {told}: {reason}", command)
+            console.print(sentence, style="dim", soft_wrap=True)
 
 
 def _group_by_reason(left_out: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:

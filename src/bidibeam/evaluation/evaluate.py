@@ -6,14 +6,48 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from bidibeam._version import __version__
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval, paired_test, sample_bleu
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import corpus_bleu
 
+FORMAT_VERSION = 1
+TESTED = "bleu"
+"""The metric that systems are tested on."""
 WORDS = "lower-cased, by bidibeam"
 """What every signature says of the words that are compared."""
+
+
+def evaluate_systems(
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    baselines: Sequence[str],
+    *,
+    resampling: Resampling | None = None,
+) -> dict[str, Any]:
+    """Every score and test, as `bidibeam evaluate --out` writes them; tests only where BLEU is asked for.
+
+    Args:
+        systems: The systems, on the same sources, with references.
+        metrics: Names of metrics.
+        baselines: Names of systems that the others are tested against.
+        resampling: How intervals and tests are found.
+
+    Raises:
+        InputError: If a reference is missing, or two systems have not the same references.
+        UnknownNameError: If nothing has a metric's or a baseline's name.
+    """
+    return {
+        "format_version": FORMAT_VERSION,
+        "bidibeam": __version__,
+        "sources": len(systems[0].replies),
+        "beam_sizes": {system.name: system.beam_size for system in systems if system.beam_size},
+        "empty_references": sum(not words for words in systems[0].reference_words),
+        "systems": {system.name: score_system(system, metrics, resampling=resampling) for system in systems},
+        "tests": compare(systems, baselines, resampling=resampling) if TESTED in metrics else [],
+    }
 
 
 def score_system(

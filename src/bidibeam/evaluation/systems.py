@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bidibeam._version import __version__
 from bidibeam.data.words import split
@@ -108,20 +108,22 @@ def choose_system(
     strategy: Strategy,
     beams: Sequence[Beams],
     *,
-    metadata: Mapping[str, Any] | None = None,
+    signature: Signature | None = None,
+    beam_size: int | None = None,
+    replies_only: bool = True,
     workers: int = 1,
     track: Callable[[Iterator[Ranking], int, str], Iterable[Ranking]] | None = None,
 ) -> System:
     """Lets a strategy choose among lists: a system under test.
 
-    N_B is the number of hypotheses it can choose from: the longest regular list, and with it the reverse one
-    where both are used.
-
     Args:
         name: What the system is called.
         strategy: The strategy; the lists hold what it needs.
         beams: The lists.
-        metadata: What else its signature says.
+        signature: How it chose; by default that of the strategy and this version.
+        beam_size: N_B; by default the number of hypotheses it can choose from: the longest regular list, and
+            with it the reverse one where both are used.
+        replies_only: Whether the first of each ranking is enough.
         workers: Threads that compare hypotheses.
         track: Reports rankings to a progress bar: the rankings, how many there will be, and the name.
     """
@@ -129,15 +131,15 @@ def choose_system(
         ranking
         for start in range(0, len(beams), BATCH_SIZE)
         for ranking in rank_all(
-            strategy, beams[start : start + BATCH_SIZE], workers=workers, replies_only=True
+            strategy, beams[start : start + BATCH_SIZE], workers=workers, replies_only=replies_only
         )
     )
     return System(
         name,
-        _beam_size(strategy, beams),
+        _beam_size(strategy, beams) if beam_size is None else beam_size,
         beams,
         list(rankings if track is None else track(rankings, len(beams), name)),
-        strategy.signature.extended(**(metadata or {}), bidibeam=__version__),
+        signature or strategy.signature.extended(bidibeam=__version__),
     )
 
 

@@ -14,12 +14,11 @@ import torch
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
-from bidibeam.decoding.decoder import Ranker
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare, score_system
 from bidibeam.evaluation.evidence import Evidence
-from bidibeam.evaluation.systems import BASELINES, System
+from bidibeam.evaluation.systems import BASELINES, System, choose_system
 from bidibeam.experiments.layout import TEST, VALIDATION, BeamFiles, SeedLayout, read_json
 from bidibeam.experiments.plan import TUNED_STRATEGIES, Plan
 from bidibeam.experiments.stages import Progress
@@ -118,10 +117,15 @@ class Measurement:
                 continue
             strategy = strategy_named(name, self.read_tuned(beam_size))
             selection = strategy.build(max_length=settings.search.max_length, space=self._space)
-            ranker = Ranker(selection, plan.workers, replies_only=replies_only)
-            rankings = [answer.ranking for answer in ranker.answers(beams)]
-            signature = self._sign(selection.signature, beam_size)
-            found[name] = System(name, beam_size, beams, rankings, signature)
+            found[name] = choose_system(
+                name,
+                selection,
+                beams,
+                signature=self._sign(selection.signature, beam_size),
+                beam_size=beam_size,
+                replies_only=replies_only,
+                workers=plan.workers,
+            )
         return found
 
     def measure_cost(self) -> dict[str, Any]:

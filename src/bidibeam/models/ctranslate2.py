@@ -179,7 +179,7 @@ class CTranslate2Model:
             SettingsError: If a reverse model or a precision is given: the folder has its own.
         """
         if reverse is not None:
-            raise SettingsError(f"{name} holds its directions itself: leave out reverse ({reverse}).")
+            raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
         if dtype is not None:
             raise SettingsError(
                 f"{name} computes in {Manifest.read(Path(name)).quantization}: leave out dtype ({dtype}), or "

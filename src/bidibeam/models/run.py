@@ -80,7 +80,7 @@ class RunModel:
         """
         if reverse is not None:
             raise SettingsError(
-                f"{name} is one of bidibeam's own runs, which holds its directions itself: leave out reverse "
+                f"{name} is one of bidibeam's own runs, which holds its directions itself: leave out `reverse` "
                 f"({reverse})."
             )
         if dtype not in (None, "float32"):

@@ -119,9 +119,9 @@ class StrategySettings:
         if not self._has_registered_similarity:
             return
         if self.vectors is not None and "space" not in _field_names(SIMILARITIES.get(self.similarity)):
-            raise SettingsError(f"The similarity {self.similarity} uses no word vectors: leave vectors out.")
+            raise SettingsError(f"The similarity {self.similarity} uses no word vectors: leave `vectors` out.")
         if isinstance(self.similarity_options.get("space"), str | int):
-            raise SettingsError("Word vectors are given by vectors, a file, not as an option.")
+            raise SettingsError("Word vectors are given by `vectors`, a file, not as an option.")
 
     def check_penalty(self) -> None:
         """Makes sure that the similarity has a T if one is to come from what was tuned.
@@ -193,7 +193,7 @@ def build_similarity(
         supplied["max_length"] = max_length
     if "space" in known and "space" not in options:
         if space is None:
-            raise SettingsError(f"The similarity {name} needs word vectors: give vectors, a file of them.")
+            raise SettingsError(f"The similarity {name} needs word vectors: give `vectors`, a file of them.")
         supplied["space"] = space()
     return as_similarity(_create(factory, supplied | dict(options), f"The similarity {name}"), name)
 

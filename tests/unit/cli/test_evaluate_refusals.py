@@ -127,7 +127,7 @@ def test_files_of_other_sources_are_not_compared(beams: Path, tmp_path: Path) ->
         ),
         (
             ("--strategy", "bidia wmd_t"),
-            "The similarity wmd_t needs word vectors: give vectors, a file of them.",
+            "The similarity wmd_t needs word vectors: give --vectors, a file of them.",
         ),
         (
             ("--strategy", "vbs", "--vectors", "some.vec"),

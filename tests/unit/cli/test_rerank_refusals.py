@@ -146,11 +146,11 @@ def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path)
     [
         (
             "--similarity wmd_t",
-            "The similarity wmd_t needs word vectors: give vectors, a file of them.",
+            "The similarity wmd_t needs word vectors: give --vectors, a file of them.",
         ),
         (
             "--similarity embedding_cosine",
-            ("The similarity embedding_cosine needs word vectors: give vectors, a file of them."),
+            ("The similarity embedding_cosine needs word vectors: give --vectors, a file of them."),
         ),
         ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
         ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: --lambda."),

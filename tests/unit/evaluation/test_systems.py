@@ -69,7 +69,7 @@ def test_what_lists_are_not_enough_for_is_missing_with_the_reason() -> None:
         "vbs": "source '0', regular[0] has no \"score\", and vbs needs it.",
         "vbs-tuned": "It needs tuned settings: `bidibeam tune",
         "bidis": "source '0', regular[0] has no \"log_prob\", and bidis needs it; `bidibeam score` adds it",
-        "bidia wmd_t": "The similarity wmd_t needs word vectors: give vectors",
+        "bidia wmd_t": "The similarity wmd_t needs word vectors: give `vectors`",
         "bidia bleu_t tuned": "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for",
         "bidia wmd_t tuned": "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for",
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected ",

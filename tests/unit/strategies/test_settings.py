@@ -130,13 +130,13 @@ def test_word_vectors_are_read_only_where_they_are_needed() -> None:
         SPACE, form="ratio", max_length=9
     )
     assert message_of(StrategySettings(similarity="wmd").build) == (
-        "The similarity wmd needs word vectors: give vectors, a file of them."
+        "The similarity wmd needs word vectors: give `vectors`, a file of them."
     )
     assert message_of(StrategySettings("bidia", vectors=Path("words.vec")).build) == (
-        "The similarity bleu_t uses no word vectors: leave vectors out."
+        "The similarity bleu_t uses no word vectors: leave `vectors` out."
     )
     numbers = StrategySettings("bidia", similarity="wmd_t", similarity_options={"space": 3})
-    assert message_of(numbers.build) == "Word vectors are given by vectors, a file, not as an option."
+    assert message_of(numbers.build) == "Word vectors are given by `vectors`, a file, not as an option."
 
 
 def test_requirements_are_known_before_anything_is_built() -> None:

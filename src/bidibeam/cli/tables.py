@@ -1,18 +1,118 @@
-"""Analyses as small tables."""
+"""What `evaluate` and `analyse` print: scores, tests and analyses as small tables, and notes on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from bidibeam.reporting.tables import NumbersTable
+
+FEW_SOURCES = 100
+"""Below so many, scores and tests say little."""
+WHY_TWO_ANSWERS = (
+    "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
+    "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "
+    "0.05 they can disagree, also with whether low and high leave out 0: take such a difference as undecided."
+)
+"""What stands under the tests."""
 SAMPLES = 3
 """Examples that are printed; the file has all."""
 
 
-def print_tables(contents: Mapping[str, Any]) -> None:
+def print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> None:
+    """Tables of scores and tests, and what is to be noted about them."""
+    from bidibeam.cli.console import console, counted, note
+    from bidibeam.reporting.tables import NumbersTable
+
+    systems: dict[str, Any] = results["systems"]
+    sources = results["sources"]
+    scores = next(iter(systems.values()))["scores"]
+    columns = {name: [key for key in score if key != "signature"] for name, score in scores.items()}
+    groups = [
+        [(name if key == "value" else key).replace("_", "\n").replace("-", "\n-") for key in keys]
+        for name, keys in columns.items()
+    ]
+    rows = [
+        (
+            system,
+            [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys],
+        )
+        for system, each in systems.items()
+    ]
+    console.print(NumbersTable(counted(sources, "source"), groups, rows, is_dense=True), crop=False)
+    for baseline in baselines:
+        tests = [test for test in results["tests"] if test["baseline"] == baseline]
+        if tests:
+            console.print(_tests_table(baseline, tests), crop=False)
+    if results["tests"]:
+        console.print(WHY_TWO_ANSWERS, style="dim")
+    for sentence in _notes(results):
+        note(sentence)
+
+
+def _notes(results: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be noted about scores and tests."""
+    from bidibeam.cli.console import counted
+
+    sources, systems = results["sources"], results["systems"]
+    if sources < FEW_SOURCES:
+        yield f"{counted(sources, 'source')}: scores and tests on so few say little."
+    empty = results["empty_references"]
+    if empty:
+        fate = (
+            "is empty; it counts as it is, and no reply has a word in common with it"
+            if empty == 1
+            else "are empty; they count as they are, and no reply has a word in common with them"
+        )
+        yield f"{empty:,} of {counted(sources, 'reference')} {fate}."
+    for name, each in systems.items():
+        if each["empty"]:
+            is_one = each["empty"] == 1
+            fate = "is empty; it scores as it is" if is_one else "are empty; they score as they are"
+            yield f"{each['empty']:,} of {counted(sources, 'reply', 'replies')} of {name} {fate}."
+    sizes: dict[str, int] = results["beam_sizes"]
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield f"the systems did not choose among as many hypotheses (N_B): {told}."
+    if len(systems) == 1:
+        yield "there is one system and nothing to compare it with, so no test was made."
+    elif not results["tests"]:
+        yield "tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
+
+
+def _tests_table(baseline: str, tests: Sequence[Mapping[str, Any]]) -> NumbersTable:
+    from bidibeam.reporting.tables import NumbersTable
+
+    rows = [
+        (
+            test["system"],
+            [
+                *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
+                *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
+            ],
+        )
+        for test in tests
+    ]
+    groups = [("difference", "low", "high"), ("p, paired\nbootstrap", "p, approximate\nrandomisation")]
+    return NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True)
+
+
+def print_signatures(results: Mapping[str, Any]) -> None:
+    """How every number was computed; what is the same for all systems is said once."""
+    from bidibeam.cli.console import console
+
+    told = [(name, each["signature"]) for name, each in results["systems"].items()]
+    for each in results["systems"].values():
+        told += [(metric, score["signature"]) for metric, score in each["scores"].items()]
+    told += [("tests", test["signature"]) for test in results["tests"]]
+    for name, signature in dict.fromkeys(told):
+        console.print(f"{name}: {signature}", soft_wrap=True)
+
+
+def print_analyses(contents: Mapping[str, Any]) -> None:
     """A small table or two of each analysis, by its name; those of other packages go to the file alone."""
     from bidibeam.cli.console import console
 
