@@ -127,11 +127,13 @@ def load_generator(
 
 def _can_score_other(model: Model) -> bool:
     """Whether it has two directions that know each other's tokens."""
+    if len(model.directions) < 2:
+        return False
     try:
         model.check_shared_tokens()
     except SettingsError:
         return False
-    return len(model.directions) == 2
+    return True
 
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:

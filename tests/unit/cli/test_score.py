@@ -180,7 +180,7 @@ def test_without_a_model_it_is_the_one_in_the_box(tmp_path: Path) -> None:
 
     call = called("score", given)
 
-    assert "this is the small model that comes with bidibeam" in call.told
+    assert "this is the small one that comes with bidibeam" in call.told
     (one,) = json.loads(call.out)["reverse"]
     assert all(math.isfinite(one[name]) and one[name] < 0 for name in SCORES)
 
@@ -292,7 +292,7 @@ def test_a_run_without_the_direction_is_refused(toy_data: PreparedData, tmp_path
 
     said = refused("score", given, "--model", run, "--direction", "reverse")
 
-    assert said == f"{run} has no reverse decoder, only: regular."
+    assert said.startswith(f"{run} has no reverse decoder, only: regular.")
 
 
 def test_a_hypothesis_of_special_tokens_alone_is_refused(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class HuggingFaceModel:
         """Load a pair of models, one with a shared encoder, or one alone.
 
         Args:
-            name: The regular model, or one with a shared encoder, or the only one; None with `reverse` loads
-                the reverse model alone.
+            name: The regular model, or one with a shared encoder, or the only one, whichever way it writes;
+                None with `reverse` loads the reverse model alone.
             reverse: The reverse model.
             device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
             dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights
@@ -261,7 +261,7 @@ class HuggingFaceModel:
             if getattr(loaded.model.config, FIELD, None) is None:
                 return HFSequenceScorer(replace(loaded, direction=direction))
             raise SettingsError(
-                f"{loaded.name} is a {loaded.direction.value} model by its config: leave out the direction "
+                f"{loaded.name} is a {loaded.direction.value} model by its config: leave out `direction` "
                 f"{direction.value}."
             )
         return HFSequenceScorer(self._find(direction))
