@@ -19,7 +19,8 @@ from bidibeam.models.checkpoint import (
     write_config,
     write_weights,
 )
-from bidibeam.models.ctranslate2 import CTranslate2Model, export_to_ctranslate2
+from bidibeam.models.ctranslate2.model import CTranslate2Model
+from bidibeam.models.loading import require_transformers
 from bidibeam.models.run import RunModel, fingerprint_of
 
 if TYPE_CHECKING:
@@ -153,4 +154,6 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
         if not (overwrite and is_earlier):
             way_out = ", or pass overwrite" if is_earlier else ""
             raise SettingsError(f"{out} holds other things. Name an empty or new directory{way_out}.")
+    with require_transformers("A CTranslate2 export"):
+        from bidibeam.models.ctranslate2.export import export_to_ctranslate2
     export_to_ctranslate2(model, out, quantization=quantization)

@@ -19,7 +19,7 @@ MODELS: Registry[Any] = Registry(
     "kind of model",
     group="bidibeam.models",
     locations={
-        "ctranslate2": "bidibeam.models.ctranslate2:CTranslate2Model",
+        "ctranslate2": "bidibeam.models.ctranslate2.model:CTranslate2Model",
         "run": "bidibeam.models.run:RunModel",
         "huggingface": "bidibeam.models.huggingface.adapter:HuggingFaceModel",
     },

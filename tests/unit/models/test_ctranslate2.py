@@ -14,7 +14,7 @@ from bidibeam.api.export import export_converted
 from bidibeam.cli.main import main
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.ctranslate2 import MANIFEST
+from bidibeam.models.ctranslate2.model import MANIFEST
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -36,13 +34,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "bidibeam_ctranslate2.json"
 FORMAT_VERSION = 1
-QUANTIZATIONS = ("int8", "float32")
-CONFIG_DEFAULTS = {
-    "bart": {"normalize_before": False, "normalize_embedding": True, "static_position_embeddings": False},
-    "mbart": {"normalize_before": True, "normalize_embedding": True, "static_position_embeddings": False},
-    "pegasus": {"normalize_before": True, "normalize_embedding": False, "static_position_embeddings": True},
-}
-"""Fields that CTranslate2's converter reads and transformers' configs no longer have, by model type."""
 ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
 FINGERPRINT_DIGITS = 12
 
@@ -466,92 +457,6 @@ def patience_of(stopping: str) -> float:
     )
 
 
-def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") -> CTranslate2Model:
-    """Convert a Hugging Face encoder-decoder, a pair or one with a shared encoder.
-
-    Args:
-        model: A `HuggingFaceModel`.
-        out: A new folder.
-        quantization: "int8" or "float32".
-
-    Returns:
-        What was written, loaded.
-
-    Raises:
-        SettingsError: If CTranslate2 does not support the model.
-    """
-    library = import_ctranslate2()
-    if quantization not in QUANTIZATIONS:
-        raise SettingsError(f"quantization is {quantization!r}; choose one of: {', '.join(QUANTIZATIONS)}.")
-    parts = getattr(model, "models", None)  # by direction: a model and its tokenizer
-    if parts is None:
-        raise SettingsError(
-            f"{model.name} is one of bidibeam's own networks, which CTranslate2 does not run: it converts "
-            "Hugging Face encoder-decoders."
-        )
-    any_model = next(iter(parts.values())).model
-    config, generation = any_model.config, any_model.generation_config
-    if not config.is_encoder_decoder:
-        raise SettingsError(
-            f"{model.name} is a {config.model_type} model without an encoder; CTranslate2 serves "
-            "encoder-decoders here."
-        )
-    supported = library.converters.transformers._MODEL_LOADERS
-    if type(config).__name__ not in supported:
-        raise SettingsError(
-            f"{model.name} is a {config.model_type} model, which CTranslate2 {library.__version__} does not "
-            "convert."
-        )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
-        whole = Path(scratch) / "whole"
-        whole.mkdir()
-        for direction, part in parts.items():
-            _convert(library, part.model, part.tokenizer, whole / direction.value, quantization)
-        Manifest(
-            directions=tuple(direction.value for direction in parts),
-            quantization=quantization,
-            model_type=config.model_type,
-            vocabulary_size=int(config.vocab_size),
-            exported_from=dict(model.signature.facts),
-            max_source_length=model.limits.max_source_length,
-            max_length=model.limits.max_length,
-            positions=_count_positions(config),
-            first=generation.forced_bos_token_id,
-            forbidden=_forbidden_ids(generation, part.tokenizer),
-            data={name: value for name, value in model.data.items() if name != "path"},
-        ).write(whole)
-        shutil.copytree(whole, out, dirs_exist_ok=True)
-    return CTranslate2Model(out, device=torch.device("cpu"))
-
-
-def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
-    """Convert one direction, by way of a folder whose config has what the converter reads."""
-    from bidibeam.models.huggingface.directional import quiet_transformers
-
-    with quiet_transformers(is_local=True), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        path = Path(folder) / "config.json"
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content = {**CONFIG_DEFAULTS.get(content["model_type"], {}), **content}
-        path.write_text(json.dumps(content), encoding="utf-8")
-        try:
-            library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
-        except Exception as error:  # the converter raises whatever it meets
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise SettingsError(
-                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
-                f"{reason}"
-            ) from error
-    path = out / "config.json"
-    start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
-    content = {**json.loads(path.read_text(encoding="utf-8")), "decoder_start_token": start}
-    content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
-    path.write_text(json.dumps(content), encoding="utf-8")
-    tokenizer.save_pretrained(out / "tokenizer")
-
-
 def _load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
@@ -559,18 +464,3 @@ def _load_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
     except Exception as error:  # the Rust side raises plain Exception
         raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
-
-
-def _count_positions(config: Any) -> int | None:
-    if hasattr(config, "relative_attention_num_buckets"):
-        return None
-    positions: int | None = getattr(config, "max_position_embeddings", None)
-    return positions
-
-
-def _forbidden_ids(generation: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Tokens that a generation config or the search forbids: padding, and bad words of one token."""
-    words = [word[0] for word in generation.bad_words_ids or [] if len(word) == 1]
-    found = {tokenizer.pad_token_id, *words, *(generation.suppress_tokens or [])}
-    ends = {tokenizer.eos_token_id, generation.forced_bos_token_id}
-    return tuple(sorted(token for token in found - ends if token is not None and token >= 0))

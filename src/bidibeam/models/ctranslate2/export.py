@@ -1,0 +1,111 @@
+"""Hugging Face encoder-decoders converted for CTranslate2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bidibeam.errors import SettingsError
+from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
+from bidibeam.models.huggingface.directional import find_max_positions, quiet_transformers
+
+QUANTIZATIONS = ("int8", "float32")
+CONFIG_DEFAULTS = {
+    "bart": {"normalize_before": False, "normalize_embedding": True, "static_position_embeddings": False},
+    "mbart": {"normalize_before": True, "normalize_embedding": True, "static_position_embeddings": False},
+    "pegasus": {"normalize_before": True, "normalize_embedding": False, "static_position_embeddings": True},
+}
+"""Fields that CTranslate2's converter reads and transformers' configs no longer have, by model type."""
+
+
+def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") -> CTranslate2Model:
+    """Convert a Hugging Face encoder-decoder, a pair or one with a shared encoder.
+
+    Args:
+        model: A `HuggingFaceModel`.
+        out: A new folder; one that is there is replaced, once all is done.
+        quantization: "int8" or "float32".
+
+    Returns:
+        What was written, loaded.
+
+    Raises:
+        SettingsError: If CTranslate2 does not support the model.
+    """
+    library = import_ctranslate2()
+    if quantization not in QUANTIZATIONS:
+        raise SettingsError(f"quantization is {quantization!r}; choose one of: {', '.join(QUANTIZATIONS)}.")
+    parts = getattr(model, "models", None)  # by direction: a model and its tokenizer
+    if parts is None:
+        raise SettingsError(
+            f"{model.name} is one of bidibeam's own networks, which CTranslate2 does not run: it converts "
+            "Hugging Face encoder-decoders."
+        )
+    first = next(iter(parts.values()))
+    config, generation = first.model.config, first.model.generation_config
+    if not config.is_encoder_decoder:
+        raise SettingsError(
+            f"{model.name} is a {config.model_type} model without an encoder; CTranslate2 serves "
+            "encoder-decoders here."
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        whole = Path(scratch) / "whole"
+        whole.mkdir()
+        for direction, part in parts.items():
+            _convert(library, part.model, part.tokenizer, whole / direction.value, quantization)
+        Manifest(
+            directions=tuple(direction.value for direction in parts),
+            quantization=quantization,
+            model_type=config.model_type,
+            vocabulary_size=int(config.vocab_size),
+            exported_from=dict(model.signature.facts),
+            max_source_length=model.limits.max_source_length,
+            max_length=model.limits.max_length,
+            positions=find_max_positions(config),
+            first=generation.forced_bos_token_id,
+            forbidden=_forbidden_ids(generation, first.tokenizer),
+            data={name: value for name, value in model.data.items() if name != "path"},
+        ).write(whole)
+        if out.exists():  # empty, or an earlier export that may go
+            shutil.rmtree(out)
+        whole.replace(out)
+    return CTranslate2Model(out, device=torch.device("cpu"))
+
+
+def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
+    """Convert one direction, by way of a folder whose config has what the converter reads."""
+    with quiet_transformers(is_local=True), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        path = Path(folder) / "config.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content = {**CONFIG_DEFAULTS.get(content["model_type"], {}), **content}
+        path.write_text(json.dumps(content), encoding="utf-8")
+        try:
+            library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
+        except Exception as error:  # the converter raises whatever it meets
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise SettingsError(
+                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
+                f"{reason}"
+            ) from error
+    path = out / "config.json"
+    start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
+    content = {**json.loads(path.read_text(encoding="utf-8")), "decoder_start_token": start}
+    content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
+    path.write_text(json.dumps(content), encoding="utf-8")
+    tokenizer.save_pretrained(out / "tokenizer")
+
+
+def _forbidden_ids(generation: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Tokens that a generation config or the search forbids: padding, and bad words of one token."""
+    words = [word[0] for word in generation.bad_words_ids or [] if len(word) == 1]
+    found = {tokenizer.pad_token_id, *words, *(generation.suppress_tokens or [])}
+    ends = {tokenizer.eos_token_id, generation.forced_bos_token_id}
+    return tuple(sorted(token for token in found - ends if token is not None and token >= 0))
