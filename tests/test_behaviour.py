@@ -399,20 +399,3 @@ def test_scores_become_a_report(tmp_path: Path) -> None:
 
     assert {"report.html", "report.md"} <= {path.name for path in (tmp_path / "report").iterdir()}
     assert "vbs" in (tmp_path / "report" / "report.md").read_text()
-
-
-def test_training_goes_on_after_a_stop(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    sizes = ("embedding_size=8", "encoder_size=8", "decoder_size=12", "attention_size=8", "readout_size=12")
-    settings = (*(f"model.{size}" for size in sizes), "training.batch_size=16", "training.tensorboard=false")
-    flags = [word for setting in settings for word in ("--set", setting)]
-
-    assert call("train", "old_data", "--out", out, *flags, "--set", "training.max_steps=4").status == 0
-    resumed = call("train", "old_data", "--out", out, "--resume", "--set", "training.max_steps=8")
-
-    assert resumed.status == 0, resumed.err
-    assert "from step 4" in " ".join(resumed.err.split())
-    assert {path.name for path in out.iterdir()} >= {
-        *("config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "training")
-    }
-    assert len(call("decode", out, "toy.txt").out.splitlines()) == 6

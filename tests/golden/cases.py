@@ -132,7 +132,6 @@ SCORE = [
     "score l2r.txt --per-source 3 --sources tea.txt --list-direction reverse --direction regular",
     "score texts.jsonl --model old_run",
 ]
-INFO = ["info --json", "info old_run --json"]
 CASES = {
     "rerank": RERANK,
     "evaluate": EVALUATE,
@@ -140,13 +139,14 @@ CASES = {
     "convert": CONVERT,
     "decode": [*DECODE, *OLD_RUN],
     "score": SCORE,
-    "info": INFO,
+    "info": ["info --json", "info old_run --json"],
 }
 
 
 def observe(line: str, folder: Path) -> Any:
     """What a call writes, as far as it is frozen; `folder` is an empty one."""
-    observed = OBSERVERS[line.split(maxsplit=1)[0]](line, folder)
+    observers = (_rerank, _evaluate, _analyse, _convert, _decode, _score, _info)
+    observed = dict(zip(CASES, observers, strict=True))[line.split(maxsplit=1)[0]](line, folder)
     return json.loads(without_versions(json.dumps(observed, ensure_ascii=False)))
 
 
@@ -218,17 +218,6 @@ def _info(line: str, folder: Path) -> Any:
     return {key: value for key, value in content.items() if key != "run"}
 
 
-OBSERVERS = {
-    "rerank": _rerank,
-    "decode": _decode,
-    "evaluate": _evaluate,
-    "analyse": _analyse,
-    "convert": _convert,
-    "score": _score,
-    "info": _info,
-}
-
-
 def _rounded(content: Any, digits: int) -> Any:
     """Keep so many significant digits of every float."""
     if isinstance(content, float):
@@ -236,10 +225,6 @@ def _rounded(content: Any, digits: int) -> Any:
     if isinstance(content, dict):
         return {key: _rounded(value, digits) for key, value in content.items()}
     return [_rounded(each, digits) for each in content] if isinstance(content, list) else content
-
-
-def _compact(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def record() -> None:
@@ -254,7 +239,7 @@ def record() -> None:
                 found[line] = _rounded(
                     observe(line, Path(folder)), 7 if command in ("decode", "score") else 10
                 )
-        texts = (f"{json.dumps(key)}: {_compact(value)}" for key, value in found.items())
+        texts = (f"{json.dumps(key)}: {json.dumps(found[key], separators=(',', ':'))}" for key in lines)
         (EXPECTED / f"{command}.json").write_text("{\n" + ",\n".join(texts) + "\n}\n", encoding="utf-8")
 
 

@@ -113,15 +113,3 @@ def test_lists_come_and_go_by_pipes_and_compressed(tmp_path: Path) -> None:
         packed = tmp_path / f"lists.jsonl.{ending}"
         assert call("convert", "both.jsonl", "-o", packed).status == 0
         assert call("rerank", packed).out == expected
-
-
-@pytest.mark.parametrize("to", ["moses", "fairseq", "openai", "jsonl"])
-def test_texts_survive_every_format(to: str, tmp_path: Path) -> None:
-    there, back = tmp_path / "there", tmp_path / "back.jsonl"
-    assert call("convert", "both.jsonl", "--to", to, "-o", there).status == 0
-    assert call("convert", there, "--from", to, "-o", back).status == 0
-
-    found, expected = parse_lists(back), parse_lists(DATA / "both.jsonl")
-
-    texts = [[each["text"] for each in line["regular"]] for line in expected]
-    assert [[each["text"] for each in line["regular"]] for line in found] == texts
