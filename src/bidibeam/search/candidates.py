@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 BLOCK = 64
 """Tokens in a block. The vocabulary is read once, for a maximum per block; then only the best count."""
@@ -52,13 +52,13 @@ class Forbidden(NamedTuple):
     columns: Tensor
 
 
-def forbid(tokens: Iterable[int], vocabulary: int, device: torch.device) -> Forbidden:
+def forbid(tokens: Collection[int], vocabulary: int, device: torch.device) -> Forbidden:
     """Returns the tokens with these ids as `best_candidates` takes them."""
-    ids = sorted(set(tokens))
-    blocks = torch.tensor(sorted({token // BLOCK for token in ids}), dtype=torch.long)  # (blocks,)
-    is_forbidden = torch.arange(-(-vocabulary // BLOCK) * BLOCK) >= vocabulary  # (padded vocabulary,)
-    is_forbidden[ids] = True
-    return Forbidden(is_forbidden.to(device), (blocks[:, None] * BLOCK + torch.arange(BLOCK)).to(device))
+    ids = torch.tensor(sorted(set(tokens)), dtype=torch.long, device=device)  # (tokens,)
+    blocks = torch.tensor(sorted({token // BLOCK for token in tokens}), dtype=torch.long, device=device)
+    is_forbidden = torch.arange(-(-vocabulary // BLOCK) * BLOCK, device=device) >= vocabulary
+    is_forbidden[ids] = True  # (padded vocabulary,)
+    return Forbidden(is_forbidden, blocks[:, None] * BLOCK + torch.arange(BLOCK, device=device))
 
 
 def best_candidates(

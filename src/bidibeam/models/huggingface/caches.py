@@ -51,15 +51,18 @@ class Slots(StaticLayer):  # type: ignore[misc]
 
 def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
     """What a graph of a model's steps depends on; None if a state needs an eager search."""
-    decoder = model.get_decoder()
-    is_hooked = any(part._forward_hooks or part._forward_pre_hooks for part in (model, *decoder.modules()))
-    if state.logits is not None or state.written or is_hooked or torch.is_autocast_enabled():
+    if state.logits is not None or state.written or torch.is_autocast_enabled() or not can_share(model):
         return None
-    if not can_share(model) or (state.encoded is not None and not state.is_shared):
+    if state.encoded is not None and not state.is_shared:
         return None
-    weights = tuple(one.data_ptr() for one in (*model.parameters(), *model.buffers()))
+    weights: list[int] = []
+    for part in (model, model.get_output_embeddings(), *model.get_decoder().modules()):
+        if part is None or part._forward_hooks or part._forward_pre_hooks:
+            return None
+        tensors = (*part._parameters.values(), *part._buffers.values())
+        weights += [one.data_ptr() for one in tensors if one is not None]
     begun = 0 if state.encoded is None else state.begun
-    return weights, round_up(state.mask.shape[1], BUCKET), begun, state.mask.device
+    return tuple(weights), round_up(state.mask.shape[1], BUCKET), begun, state.mask.device
 
 
 class StaticHFState:
