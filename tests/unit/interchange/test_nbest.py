@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
 from bidibeam.interchange import nbest
+from bidibeam.interchange.formats import FORMATS
+from bidibeam.interchange.nbest import Jsonl
 from bidibeam.scores import Signature
+from tests.unit.interchange.formats.lists import read, refusal, written
 
 any_text = st.text(st.characters() | st.just("\udc80"))  # half a surrogate pair too
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -87,22 +90,13 @@ def test_a_ranking_names_hypotheses_by_direction_and_place() -> None:
 
     line = json.loads(nbest.to_json(beams, ranking, Signature((("strategy", "bidia"), ("n", "4")))))
 
-    expected = {
-        "signature": "strategy:bidia|n:4",
-        "replies": [
-            {"text": "hello there.", "score": -0.5, "direction": "regular", "place": 0, "partner": 3}
-        ],
-    }
-    assert line == LINE | {"ranking": expected}
+    reply = {"text": "hello there.", "score": -0.5, "direction": "regular", "place": 0, "partner": 3}
+    assert line == LINE | {"ranking": {"signature": "strategy:bidia|n:4", "replies": [reply]}}
     assert list(line) == [*LINE, "ranking"]
-    assert list(line["ranking"]) == list(expected)
-    assert list(line["ranking"]["replies"][0]) == ["text", "score", "direction", "place", "partner"]
-
-
-def test_an_empty_ranking_of_unknown_origin_can_be_written() -> None:
-    line = json.loads(nbest.to_json(Beams("7", "hi"), Ranking()))
-
-    assert line["ranking"] == {"signature": None, "replies": []}
+    assert list(line["ranking"]) == ["signature", "replies"]
+    assert list(line["ranking"]["replies"][0]) == list(reply)
+    empty = json.loads(nbest.to_json(Beams("7", "hi"), Ranking()))
+    assert empty["ranking"] == {"signature": None, "replies": []}
 
 
 @given(all_beams, st.none() | rankings)
@@ -189,35 +183,25 @@ def read_lines(*lines: object) -> list[Beams]:
     return list(nbest.read(io.StringIO("".join(json.dumps(line) + "\n" for line in lines))))
 
 
-def test_texts_are_enough() -> None:
-    (beams,) = read_lines({"regular": [{"text": "I don't know."}]})
+def test_texts_or_tokens_are_enough() -> None:
+    (texts,) = read_lines(
+        {"regular": [{"text": "I don't know."}, {"text": "so", "finished": False, "length": 9}]}
+    )
+    (tokens,) = read_lines(
+        {"id": 12, "reverse": [{"tokens": ["▁I", "▁do", "n't"]}, {"tokens": [], "finished": False}]}
+    )
 
     words = ("i", "do", "n't", "know", ".")
-    assert beams == Beams("1", "", regular=NBest((Hypothesis("I don't know.", words, None, 6, None),)))
-
-
-def test_a_line_by_itself_is_the_first() -> None:
-    assert nbest.from_json('{"reverse": []}') == Beams("1", "")
-
-
-def test_tokens_are_enough() -> None:
-    (beams,) = read_lines({"id": 12, "reverse": [{"tokens": ["▁I", "▁do", "n't"]}]})
-
-    found = Hypothesis("▁I ▁do n't", ("▁I", "▁do", "n't"), None, 4, None)
-    assert beams == Beams("12", "", reverse=NBest((found,)))
-
-
-def test_a_reply_that_was_cut_off_has_no_end_to_count() -> None:
-    (beams,) = read_lines({"regular": [{"text": "and so on", "finished": False}]})
-
-    assert beams.regular.best.length == 3
-    assert not beams.regular.best.finished
-
-
-def test_a_length_that_is_given_stays() -> None:
-    (beams,) = read_lines({"regular": [{"text": "hi", "length": 9}]})
-
-    assert beams.regular.best.length == 9
+    assert list(texts.regular) == [
+        Hypothesis("I don't know.", words, None, 6, None),
+        Hypothesis("so", ("so",), None, 9, None, finished=False),
+    ]
+    assert (texts.id, texts.source) == ("1", "")
+    assert list(tokens.reverse) == [
+        Hypothesis("▁I ▁do n't", ("▁I", "▁do", "n't"), None, 4, None),
+        Hypothesis("", (), None, 0, None, finished=False),
+    ]
+    assert (tokens.id, nbest.from_json('{"reverse": []}')) == ("12", Beams("1", ""))
 
 
 OPTIONAL = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
@@ -238,22 +222,13 @@ def test_null_and_missing_are_the_same(of_hypothesis: set[str], of_source: set[s
         assert (getattr(one.regular.best, key) is None) == (key in of_hypothesis)
 
 
-def test_line_numbers_come_along() -> None:
-    text = "\n" + json.dumps(LINE) + "\n\n" + json.dumps(LINE | {"id": None})
+def test_line_numbers_come_along_and_a_whole_number_serves_as_a_log_probability() -> None:
+    text = "\n" + json.dumps(LINE).replace("-2.5", "-2") + "\n\n" + json.dumps(LINE | {"id": None})
 
-    assert [(number, beams.id) for number, beams in nbest.read_numbered(io.StringIO(text))] == [
-        (2, "7"),
-        (4, "4"),
-    ]
+    found = list(nbest.read_numbered(io.StringIO(text)))
 
-
-def test_a_whole_number_serves_as_a_log_probability() -> None:
-    text = json.dumps(LINE).replace("-2.5", "-2")
-
-    log_prob = nbest.from_json(text).regular.best.log_prob
-
-    assert isinstance(log_prob, float)
-    assert log_prob == -2.0
+    assert [(number, beams.id) for number, beams in found] == [(2, "7"), (4, "4")]
+    assert repr(found[0][1].regular.best.log_prob) == "-2.0"
 
 
 NO_LISTS = (
@@ -312,30 +287,24 @@ def test_a_hypothesis_that_does_not_fit_is_named(changes: dict[str, Any], messag
     assert message_of(json.dumps(line)) == f"<stream>, line 2, regular[1]: {message}"
 
 
-def test_tokens_on_one_line_and_none_on_another_are_refused_with_both_places() -> None:
-    line = LINE | {"id": "8", "regular": [], "reverse": [{"text": "hi"}]}
-
-    assert message_of(json.dumps(line)) == (
-        '<stream>, line 2, reverse[0]: this hypothesis has no "tokens", unlike that of line 1, regular[0]. '
-        "Give tokens to every hypothesis of a file, or to none."
-    )
-
-
-def test_tokens_in_one_hypothesis_and_none_in_another_are_refused_with_both_places() -> None:
-    line = {"regular": [{"text": "a"}, {"text": "b"}], "reverse": [{"text": "c"}, {"tokens": []}]}
-
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            [LINE, LINE | {"id": "8", "regular": [], "reverse": [{"text": "hi"}]}],
+            'line 2, reverse[0]: this hypothesis has no "tokens", unlike that of line 1, regular[0]. Give',
+        ),
+        (
+            [{"regular": [{"text": "a"}, {"text": "b"}], "reverse": [{"text": "c"}, {"tokens": []}]}],
+            'line 1, reverse[1]: this hypothesis has "tokens", unlike that of line 1, regular[0]. Give tokens',
+        ),
+    ],
+)
+def test_tokens_here_and_none_there_are_refused_with_both_places(lines: list[object], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_lines(line)
+        read_lines(*lines)
 
-    assert str(caught.value) == (
-        '<stream>, line 1, reverse[1]: this hypothesis has "tokens", unlike that of line 1, regular[0]. '
-        "Give tokens to every hypothesis of a file, or to none."
-    )
-
-
-def test_a_line_number_that_serves_as_an_id_is_no_other_sources_id() -> None:
-    with pytest.raises(InputError, match=r'line 2: the id "2" stands on line 1 already\.'):
-        read_lines(LINE | {"id": "2"}, LINE | {"id": None})
+    assert str(caught.value).startswith(f"<stream>, {message}")
 
 
 @pytest.mark.parametrize(
@@ -366,3 +335,77 @@ def message_of(second_line: str) -> str:
     with pytest.raises(InputError) as caught:
         list(nbest.read(stream))
     return str(caught.value)
+
+
+def test_the_format_writes_the_lines_of_this_module() -> None:
+    beams = [Beams("7", "hi", regular=NBest((HELLO,))), Beams("8", "")]
+
+    content = written(Jsonl(), beams)
+
+    assert content == "".join(f"{nbest.to_json(each)}\n" for each in beams)
+    assert read(Jsonl(), content, allow_empty=True) == beams
+
+
+def ranked_line(*replies: Any, **fields: Any) -> str:
+    lists = {
+        "id": "x",
+        "source": "who?",
+        "regular": [{"text": "a", "log_prob": -1, "score": -0.5}, {"text": "b"}],
+        "reverse": [{"text": "c", "log_prob": -2, "other_log_prob": -3}],
+    }
+    return json.dumps({**lists, "ranking": {"signature": "s", "replies": list(replies)}, **fields})
+
+
+def reply(direction: str, place: int, score: float = 0.25) -> dict[str, Any]:
+    return {"text": "?", "score": score, "direction": direction, "place": place, "partner": None}
+
+
+def test_a_ranking_is_read_as_one_list_in_its_order_with_its_scores() -> None:
+    content = ranked_line(reply("reverse", 0, 0.5), reply("regular", 0), reply("regular", 1, 0.0))
+
+    assert read(Jsonl(ranked=True), content) == [
+        Beams(
+            "x",
+            "who?",
+            regular=NBest(
+                (
+                    Hypothesis("c", ("c",), -3.0, 2, 0.5, other_log_prob=-2.0),
+                    Hypothesis("a", ("a",), -1.0, 2, 0.25),
+                    Hypothesis("b", ("b",), None, 2, 0.0),
+                )
+            ),
+        )
+    ]
+    assert [found.text for found in read(Jsonl(), content)[0].regular] == ["a", "b"]
+    assert read(Jsonl(ranked=True), f"\n{ranked_line()}", allow_empty=True) == [Beams("x", "who?")]
+
+
+LINES = {
+    ranked_line(ranking=None): 'line 1: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.',
+    ranked_line(ranking={"replies": 3}): (
+        'line 1: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.'
+    ),
+    ranked_line(3): "line 1, replies[0]: expected an object, received the number 3.",
+    ranked_line(reply("regular", 2)): "line 1, replies[0]: there is no hypothesis regular[2] on this line.",
+    ranked_line(reply("up", 0)): "line 1, replies[0]: there is no hypothesis up[0] on this line.",
+    ranked_line({"direction": "regular", "place": 0}): (
+        'line 1, replies[0]: the field "score" is missing; it must be a finite number.'
+    ),
+    ranked_line(): (
+        "line 1: the source with the id 'x' has no hypotheses. Give it at least one, or leave it out."
+    ),
+    f"{ranked_line(reply('regular', 0))}\n{ranked_line(reply('regular', 0))}": (
+        "line 2: the id 'x' stands on line 1 already."
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), LINES.items())
+def test_a_ranking_that_does_not_fit_is_named(content: str, message: str) -> None:
+    assert refusal(Jsonl(ranked=True), content) == f"in, {message}"
+
+
+def test_the_formats_have_their_names() -> None:
+    assert FORMATS.names() == ["jsonl", "moses", "fairseq", "mbrs", "openai"]
+    with pytest.raises(Exception, match=r"^Unknown n-best format 'mose'\. Did you mean 'moses'\?"):
+        FORMATS.get("mose")

@@ -1,34 +1,82 @@
-"""Output that grows: killed at any byte and resumed, it is what it would have been."""
+"""Output that grows: killed at any byte and resumed, it is what it would have been, or refused."""
 
 from __future__ import annotations
 
+import fcntl
 import gzip
+import json
 import lzma
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bidibeam.hypotheses import Beams
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
 from bidibeam.interchange import nbest, resumable
-from tests.unit.interchange.answers import (
-    CONTENT,
-    LINES,
-    REPLIES,
-    SIGNATURE,
-    SOURCES,
-    answered,
-    call,
-    interrupt,
-    partial,
-)
+from bidibeam.scores import Signature
+
+SIGNATURE = Signature((("strategy", "vbs"), ("beam_size", "2")))
+SOURCES = [Beams(str(number), f"où {number}?", "là.") for number in range(1, 6)]
+
+
+def answered(source: Beams) -> tuple[Beams, Ranking]:
+    """Source n is answered with "n here"; the third finds nothing."""
+    if source.id == "3":
+        return source, Ranking()
+    found = Hypothesis(f"{source.id} here", (source.id, "here"), -1.0, 3, -0.5)
+    beams = source.with_hypotheses(Direction.REGULAR, NBest((found,)))
+    return beams, Ranking((Ranked(found, Direction.REGULAR, 0, -0.5),))
+
+
+REPLIES = ["1 here", "2 here", "", "4 here", "5 here"]
+LINES = [nbest.to_json(*answered(source), SIGNATURE) + "\n" for source in SOURCES]
+CONTENT = "".join(LINES).encode()
+
+
+def call(
+    path: Path | None,
+    sources: Iterable[Beams] = SOURCES,
+    *,
+    signature: Signature = SIGNATURE,
+    resume: bool = False,
+    fail_at: str | None = None,
+) -> tuple[list[str], int]:
+    """What a command does: all the replies that it prints, and how many of them it had to find."""
+    found = 0
+    with resumable.open_output(path, sources, signature=signature, resume=resume) as output:
+        printed = list(output.replies)
+        for source in output.rest:
+            if source.id == fail_at:
+                raise RuntimeError
+            found += 1
+            beams, ranking = answered(source)
+            output.write(beams, ranking)
+            printed.append(ranking.text)
+    return printed, found
+
+
+def interrupt(path: Path, fail_at: str = "4", *, resume: bool = False) -> None:
+    with pytest.raises(RuntimeError):
+        call(path, fail_at=fail_at, resume=resume)
+
+
+def message_of(path: Path, sources: Iterable[Beams] = SOURCES, signature: Signature = SIGNATURE) -> str:
+    with pytest.raises(InputError) as caught:
+        call(path, sources, signature=signature, resume=True)
+    return str(caught.value)
+
+
+def partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
 
 
 @pytest.fixture
@@ -37,24 +85,22 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_with_nothing_to_resume_all_is_written(path: Path, resume: bool) -> None:
-    assert call(path, resume=resume) == (REPLIES, 5)
+def test_with_nothing_to_resume_all_is_written_line_by_line(path: Path, resume: bool) -> None:
+    with resumable.open_output(path, SOURCES, signature=SIGNATURE, resume=resume) as output:
+        for number, source in enumerate(output.rest, start=1):
+            output.write(*answered(source))
+            assert partial(path).read_bytes() == "".join(LINES[:number]).encode()
+            assert not path.exists()
 
     assert path.read_bytes() == CONTENT
     assert list(path.parent.iterdir()) == [path]
     assert list(nbest.read(path, allow_empty=True)) == [answered(source)[0] for source in SOURCES]
 
 
-def test_every_line_is_there_as_soon_as_it_is_written(path: Path) -> None:
-    with resumable.open_output(path, SOURCES, signature=SIGNATURE) as output:
-        for number, source in enumerate(output.rest, start=1):
-            output.write(*answered(source))
-            assert partial(path).read_bytes() == "".join(LINES[:number]).encode()
-            assert not path.exists()
-
-
-def test_an_error_leaves_the_file_as_it_was_and_what_is_done_beside_it(path: Path) -> None:
-    path.parent.mkdir()
+@pytest.mark.parametrize("resume", [False, True])
+def test_an_error_leaves_the_file_as_it_was_and_what_is_done_beside_it(path: Path, resume: bool) -> None:
+    interrupt(path, "1", resume=resume)
+    assert list(path.parent.iterdir()) == []
     path.write_text("before", encoding="utf-8")
 
     interrupt(path)
@@ -63,39 +109,16 @@ def test_an_error_leaves_the_file_as_it_was_and_what_is_done_beside_it(path: Pat
     assert partial(path).read_bytes() == "".join(LINES[:3]).encode()
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_an_error_before_the_first_line_leaves_nothing(path: Path, resume: bool) -> None:
-    with pytest.raises(RuntimeError):
-        call(path, resume=resume, fail_at="1")
-
-    assert list(path.parent.iterdir()) == []
-
-
-def test_what_was_done_is_told_again_and_not_done_again(path: Path) -> None:
+def test_what_was_done_is_told_again_and_done_again_only_without_resume(path: Path) -> None:
     interrupt(path)
-
-    assert call(path, resume=True) == (REPLIES, 2)
-
-    assert path.read_bytes() == CONTENT
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_without_resume_all_is_done_again(path: Path) -> None:
-    interrupt(path)
-
     assert call(path) == (REPLIES, 5)
-
-    assert path.read_bytes() == CONTENT
-
-
-def test_several_interruptions_add_up(path: Path) -> None:
-    interrupt(path, fail_at="2")
-    with pytest.raises(RuntimeError):
-        call(path, resume=True, fail_at="5")
+    path.unlink()
+    interrupt(path, "2")
+    interrupt(path, "5", resume=True)
 
     assert call(path, resume=True) == (REPLIES, 1)
-
     assert path.read_bytes() == CONTENT
+    assert list(path.parent.iterdir()) == [path]
 
 
 @given(length=st.integers(0, len(CONTENT)))
@@ -112,41 +135,22 @@ def test_cut_off_at_any_byte_it_is_resumed(tmp_path: Path, length: int) -> None:
     assert path.read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(("ending", "unpack"), [(".gz", gzip.decompress), (".xz", lzma.decompress)])
-def test_a_packed_file_is_packed_in_the_end(
+@pytest.mark.parametrize(
+    ("ending", "unpack"), [("", bytes), (".gz", gzip.decompress), (".xz", lzma.decompress)]
+)
+def test_a_file_is_packed_in_the_end_left_alone_once_whole_and_grows_with_its_input(
     tmp_path: Path, ending: str, unpack: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / f"best.jsonl{ending}"
     interrupt(path)
     assert partial(path).read_bytes() == "".join(LINES[:3]).encode()
-
-    assert call(path, resume=True) == (REPLIES, 2)
-
-    assert unpack(path.read_bytes()) == CONTENT
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["best.jsonl", "best.jsonl.gz"])
-def test_a_file_that_is_whole_is_left_alone(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    call(path)
+    assert call(path, SOURCES[:4], resume=True) == (REPLIES[:4], 1)
     before, changed = path.read_bytes(), path.stat().st_mtime_ns
 
-    assert call(path, resume=True) == (REPLIES, 0)
-
+    assert call(path, SOURCES[:4], resume=True) == (REPLIES[:4], 0)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, changed)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["best.jsonl", "best.jsonl.gz"])
-def test_a_file_that_was_whole_grows_with_its_input(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    call(path, SOURCES[:3])
-
-    assert call(path, resume=True) == (REPLIES, 2)
-
-    content = path.read_bytes()
-    assert (gzip.decompress(content) if name.endswith(".gz") else content) == CONTENT
+    assert call(path, resume=True) == (REPLIES, 1)
+    assert unpack(path.read_bytes()) == CONTENT
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -155,17 +159,17 @@ def test_what_was_begun_anew_goes_before_a_file_that_is_whole(path: Path) -> Non
     interrupt(path)
 
     assert call(path, resume=True) == (REPLIES, 2)
-
     assert path.read_bytes() == CONTENT
 
 
-def test_a_file_whose_last_line_has_no_end_grows_too(path: Path) -> None:
+def test_a_last_line_without_its_end_and_blank_lines_are_no_obstacle(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes("".join(LINES[:3]).encode().removesuffix(b"\n"))
 
     assert call(path, resume=True) == (REPLIES, 2)
-
     assert path.read_bytes() == CONTENT
+    partial(path).write_text(f"\n{LINES[0]}\n", encoding="utf-8")
+    assert call(path, resume=True) == (REPLIES, 4)
 
 
 def test_no_more_sources_are_read_than_are_done(path: Path) -> None:
@@ -179,24 +183,15 @@ def test_no_more_sources_are_read_than_are_done(path: Path) -> None:
         assert len(output.replies) == 3
 
 
-def test_blank_lines_are_passed_over(path: Path) -> None:
-    path.parent.mkdir()
-    partial(path).write_text(f"\n{LINES[0]}\n", encoding="utf-8")
-
-    assert call(path, resume=True) == (REPLIES, 4)
-
-
-def test_a_file_system_without_locks_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_path_is_nowhere_and_a_file_system_without_locks_will_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr("fcntl.flock", refuse)
-
-    assert call(path) == (REPLIES, 5)
-
-
-def test_no_path_is_nowhere() -> None:
     assert call(None, resume=True) == (REPLIES, 5)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert call(path) == (REPLIES, 5)
 
 
 def test_what_is_no_file_is_simply_written_to(tmp_path: Path) -> None:
@@ -219,7 +214,6 @@ def test_a_link_keeps_pointing_at_the_file_that_is_replaced(tmp_path: Path) -> N
     assert partial(real).exists()
 
     assert call(link, resume=True) == (REPLIES, 2)
-
     assert link.is_symlink()
     assert real.read_bytes() == CONTENT
 
@@ -278,3 +272,142 @@ def test_killed_with_sigkill_and_resumed_it_is_what_it_would_have_been(tmp_path:
     assert printed_again == printed
     assert printed.count(b"\n") == 400
     assert sorted(tmp_path.iterdir()) == [killed, whole]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": "x"}, 'its "id" is the string "2", but the input has the string "x" there.'),
+        ({"source": "who?"}, 'its "source" is the string "où 2?", but the input has the string "who?"'),
+        ({"reference": None}, 'its "reference" is the string "là.", but the input has null there.'),
+    ],
+)
+def test_another_input_is_refused_with_the_line_that_differs(
+    path: Path, change: dict[str, str | None], message: str
+) -> None:
+    interrupt(path)
+    before = partial(path).read_bytes()
+    sources = [SOURCES[0], replace(SOURCES[1], **change), *SOURCES[2:]]  # type: ignore[arg-type]
+
+    found = message_of(path, sources)
+
+    assert found.startswith(f"{partial(path)}, line 2: {message}")
+    assert found.endswith(f" Remove {partial(path)}, or do not resume, to start over.")
+    assert message_of(path, SOURCES[:2]).startswith(f"{partial(path)}, line 3: the input ends before it.")
+    assert partial(path).read_bytes() == before
+    assert not path.exists()
+
+
+def test_an_input_with_the_same_hypotheses_is_resumed(path: Path) -> None:
+    beams = [answered(source)[0] for source in SOURCES]
+    found = beams[1].regular.best._replace(multiplicity=3, ids=(7, 2))  # which no line says
+    beams[1] = beams[1].with_hypotheses(Direction.REGULAR, NBest((found,)))
+    interrupt(path)
+
+    assert call(path, beams, resume=True)[1] == 2
+    assert call(path, [nbest.from_json(nbest.to_json(each)) for each in beams], resume=True)[1] == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "hers"},
+        {"tokens": ("4h", "ere")},
+        {"log_prob": -1.0000000000000002},
+        {"log_prob": None},
+        {"length": 4},
+        {"score": -0.7},
+        {"finished": False},
+        {"other_log_prob": -2.0},
+    ],
+)
+def test_an_input_with_other_hypotheses_is_refused(path: Path, change: dict[str, object]) -> None:
+    beams = [answered(source)[0] for source in SOURCES]
+    call(path)
+    changed = NBest((beams[3].regular.best._replace(**change),))  # type: ignore[arg-type]
+    others = [*beams[:3], beams[3].with_hypotheses(Direction.REGULAR, changed), beams[4]]
+
+    told = f'the "{next(iter(change))}" of its "regular" hypotheses is not what the input has there.'
+    assert message_of(path, others).startswith(f"{path}, line 4: {told}")
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_input_with_more_or_fewer_hypotheses_is_refused(
+    path: Path, direction: Direction, count: int
+) -> None:
+    regular, ranking = answered(SOURCES[0])
+    beams = regular.with_hypotheses(Direction.REVERSE, regular.regular)
+    path.parent.mkdir()
+    path.write_text(nbest.to_json(beams, ranking, SIGNATURE) + "\n", encoding="utf-8")
+    other = beams.with_hypotheses(direction, NBest((regular.regular.best,) * count))
+
+    assert f'line 1: the "text" of its "{direction}" hypotheses is not' in message_of(path, [other])
+
+
+def test_other_settings_are_refused_by_what_differs(path: Path) -> None:
+    interrupt(path)
+    other = Signature((("strategy", "vbs"), ("beam_size", "50"), ("seed", "1")))
+
+    assert message_of(path, signature=other).startswith(
+        f"{partial(path)}, line 1: it was written with other settings: beam_size:2, "
+        "where now there is beam_size:50, seed:1. "
+    )
+    found = message_of(path, signature=SIGNATURE.extended(seed=1))
+    assert "other settings: nothing, where now there is seed:1." in found
+
+
+@pytest.mark.parametrize("ranking", [None, {}, {"signature": None, "replies": []}, [1], {"signature": "a"}])
+def test_a_file_from_elsewhere_is_refused_and_stays(path: Path, ranking: object) -> None:
+    path.parent.mkdir()
+    line = json.dumps({"id": "1", "regular": [], "ranking": ranking})
+    path.write_text(line, encoding="utf-8")
+
+    assert message_of(path).startswith(f"{path}, line 1: it has no ranking that says how it was made.")
+    assert path.read_text(encoding="utf-8") == line
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_broken_line_is_named_and_an_error_of_the_input_told_as_it_is(path: Path) -> None:
+    path.parent.mkdir()
+    partial(path).write_text(LINES[0] + LINES[1][:20] + "\n" + LINES[2], encoding="utf-8")
+    assert message_of(path).startswith(f"{partial(path)}, line 2: this is not JSON: ")
+    interrupt(path)
+
+    def broken() -> Iterator[Beams]:
+        yield SOURCES[0]
+        raise InputError("in.jsonl, line 2: broken.")
+
+    assert message_of(path, broken()) == "in.jsonl, line 2: broken."
+    assert partial(path).read_bytes() == "".join(LINES[:3]).encode()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_writers_of_one_file_are_one_too_many(path: Path, resume: bool) -> None:
+    with resumable.open_output(path, SOURCES, signature=SIGNATURE) as output:
+        output.write(*answered(next(output.rest)))
+        with pytest.raises(InputError, match=r"^Another process is writing to .*partial\. Wait until"):
+            call(path, resume=resume)
+        for source in output.rest:
+            output.write(*answered(source))
+
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_writer_that_comes_as_another_ends_does_not_touch_its_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.parent.mkdir()
+    lock = fcntl.flock
+
+    def lock_late(*arguments: object) -> None:
+        monkeypatch.undo()  # once
+        partial(path).write_bytes(CONTENT)
+        partial(path).replace(path)  # so the file that is open already has another name
+        lock(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("fcntl.flock", lock_late)
+    interrupt(path, "2")
+
+    assert path.read_bytes() == CONTENT
+    assert partial(path).read_bytes() == LINES[0].encode()
