@@ -146,10 +146,9 @@ def log_progress(
         now, done = clock(), count if lines is None else lines.position
         is_due = total is not None and done - told >= SHARE * total and now - last >= LEAST_S
         if done != total and (is_due or now - last >= LINE_EVERY_S):
-            of = "" if total is None else f" of {total:,} ({done / total:.0%})"
             unit = "" if lines is None else " bytes"
-            after = duration(now - began)
-            console.print(f"{what}: {done:,}{of}{unit} after {after}", style="dim", soft_wrap=True)
+            of = "" if total is None else f" of {total:,}{unit} ({done / total:.0%})"
+            console.print(f"{what}: {done:,}{of} after {duration(now - began)}", style="dim", soft_wrap=True)
             last, told = now, done
 
 

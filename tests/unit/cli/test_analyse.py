@@ -1,4 +1,4 @@
-"""`bidibeam analyse`, on lists of ours and of others."""
+"""`bidibeam analyse`: what it makes of lists and of data, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from typing import Any
 import pytest
 
 from bidibeam import __version__
-from bidibeam.cli.analyse import OF_DATA
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation import ANALYSES, analyse
-from bidibeam.evaluation.corpus import CORPUS_ANALYSES, analyse_constant, analyse_positions
-from bidibeam.evaluation.evidence import Evidence
-from bidibeam.evaluation.systems import SYSTEMS, choose_systems
+from bidibeam.evaluation import ANALYSES
+from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
+from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
-from bidibeam.similarities.word_vectors import WordVectors
 from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
 from tests.unit.evaluation.evidences import TUNED, random_beams
 
 pytestmark = pytest.mark.usefixtures("few_trials")
+
 SOURCES = 25
 
 
@@ -108,26 +106,6 @@ def test_everything_is_made_of_lists_that_have_everything(
     assert [path.name for path in out.iterdir()] == ["analyses.json"]
 
 
-def test_it_is_what_the_library_makes(
-    wide: Path, both: Path, words: Path, tuned: Path, tmp_path: Path
-) -> None:
-    called("analyse", wide, both, "--vectors", words, "--tuned", tuned, "--examples", 3, "--out", tmp_path)
-
-    lists = [list(nbest.read(path)) for path in (wide, both)]
-    tokens = {
-        word
-        for beams in lists
-        for line in beams
-        for each in (*line.regular, *line.reverse)
-        for word in each.tokens
-    }
-    space = WordVectors.from_file(words, tokens)
-    systems, _ = choose_systems(lists, max_length=20, space=lambda: space, tuned=TUNED)
-    contents, _ = analyse(Evidence(systems, 20, lambda: space, examples=3))
-    assert read(tmp_path)["analyses"] == contents
-    assert len(contents["examples"]["examples"]) == 3
-
-
 def test_any_number_of_workers_writes_the_same(wide: Path, both: Path, words: Path, tmp_path: Path) -> None:
     files = set()
     for workers in (1, 3):
@@ -158,17 +136,6 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said(lists: Pat
     assert "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily." in call.told
 
 
-def test_without_out_nothing_is_written(both: Path, tmp_path: Path) -> None:
-    before = sorted(tmp_path.iterdir())
-
-    call = called("analyse", both, "--analysis", "ranks")
-
-    assert call.status == 0
-    assert "Ranks: places in the regular beam of 3" in call.told
-    assert "Diversity" not in call.told
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_what_was_written_before_stays_if_the_call_fails(both: Path, tmp_path: Path) -> None:
     assert called("analyse", both, "--out", tmp_path / "out").status == 0
     before = (tmp_path / "out" / "analyses.json").read_bytes()
@@ -196,24 +163,10 @@ def test_a_lambda_that_nobody_tuned_is_said_to_be_one(both: Path, tuned: Path) -
     assert note not in called("analyse", both, "--analysis", "ranks", "--systems", "bidia bleu_t").told
 
 
-def test_a_run_that_was_tuned_may_be_named_for_its_settings(both: Path, tuned: Path, tmp_path: Path) -> None:
-    for path in (tuned, tuned.parent):
-        assert called("analyse", both, "--tuned", path, "--out", tmp_path / "out").status == 0
-        signature = read(tmp_path / "out")["signatures"]["vbs-tuned"]["3"]
-        assert signature.startswith("strategy:vbs-tuned|length_exponent:1|word_reward:0.3|")
-
-
 def test_lists_come_from_a_pipe_too(both: Path) -> None:
     call = called("analyse", "-", "--analysis", "ranks", typed=both.read_bytes())
 
     assert call.err == called("analyse", both, "--analysis", "ranks").err
-
-
-def test_one_source_is_enough(both: Path, tmp_path: Path) -> None:
-    one = write_lines(tmp_path / "one.jsonl", lines_of(both)[0])
-
-    assert called("analyse", one, "--out", tmp_path / "out").status == 0
-    assert read(tmp_path / "out")["sources"] == 1
 
 
 def test_refusals_are_one_sentence(wide: Path, both: Path, tmp_path: Path) -> None:
@@ -322,14 +275,6 @@ def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_pa
     assert "Words by position" in call.told
 
 
-def test_one_analysis_of_data_may_be_named(toy_data: PreparedData, tmp_path: Path) -> None:
-    call = called("analyse", "--data", toy_data.path, "--analysis", "constant", "--out", tmp_path)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["constant.json"]
-    assert "Words by position" not in call.told
-    assert tuple(CORPUS_ANALYSES) == OF_DATA
-
-
 def test_refusals_of_data_are_one_sentence(toy_data: PreparedData, both: Path, tmp_path: Path) -> None:
     data = ("--data", toy_data.path)
 
@@ -350,3 +295,37 @@ def test_a_p_value_names_its_test(both: Path) -> None:
 
     assert "p, approximate" in call.told
     assert "randomisation" in call.told
+
+
+def test_what_systems_leaves_out_is_not_blamed_on_the_lists(beams: Path) -> None:
+    assert refused("analyse", beams, "--systems", "vbs", "--analysis", "ranks") == (
+        "It needs the system 'bidia bleu_t', and --systems leaves it out."
+    )
+    assert refused("analyse", beams, "--systems", "vbs", "--analysis", "headroom") == (
+        "It needs the system 'vbs-tuned', and --systems leaves it out."
+    )
+    told = called("analyse", beams, "--systems", "vbs").told
+    assert (
+        "Left out the analyses ranks, sensitivity and examples: They need the system 'bidia bleu_t', and "
+        in told
+    )
+
+
+def test_what_is_left_out_for_the_same_reason_is_told_in_one_line(lists: Path, tmp_path: Path) -> None:
+    call = called("analyse", lists, "--out", tmp_path / "out")
+
+    left_out = json.loads((tmp_path / "out" / "analyses.json").read_text())["left_out"]
+    told = [row for row in call.err.splitlines() if row.startswith("Left out")]
+    for name in (*left_out["systems"], *left_out["analyses"]):
+        assert sum(name in row.partition(": ")[0] for row in told) >= 1, name
+    assert len(told) < len(left_out["systems"]) + len(left_out["analyses"])
+    reasons = [row.partition(": ")[2] for row in told]
+    assert len(set(reasons)) == len(reasons)
+    for sentence in (
+        "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
+        "Left out the systems bidis and bidia bleu_t expected: source '1', regular[0] has no \"log_prob\", ",
+        "and each of them needs it",
+        "Left out the systems vbs-tuned, bidia bleu_t tuned and bidia wmd_t tuned: They need tuned settings",
+        "Left out the analyses diversity and sensitivity: Source '1' has no reference, ",
+    ):
+        assert sentence in call.told

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from bidibeam.cli import console as module
 from bidibeam.cli.experiment import Terminal
+from bidibeam.interchange.lines import Lines
 
 
 def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,15 +127,30 @@ def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
     assert last == "3/9  search seed 0 test 50: done in 1 min 1 s"
 
 
-def test_in_a_terminal_a_bar_counts_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=80)
+def test_in_a_terminal_a_bar_counts_instead_items_or_bytes_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = io.StringIO()
+    terminal = Console(file=file, force_terminal=True, force_interactive=True, width=80)
     monkeypatch.setattr(module, "console", terminal)
+    (tmp_path / "lines.txt").write_bytes(b"0123456\n" * 1000)
+    lines = Lines(tmp_path / "lines.txt")
 
     assert list(module.track(range(3), 3, "searching")) == [0, 1, 2]
+    assert len(list(module.track(lines, None, "reading", lines=lines))) == 1000
 
-    assert isinstance(terminal.file, io.StringIO)
-    assert "3/3" in terminal.file.getvalue()
-    assert " of 3 " not in terminal.file.getvalue()
+    assert "3/3" in file.getvalue()
+    assert "8.0/8.0 kB" in file.getvalue()
+
+
+def test_a_log_tells_bytes_of_a_file_too(log: io.StringIO, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes(b"0123456\n" * 1000)
+    lines, now = Lines(tmp_path / "lines.txt"), iter(range(10_000))
+
+    list(module.log_progress(lines, None, "reading", lines=lines, clock=lambda: float(next(now))))
+
+    assert "of 8,000 bytes (" in log.getvalue()
+    assert "%) after 30 s" in log.getvalue()
 
 
 def test_progress_that_never_began_leaves_no_empty_line(monkeypatch: pytest.MonkeyPatch) -> None:

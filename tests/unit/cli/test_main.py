@@ -224,6 +224,27 @@ def test_an_error_is_one_sentence(
     assert capsys.readouterr() == ("", message)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("max_length must be at least 1, not 0.", "--max-length must be at least 1, not 0."),
+        ("It needs lambda_ and word_reward.", "It needs --lambda and --word-reward."),
+        ("Say it by from_format, or set `words`.", "Say it by --from, or set --words."),
+        ("answer must be one of a, b.", "--answer must be one of a, b."),
+        ("There is no answer to that.", "There is no answer to that."),
+        ('in.jsonl, line 2: "log_prob" must be a number.', 'in.jsonl, line 2: "log_prob" must be a number.'),
+        ("runs/max_length/x, max_length.txt", "runs/max_length/x, max_length.txt"),
+        ("other settings: max_length:20.", "other settings: max_length:20."),
+        ("beam_size is no parameter of this command.", "beam_size is no parameter of this command."),
+    ],
+)
+def test_the_librarys_parameters_become_flags_of_the_command(sentence: str, told: str) -> None:
+    command = front.LazyCommand("rerank", *front.COMMANDS["rerank"]).load()
+
+    assert front.name_flags(sentence, command) == told
+    assert front.name_flags(sentence, None) == sentence
+
+
 def test_debug_shows_where_it_came_from(failing: type[Failure], capsys: pytest.CaptureFixture[str]) -> None:
     failing.error = SettingsError("wrong")
 

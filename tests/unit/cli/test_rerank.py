@@ -1,4 +1,4 @@
-"""`bidibeam rerank` on lists that are as they should be."""
+"""`bidibeam rerank`: lists in, replies out, and what it cannot use in one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from bidibeam import __version__
 from tests.conftest import WORDS
-from tests.unit.cli.calls import called, lines_of, refused, write_lines
+from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
 
 DOCS = Path(__file__).parents[3] / "docs" / "nbest.md"
 
@@ -49,22 +49,6 @@ def test_texts_are_enough(lists: Path) -> None:
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:20|answer:regular|"
         f"agreement:closest|bidibeam:{__version__}"
     )
-
-
-def test_t_is_what_makes_it_prefer_long_replies(lists: Path) -> None:
-    assert called("rerank", lists, "--max-length", "3").replies == ["At work.", "Not now."]
-    assert called("rerank", lists, "--similarity", "bleu").replies == ["At work.", "Not now."]
-    option = ("--similarity-option", "max_length=3")
-    assert called("rerank", lists, *option).replies == ["At work.", "Not now."]
-
-
-def test_either_direction_may_answer(lists: Path) -> None:
-    assert called("rerank", lists, "--answer", "either", "--similarity", "token_f1").replies == [
-        "At work.",
-        "Not now.",
-    ]
-    either = called("rerank", lists, "--answer", "either", "--max-length", "5").replies
-    assert either == ["I'm at home now.", "Not now."]
 
 
 @pytest.mark.parametrize("strategy", ["longest", "random", "bidia"])
@@ -149,69 +133,6 @@ def test_any_number_of_workers_does_the_same_whether_all_is_ranked_or_not(
     assert (len(outputs), len(files)) == (1, 1)
 
 
-def test_the_ranking_stands_beside_the_lists(tmp_path: Path) -> None:
-    line = {
-        "id": 7,
-        "source": "where?",
-        "regular": [{"text": "I know"}, {"text": "At home"}, {"text": "at", "finished": False}],
-        "reverse": [{"text": "no"}, {"text": "at home now", "score": -1}],
-    }
-    out = tmp_path / "deep" / "out.jsonl"
-
-    call = called(
-        "rerank", write_lines(tmp_path / "l.jsonl", line), "--similarity", "token_f1", "--n-best", out
-    )
-
-    unknown = {"log_prob": None, "other_log_prob": None}
-    assert lines_of(out) == [
-        {
-            "id": "7",
-            "source": "where?",
-            "reference": None,
-            "regular": [
-                {
-                    "text": "I know",
-                    "tokens": ["i", "know"],
-                    **unknown,
-                    "length": 3,
-                    "score": None,
-                    "finished": True,
-                },
-                {
-                    "text": "At home",
-                    "tokens": ["at", "home"],
-                    **unknown,
-                    "length": 3,
-                    "score": None,
-                    "finished": True,
-                },
-                {"text": "at", "tokens": ["at"], **unknown, "length": 1, "score": None, "finished": False},
-            ],
-            "reverse": [
-                {"text": "no", "tokens": ["no"], **unknown, "length": 2, "score": None, "finished": True},
-                {
-                    "text": "at home now",
-                    "tokens": ["at", "home", "now"],
-                    **unknown,
-                    "length": 4,
-                    "score": -1.0,
-                    "finished": True,
-                },
-            ],
-            "ranking": {
-                "signature": call.signature,
-                "replies": [
-                    {"text": "At home", "score": 0.8, "direction": "regular", "place": 1, "partner": 1},
-                    {"text": "I know", "score": 0.0, "direction": "regular", "place": 0, "partner": 0},
-                    {"text": "at", "score": 0.5, "direction": "regular", "place": 2, "partner": 1},
-                ],
-            },
-        }
-    ]
-    assert call.out == "At home\n"
-    assert [path.name for path in out.parent.iterdir()] == ["out.jsonl"]
-
-
 def test_what_was_written_can_be_ranked_again(lists: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl.gz"
     assert called("rerank", lists, "--n-best", first).status == 0
@@ -230,7 +151,6 @@ def test_the_lists_of_the_documentation_are_ranked(tmp_path: Path) -> None:
     assert called("rerank", tmp_path / "second.jsonl", "--strategy", "vbs").replies == ["at work."]
 
 
-SCORED = {"log_prob": -2.0, "score": -1.0}
 TUNED = {"format_version": 1, "options": {"bidis": {"lambda_": 5}, "vbs-tuned": {"word_reward": 1}}}
 
 
@@ -290,3 +210,150 @@ def test_a_tuned_file_that_cannot_be_used_is_named(tmp_path: Path, content: str 
 def test_work_that_was_not_counted_is_not_told(lists: Path) -> None:
     assert "Work" not in called("rerank", lists, "--strategy", "random").told
     assert "Work: 8 pairs compared." in called("rerank", lists).told
+
+
+FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
+
+COUNT = ("--per-source", "4")
+
+
+def test_scores_that_a_format_has_not_are_missed_by_name_and_line(tmp_path: Path) -> None:
+    text = FILES / "mbrs-decode.txt"
+
+    assert refused("rerank", text, *COUNT, "--strategy", "vbs") == (
+        f"{text}, line 1: source '1', regular[0] has no \"score\", and vbs needs it; `bidibeam score` adds "
+        "it, given the model, or choose a strategy without, such as longest."
+    )
+    other = tmp_path / "other.txt"
+    other.write_bytes(text.read_bytes())
+    joined = (text, *COUNT, "--reverse", other)
+    assert len(called("rerank", *joined).replies) == 3
+    assert refused("rerank", *joined, "--agreement", "expected") == (
+        f"{text} and {other}: source '1', regular[0] has no \"log_prob\", and bidia needs it; "
+        "`bidibeam score` adds it, given the model."
+    )
+
+
+def test_flags_that_are_not_for_a_format_are_named(tmp_path: Path) -> None:
+    lists = write_lines(tmp_path / "l.jsonl", {"regular": [{"text": "a"}], "reverse": [{"text": "b"}]})
+
+    assert refused("rerank", lists, "--per-source", "2") == (
+        "The format jsonl has no --per-source; that is for mbrs."
+    )
+    assert refused("rerank", lists, "--from", "moses") == (
+        f"{lists}, line 1: expected `id ||| text ||| features ||| score`, received 1 field."
+    )
+    assert refused("rerank", FILES / "mbrs-decode.txt", "--from", "mbrs") == (
+        f"{FILES / 'mbrs-decode.txt'}: flat text does not say how many hypotheses a source has. Say it by "
+        "--per-source."
+    )
+
+
+def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_path: Path) -> None:
+    vectors = write_vectors(tmp_path / "few.vec", ["i", "do", "know", "at", "."])
+    flags = ("--reverse", FILES / "fairseq-interactive.out", "--similarity", "wmd", "--vectors", vectors)
+    said = refused("rerank", FILES / "fairseq-interactive.out", *flags)
+
+    assert said.startswith("The lists hold subwords, such as 'wor@@', and --vectors are vectors of words.")
+    assert len(called("rerank", FILES / "fairseq-interactive.out", *flags, "--words").replies) == 4
+
+
+GOOD = '{"regular": [{"text": "a"}], "reverse": [{"text": "b"}]}'
+
+
+def refused_file(content: Path, *flags: str) -> str:
+    """What is said of a file, the name taken out; nothing else may be in its directory afterwards."""
+    before = content.read_bytes()
+    said = refused("rerank", content, "--n-best", content.parent / "out.jsonl", *flags)
+    assert [path.name for path in content.parent.iterdir()] == [content.name]
+    assert content.read_bytes() == before
+    assert said.startswith(f"{content}, ")
+    return said.removeprefix(f"{content}, ")
+
+
+def test_nothing_is_written_though_the_wrong_line_is_far_down(tmp_path: Path) -> None:
+    """Far enough down that many batches come before it."""
+    said = refused_file(write_lines(tmp_path / "in.jsonl", *[GOOD] * 700, "", '{"regular": [{"text": "a"}]}'))
+
+    assert said.startswith("line 702: source '702' has no reverse hypotheses")
+
+
+def test_a_line_through_a_pipe_is_named_too() -> None:
+    """`-` has no name but <stdin>, which a replaced stdin does not know."""
+    said = refused("rerank", "-", typed=f"{GOOD}\n{{oops\n")
+
+    assert ", line 2: this is not JSON" in said
+
+
+def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "in.jsonl", '{"regular": [{"text": "a"}]}')
+
+    assert refused_file(path, "--strategy", "reverse-vbs") == (
+        "line 1: source '1' has no reverse hypotheses, and reverse-vbs needs them; add a list \"reverse\", "
+        "or choose another strategy."
+    )
+    assert refused_file(path, "--strategy", "oracle") == (
+        "line 1: source '1' has no \"reference\", and oracle chooses by it; add one, or choose another "
+        "strategy."
+    )
+    assert called("rerank", path, "--strategy", "longest").out == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            "--similarity wmd_t",
+            "The similarity wmd_t needs word vectors: give --vectors, a file of them.",
+        ),
+        (
+            "--similarity embedding_cosine",
+            ("The similarity embedding_cosine needs word vectors: give --vectors, a file of them."),
+        ),
+        ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
+        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: --lambda."),
+        (
+            "--strategy vbs --similarity edit",
+            "The strategy vbs compares no hypotheses, so it has no --similarity.",
+        ),
+        ("--similarity-option smoothing=some", "smoothing must be one of floor, none, add-1, not 'some'."),
+        ("--resume", "--resume needs --n-best FILE: what is done is read from that file."),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_named(lists: Path, flags: str, message: str) -> None:
+    assert refused("rerank", lists, *flags.split()) == message
+
+
+def test_a_strategys_own_option_may_be_given_by_name(lists: Path) -> None:
+    assert refused("rerank", lists, "--strategy-option", "answer") == (
+        "--strategy-option must be NAME=VALUE, not 'answer'."
+    )
+    assert refused("rerank", lists, "--strategy-option", "answer=both") == (
+        "--answer must be one of regular, either, not 'both'."
+    )
+
+
+@pytest.mark.parametrize("written", ["in.jsonl", "link.jsonl", "../{}/in.jsonl"])
+def test_the_input_is_never_overwritten(tmp_path: Path, written: str) -> None:
+    path = write_lines(tmp_path / "in.jsonl", GOOD)
+    (tmp_path / "link.jsonl").symlink_to(path)
+
+    said = refused("rerank", path, "--n-best", tmp_path / written.format(tmp_path.name))
+
+    assert said == f"--n-best would overwrite the input, {path}. Name another file."
+    assert path.read_text() == f"{GOOD}\n"
+
+
+def test_nor_is_it_where_the_output_grows(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "out.jsonl.partial", GOOD)
+
+    assert "would overwrite the input" in refused("rerank", path, "--n-best", tmp_path / "out.jsonl")
+    assert path.read_text() == f"{GOOD}\n"
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "many"])
+def test_workers_are_counted_from_one(lists: Path, workers: str) -> None:
+    call = called("rerank", lists, "--workers", workers)
+
+    assert (call.status, call.out) == (2, "")
+    assert "Invalid value for '--workers'" in call.err

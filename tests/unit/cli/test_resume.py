@@ -1,8 +1,7 @@
-"""`--resume` of decode and rerank: as if nothing had happened, and nothing is done twice."""
+"""`--resume`, as `decode` and `rerank` have it."""
 
 from __future__ import annotations
 
-import gzip
 import re
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.unit.cli.calls import Call, called, lines_of, write_lines
 Arguments = tuple[object, ...]
 
 DONE = 5
+
 """Lines that the killed call wrote."""
 
 
@@ -77,26 +77,6 @@ def test_what_is_done_is_not_done_again(arguments: Arguments, tmp_path: Path) ->
     )
 
 
-def test_without_resume_all_is_done_again(arguments: Arguments, tmp_path: Path) -> None:
-    whole, content, out = interrupted(arguments, tmp_path)
-
-    again = called(*arguments, "--n-best", out)
-
-    assert (again.out, out.read_bytes()) == (whole.out, content)
-    assert "were done already" not in again.told
-    assert not (tmp_path / "out.jsonl.partial").exists()
-
-
-def test_a_packed_file_is_resumed_from_plain_lines(arguments: Arguments, tmp_path: Path) -> None:
-    whole, content, _ = interrupted(arguments, tmp_path)
-    (tmp_path / "out.jsonl.partial").rename(tmp_path / "out.jsonl.gz.partial")
-
-    resumed = called(*arguments, "--n-best", tmp_path / "out.jsonl.gz", "--resume")
-
-    assert resumed.out == whole.out
-    assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()) == content
-
-
 def test_other_settings_are_refused_and_named(arguments: Arguments, tmp_path: Path) -> None:
     _, _, out = interrupted(arguments, tmp_path)
     partial = tmp_path / "out.jsonl.partial"
@@ -128,13 +108,6 @@ def test_another_input_is_refused_and_named(arguments: Arguments, tmp_path: Path
     )
 
 
-def test_there_may_be_nothing_to_resume(arguments: Arguments, tmp_path: Path) -> None:
-    first = called(*arguments, "--n-best", tmp_path / "a.jsonl", "--resume")
-
-    assert first.out == called(*arguments).out
-    assert "were done already" not in first.told
-
-
 COUNTING = """
 calls = 0
 
@@ -160,3 +133,40 @@ def test_after_an_error_what_was_done_stays(lists: Path, tmp_path: Path) -> None
     resumed = called(*arguments, "--resume")
     assert resumed.replies == ["At work.", "Yes."]
     assert sys.modules.pop("counting").calls == 3  # one for each source, and the one that failed
+
+
+def replaced(call: Call) -> bool:
+    assert call.status == 0, call.err
+    return "is there already" in call.told
+
+
+def test_an_n_best_file_that_is_replaced_is_named_first(lists: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+
+    assert not replaced(called("rerank", lists, "--n-best", out))
+    again = called("rerank", lists, "--n-best", out)
+    assert (
+        f"Note: {out} is there already and is replaced once all is done; with --resume it would be gone on "
+        "with." in again.told
+    )
+    assert not replaced(called("rerank", lists, "--n-best", out, "--resume"))
+    assert not replaced(called("rerank", lists, "--n-best", "/dev/null"))
+    assert not replaced(called("rerank", lists))
+
+
+def test_what_a_killed_call_left_is_named_before_it_is_done_again(lists: Path, tmp_path: Path) -> None:
+    partial = tmp_path / "out.jsonl.partial"
+    partial.write_text("{}\n")
+
+    call = called("rerank", lists, "--n-best", tmp_path / "out.jsonl")
+
+    assert f"Note: {partial} is there already and is done again; with --resume" in call.told
+
+
+def test_convert_says_that_it_replaced_a_file(lists: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+
+    first, second = (called("convert", lists, "-o", out) for _ in range(2))
+
+    assert "Replaced" not in first.told
+    assert f"Replaced {out}, which was there already." in second.told

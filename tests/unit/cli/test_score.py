@@ -21,7 +21,9 @@ from tests.unit.cli.calls import called, lines_of, refused, write_lines
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
+
 KINDS = ("bart", "t5", "gpt2")
+
 SCORES = ("log_prob", "other_log_prob", "score")
 
 
@@ -185,50 +187,10 @@ def test_without_a_model_it_is_the_one_in_the_box(tmp_path: Path) -> None:
     assert all(math.isfinite(one[name]) and one[name] < 0 for name in SCORES)
 
 
-def test_other_formats_are_read(toy_run: Path, tmp_path: Path) -> None:
-    moses, flat, sources = (tmp_path / name for name in ("lists.nbest", "flat.txt", "sources.txt"))
-    moses.write_text(
-        "0 ||| red cat ||| F0= -1 ||| -1\n0 ||| dog ||| F0= -2 ||| -2\n1 ||| blue ||| F0= -3 ||| -3\n"
-    )
-    flat.write_text("red cat\ndog\nblue\nred\n")
-    sources.write_text("red cat\nblue\n")
-    model = ("--model", toy_run, "--sources", sources)
-
-    read = called("score", moses, *model, "--direction", "reverse")
-    turned = called(
-        "score", flat, *model, "--per-source", "2", "--list-direction", "reverse", "--direction", "reverse"
-    )
-    both = called("score", moses, "--reverse", moses, *model, "--log-prob", "F0", "--direction", "regular")
-
-    lines = [[json.loads(line) for line in call.out.splitlines()] for call in (read, turned, both)]
-    assert [len(line["regular"]) for line in lines[0]] == [2, 1]
-    assert all(
-        one["other_log_prob"] < 0 and one["score"] <= -1 for line in lines[0] for one in line["regular"]
-    )
-    assert all(one["score"] < 0 for line in lines[1] for one in line["reverse"])
-    assert [one["log_prob"] for one in lines[2][0]["regular"]] == [-1.0, -2.0]
-    assert all(one["other_log_prob"] < 0 for one in lines[2][0]["reverse"])
-
-
 def test_lists_come_through_a_pipe(toy_run: Path) -> None:
     call = called("score", "-", "--model", toy_run, typed='{"source": "red", "regular": [{"text": "red"}]}\n')
 
     assert json.loads(call.out)["regular"][0]["log_prob"] < 0
-
-
-def test_the_size_of_batches_makes_no_difference(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    long = " ".join(["red"] * 70)  # longer than the models have positions
-    texts = [{"text": "red cat"}, {"text": "dog " * 20}]
-    rows = [{"source": source, "regular": texts[: 1 + n % 2]} for n, source in enumerate([*SOURCES, long])]
-    given = write_lines(tmp_path / "in.jsonl", *rows)
-    outs = [tmp_path / "one.jsonl", tmp_path / "all.jsonl"]
-    for out, size in zip(outs, ("1", "9"), strict=True):
-        assert called("score", given, "--model", pair[0], "--out", out, "--batch-size", size).status == 0
-
-    for one, other in zip(*map(lines_of, outs), strict=True):
-        for name in ("log_prob", "score"):
-            values = [[each[name] for each in line["regular"]] for line in (one, other)]
-            assert values[0] == pytest.approx(values[1], abs=1e-4)
 
 
 def test_a_model_whose_config_says_nothing_is_what_it_is_called(tmp_path: Path) -> None:
