@@ -179,10 +179,8 @@ def diversity(results: Results) -> Section | None:
         matched, same_words = system.get("matched") or {}, system.get("same_words") or {}
         row: list[Cell | str] = [name, *([format_value(sizes[name])] if has_sizes else [])]
         for metric in OWN_METRICS:
-            paper = results.paper.score(name, metric, sizes[name]) if results.paper else None
-            digits = 2 if metric == "bleu" else 3
             text = format_metric(metric, system.get(metric))
-            row.append(Cell(text, "" if paper is None else format_fixed(paper, digits)))
+            row.append(Cell(text, results.paper_score(name, metric, sizes[name])))
         if has_matched:
             row += [format_metric(metric, matched.get(metric)) for metric in MATCHED_METRICS]
         if has_tests:

@@ -13,7 +13,6 @@ from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Tab
 from bidibeam.reporting.numbers import (
     TWO,
     average,
-    format_fixed,
     format_percent,
     format_seeds,
     stdev,
@@ -253,13 +252,10 @@ def _oracle_table(results: Results) -> list[Table]:
     for name in (BASE, TUNED, ORACLE):
         if name not in results.systems:
             continue
-        cells: list[Cell | str] = [f"{name} ({NAMES[name]})" if name in NAMES else name]
-        for size in sizes:
-            paper = results.paper.score(name, "bleu", size) if results.paper else None
-            cells.append(
-                Cell(_bleu_text(results, name, size), "" if paper is None else format_fixed(paper, 2))
-            )
-        rows.append(cells)
+        cells = [
+            Cell(_bleu_text(results, name, size), results.paper_score(name, "bleu", size)) for size in sizes
+        ]
+        rows.append([f"{name} ({NAMES[name]})" if name in NAMES else name, *cells])
     return [Table("VBS and the best hypothesis in its beam", columns, rows)]
 
 

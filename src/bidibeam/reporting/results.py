@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.numbers import format_metric, format_p, join_words, mean, to_number, to_numbers
+from bidibeam.reporting.numbers import (
+    format_fixed,
+    format_metric,
+    format_p,
+    join_words,
+    mean,
+    to_number,
+    to_numbers,
+)
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 
 FORMAT_VERSION = 1
@@ -148,6 +156,11 @@ class Results:
     def mean(self, system: str, size: int, metric: str = "bleu") -> float | None:
         """Returns a score's mean over seeds."""
         return mean(self.values(system, size, metric))
+
+    def paper_score(self, system: str, metric: str, size: int) -> str:
+        """Formats the score that the paper prints; empty if it prints none."""
+        score = self.paper.score(system, metric, size) if self.paper else None
+        return "" if score is None else format_fixed(score, 2 if metric == "bleu" else 3)
 
     def metrics(self, size: int) -> list[str]:
         """Returns the names of all scores at an N_B."""

@@ -116,7 +116,8 @@ def _scores_table(results: Results, size: int) -> Table:
     for system in results.systems:
         row: list[Cell | str] = [system]
         for metric in metrics:
-            row.append(_score_cell(results, system, size, metric))
+            text = format_seeds(metric, results.values(system, size, metric), len(results.seeds))
+            row.append(Cell(text, results.paper_score(system, metric, size)))
             if metric == "bleu":
                 row += [format_metric(metric, results.mean(system, size))] if has_mean else []
                 row += [results.bleu_interval(system, size)] if has_interval else []
@@ -130,12 +131,6 @@ def _scores_table(results: Results, size: int) -> Table:
         results, has_interval=has_interval, has_headroom=bool(headroom), has_p=bool(baselines)
     )
     return Table(f"Scores{_at(size)}", columns, rows, notes)
-
-
-def _score_cell(results: Results, system: str, size: int, metric: str) -> Cell:
-    paper = results.paper.score(system, metric, size) if results.paper else None
-    text = format_seeds(metric, results.values(system, size, metric), len(results.seeds))
-    return Cell(text, "" if paper is None else format_fixed(paper, 2 if metric == "bleu" else 3))
 
 
 def _scores_notes(results: Results, *, has_interval: bool, has_headroom: bool, has_p: bool) -> list[str]:
