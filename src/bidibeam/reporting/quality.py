@@ -248,7 +248,7 @@ def _oracle_table(results: Results) -> list[Table]:
     sizes = [size for size in BEAM_SIZES if size in results.sizes]
     sizes = sizes if len(sizes) > 1 else results.sizes
     columns = [text_column("BLEU-4"), *(Column(f"B = {size}") for size in sizes)]
-    rows = []
+    rows: list[list[Cell | str]] = []
     for name in (BASE, TUNED, ORACLE):
         if name not in results.systems:
             continue
