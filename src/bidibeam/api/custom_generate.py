@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
@@ -295,15 +294,15 @@ def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chose
     """What `generate` returns: sequences with their prompt, padded; or with their scores."""
     pad = task.config.pad_token_id
     fill = task.constraints.roles.end if pad is None else int(pad)
-    rows, scores = [], []
-    for prompt, line in zip(task.prompt, chosen, strict=True):
-        for one in line:
-            rows.append(torch.cat((prompt, torch.tensor(one.ids, dtype=torch.long, device=prompt.device))))
-            scores.append(one.score)
-    sequences = pad_sequence(rows, batch_first=True, padding_value=fill)
+    prompts, device = task.prompt.tolist(), task.prompt.device
+    rows = [[*prompt, *one.ids] for prompt, line in zip(prompts, chosen, strict=True) for one in line]
+    longest = max(map(len, rows))
+    padded = [row + [fill] * (longest - len(row)) for row in rows]  # one copy to the device, not one per row
+    sequences = torch.tensor(padded, dtype=torch.long, device=device)
     if not task.config.return_dict_in_generate:
         return sequences
     kind = (
         GenerateBeamEncoderDecoderOutput if model.config.is_encoder_decoder else GenerateBeamDecoderOnlyOutput
     )
-    return kind(sequences=sequences, sequences_scores=torch.tensor(scores, device=sequences.device))
+    scores = torch.tensor([one.score for line in chosen for one in line], device=device)
+    return kind(sequences=sequences, sequences_scores=scores)

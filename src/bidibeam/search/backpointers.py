@@ -88,18 +88,16 @@ class Entries(NamedTuple):
 
     def sequences(self, settings: SearchSettings) -> list[list[ScoredSequence]]:
         """Returns the sequences of each source; this waits for the device."""
-        lines = zip(*(part.tolist() for part in self), strict=True)
+        sources, entries, steps = self.tokens.shape
+        tokens, *columns = (part.flatten().tolist() for part in self)  # flat: lists of lists take longer
         with_end = settings.counted(1)  # |Y| may count the end token
-        return [
-            [
-                make((tuple(tokens[:count]), log_prob, count + with_end, score, True, end))
-                if end >= 0
-                else make((tuple(tokens[:count]), log_prob, count, score, False, None))
-                for tokens, count, log_prob, score, end in zip(*line, strict=True)
-                if score > -torch.inf
-            ]
-            for line in lines
-        ]
+        found: list[list[ScoredSequence]] = [[] for _ in range(sources)]
+        for row, (count, log_prob, score, end) in enumerate(zip(*columns, strict=True)):
+            if score > -torch.inf:
+                written = tuple(tokens[row * steps : row * steps + count])
+                ended = (count + with_end, score, True, end) if end >= 0 else (count, score, False, None)
+                found[row // entries].append(make((written, log_prob, *ended)))
+        return found
 
 
 def read_back(

@@ -119,7 +119,9 @@ class StrategySettings:
         if not self._has_registered_similarity:
             return
         if self.vectors is not None and "space" not in _field_names(SIMILARITIES.get(self.similarity)):
-            raise SettingsError(f"The similarity {self.similarity} uses no word vectors: leave `vectors` out.")
+            raise SettingsError(
+                f"The similarity {self.similarity} uses no word vectors: leave `vectors` out."
+            )
         if isinstance(self.similarity_options.get("space"), str | int):
             raise SettingsError("Word vectors are given by `vectors`, a file, not as an option.")
 
