@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 import torch
@@ -158,3 +160,19 @@ def test_only_attention_by_sdpa_is_captured(implementation: str, capture: CudaCa
     if isinstance(capture, EmulatedCapture):
         assert capture.recorded == (2 if implementation == "sdpa" else 0)
     assert model.config._attn_implementation == implementation
+
+
+def test_graphs_go_with_their_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = EmulatedCapture()
+    monkeypatch.setattr("transformers.utils.import_utils.is_cuda_stream_capturing", lambda: True)
+    monkeypatch.setattr("bidibeam.models.huggingface.scorer.GraphCache", lambda: GraphCache(capture))
+    model = model_of("bart", seed=0)
+    for _ in range(3):  # each with a scorer of its own
+        search(model, make_inputs(model, 0, 3, 5))
+    assert capture.recorded == 2
+    is_alive = ref(model)
+
+    del model
+    gc.collect()
+
+    assert is_alive() is None
