@@ -75,7 +75,7 @@ def get_kind(kind: str) -> Any:
     Raises:
         TransformersMissingError: If it needs transformers, which is not there.
     """
-    with require_transformers(f"A {kind} model"):
+    with require_transformers("A Hugging Face model"):
         return MODELS.get(kind)
 
 
