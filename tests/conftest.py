@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +56,9 @@ def write_toy_corpus(path: Path, pairs: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
-    torch.set_num_threads(1)
+    """Processes of the suite run side by side, a thread each; `scripts/check` runs some tests with all threads."""
+    if os.environ.get("BIDIBEAM_TEST_THREADS") != "default":
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from bidibeam.errors import InputError
 CONTENT = "4 3\ncat 1 2 3\ndog -1 0.5 2e-1\n'\u2019s 7 7 7\ncat 9 9 9\n"
 WRITERS: dict[str, Callable[[Path, bytes], object]] = {
     ".vec": Path.write_bytes,
-    ".vec.gz": lambda path, data: path.write_bytes(gzip.compress(data)),
+    ".vec.gz": lambda path, data: path.write_bytes(gzip.compress(data, mtime=0)),
     ".vec.xz": lambda path, data: path.write_bytes(lzma.compress(data)),
 }
 

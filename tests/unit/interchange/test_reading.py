@@ -80,7 +80,7 @@ def test_json_lines_and_tables_bring_ids_and_references(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["in.txt.gz", "in.txt.xz", "in.jsonl.gz", "in.jsonl.xz"])
 def test_packed_files_are_unpacked(tmp_path: Path, name: str) -> None:
     content = b'{"source": "hi"}\n' if "jsonl" in name else b"hi\n"
-    packed = gzip.compress(content) if name.endswith("gz") else lzma.compress(content)
+    packed = gzip.compress(content, mtime=0) if name.endswith("gz") else lzma.compress(content)
 
     assert sources_of(tmp_path, name, packed) == [Beams("1", "hi")]
 
@@ -122,7 +122,7 @@ def test_lines_that_were_looked_at_are_read_all_the_same(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["in.txt", "in.txt.gz"])
 def test_the_position_is_counted_in_bytes_of_the_file(tmp_path: Path, name: str) -> None:
     content = "".join(f"{number}\n" for number in range(50_000)).encode()
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (tmp_path / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
     lines = Lines(tmp_path / name)
     positions = [lines.position, *(lines.position for _ in lines), lines.position]
 
@@ -159,10 +159,10 @@ def test_an_object_that_does_not_fit_is_named(tmp_path: Path, content: bytes, me
         ("in.txt", "\ufeffhi\n".encode("utf-16-le"), "iconv -f utf-16 -t utf-8"),
         ("in.txt", b"\xe9", "iconv -f latin1 -t utf-8"),
         ("in.txt.gz", b"hi", "in.txt.gz cannot be read: Not a gzipped file"),
-        ("in.txt.gz", gzip.compress(b"hi\n" * 100)[:-12], "cannot be unpacked after line "),
+        ("in.txt.gz", gzip.compress(b"hi\n" * 100, mtime=0)[:-12], "cannot be unpacked after line "),
         ("in.txt.xz", lzma.compress(b"hi\n" * 100)[:-12], "cannot be unpacked after line "),
         ("in.txt.xz", b"not packed", "cannot be unpacked after line 0: "),
-        ("in.txt.gz", gzip.compress(b"hi")[:10] + b"\xff" * 20, "cannot be unpacked after line 0: "),
+        ("in.txt.gz", gzip.compress(b"hi", mtime=0)[:10] + b"\xff" * 20, "cannot be unpacked after line 0: "),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(
