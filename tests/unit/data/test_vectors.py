@@ -88,7 +88,7 @@ def test_what_is_wrong_with_words_that_nobody_wants_is_passed_over(tmp_path: Pat
     [
         (".gz", CONTENT.encode()),
         (".xz", CONTENT.encode()),
-        (".gz", gzip.compress(CONTENT.encode() * 99)[:50]),
+        (".gz", gzip.compress(CONTENT.encode() * 99, mtime=0)[:50]),
     ],
 )
 def test_missing_truncated_and_misnamed_files_are_refused(
