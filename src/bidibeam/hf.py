@@ -73,8 +73,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
     try:
         module = import_module(f"bidibeam.{_HOMES[name]}")
-        if name == "fine_tune":  # which needs transformers only when it is called
-            import_module("bidibeam.models.huggingface.task")
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise

@@ -98,11 +98,14 @@ def train(
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.models.checkpoint import hugging_face_config
-    from bidibeam.training.fine_tune import started_with
+    from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 
     common = {name: value for name, value in common.items() if value is not None}
-    started = started_with(run) if resume else None
+    started = None
+    if resume and (run / STARTED_FILE).is_file():
+        from bidibeam.hf import started_with
+
+        started = started_with(run)
     is_finished = resume and hugging_face_config(run) is not None
     if base is not None or is_finished or (started is not None and isinstance(started["base"], str)):
         if not is_finished:

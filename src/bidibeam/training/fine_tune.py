@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load_file
 
 from bidibeam._version import __version__
-from bidibeam.errors import RunError, SettingsError, TransformersMissingError
+from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import names_in, write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
+from bidibeam.models.huggingface.bases import open_base
+from bidibeam.models.huggingface.cards import model_card
+from bidibeam.models.huggingface.directions import METADATA_FILE
+from bidibeam.models.huggingface.labels import padding_id, special_ids
+from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
+from bidibeam.models.huggingface.task import (
+    ModelWithLoss,
+    TokenBatches,
+    check_positions,
+    save_model,
+    without_progress_bars,
+)
 from bidibeam.training.logs import read_metrics
-from bidibeam.training.loop import MAY_CHANGE_ON_RESUME, TrainingLoop
+from bidibeam.training.loop import TrainingLoop
 from bidibeam.training.optimization import LinearSchedule, make_adamw
 from bidibeam.training.settings import FineTuneSettings
 from bidibeam.training.state import FOLDER, load_unique, unique_weights
-from bidibeam.training.task import describe_data
+from bidibeam.training.task import check_same_settings, describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +43,6 @@ if TYPE_CHECKING:
 
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.huggingface.bases import Base
-    from bidibeam.models.huggingface.task import TokenBatches
     from bidibeam.training.logs import TrainingObserver
 
 DIRECTIONS = ("regular", "reverse", "both")
@@ -75,16 +86,6 @@ def fine_tune(
         RunError: If `out` holds something already, or the data have no training text.
         TrainingError: If the loss stops being finite.
     """
-    try:
-        from bidibeam.models.huggingface.bases import open_base
-        from bidibeam.models.huggingface.task import without_progress_bars
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise TransformersMissingError(
-            "fine_tune needs transformers, which is not installed: pip install 'bidibeam[hf]'"
-        ) from error
-
     settings = settings or FineTuneSettings()
     if direction not in DIRECTIONS:
         raise SettingsError(f"direction is {direction!r}; choose one of: {', '.join(DIRECTIONS)}.")
@@ -97,12 +98,10 @@ def fine_tune(
     }
     is_started = _check_folder(out, started, resume=resume)
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
-        data.examples(
-            "train"
-        )  # a model of the Hub has a tokenizer of its own: says at once if text is missing
+        data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing
     with without_progress_bars():
         opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
-        task = FineTuneTask(data, opened, direction, settings, started)
+        task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_started, observer=observer)
         position = loop.fit()
         facts = {
@@ -128,36 +127,27 @@ class FineTuneTask:
     Args:
         data: Prepared pairs.
         base: The model and its tokenizer.
-        direction: "regular", "reverse" or "both".
         settings: How to train.
-        started: What a resumed training must agree with.
-
-    Raises:
-        InputError: If no pair is left.
-        SettingsError: If the model has too few positions, or its tokenizer no end token.
-        RunError: If text is needed that the data do not have.
+        started: What a resumed training must agree with, the direction among it.
     """
 
     def __init__(
-        self,
-        data: PreparedData,
-        base: Base,
-        direction: str,
-        settings: FineTuneSettings,
-        started: Mapping[str, Any],
+        self, data: PreparedData, base: Base, settings: FineTuneSettings, started: Mapping[str, Any]
     ) -> None:
-        from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
-        from bidibeam.models.huggingface.task import ModelWithLoss, check_positions
-
         self.base, self.settings, self._started = base, settings, started
+        direction = started["direction"]
         self.directions: Sequence[Direction] = (
             list(Direction) if direction == "both" else [Direction(direction)]
         )
         self.loss_options = {"label_smoothing": settings.label_smoothing}
         self.shares = [1 / len(self.directions)] * len(self.directions)
-        config, limits = base.model.config, _limits(settings)
+        config = base.model.config
         if not config.is_encoder_decoder:
             set_prompt_end(config, base.tokenizer, settings.separator)
+        limits = {
+            "max_source_length": settings.max_source_length,
+            "max_response_length": settings.max_response_length,
+        }
         check_positions(base.model, **limits)
         self.network = ModelWithLoss(base.model)
         self.is_capturable = self.network.has_fixed_layers
@@ -170,9 +160,6 @@ class FineTuneTask:
 
     def batches(self, split: str, device: torch.device) -> TokenBatches:
         """The pairs of a split."""
-        from bidibeam.models.huggingface.labels import padding_id, special_ids
-        from bidibeam.models.huggingface.task import TokenBatches
-
         return TokenBatches(
             self._pairs[split],
             self.directions,
@@ -216,14 +203,11 @@ def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> boo
     if (out / "config.json").is_file():
         if hugging_face_config(out) is None:
             raise RunError(f"{out} holds a run of bidibeam's own network. Choose another folder.")
-        if resume:
-            raise RunError(
-                f"{out} is finished already: there is nothing to resume. To train it further, give it as the "
-                "base, and another folder to write to."
-            )
+        what = (
+            "is finished already: there is nothing to resume" if resume else "holds a finished model already"
+        )
         raise RunError(
-            f"{out} holds a finished model already. Choose another folder; to train it further, give it as "
-            "the base."
+            f"{out} {what}. To train it further, give it as the base, and write to another folder."
         )
     before = started_with(out)
     if before is None:
@@ -236,29 +220,9 @@ def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> boo
             "it, and start anew."
         )
     if not resume:
-        raise RunError(
-            f"{out} holds an unfinished training. Resume it, or choose another folder to write to."
-        )
-    _check_same(out, before, started)
+        raise RunError(f"{out} holds an unfinished training. Resume it, or write to another folder.")
+    check_same_settings(out, *({**each, **each["settings"], "settings": None} for each in (before, started)))
     return True
-
-
-def _check_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    earlier, later = ({**each, **each["settings"]} for each in (before, now))
-    for name in sorted(set(earlier) & set(later) - {"settings"} - MAY_CHANGE_ON_RESUME):
-        if earlier[name] != later[name]:
-            what = "data with the fingerprint" if name == "fingerprint" else f"the {name.replace('_', ' ')}"
-            raise SettingsError(
-                f"{out} began with {what} {earlier[name]!r}, not {later[name]!r}. Resume with the same, or "
-                "choose another folder."
-            )
-
-
-def _limits(settings: FineTuneSettings) -> dict[str, int]:
-    return {
-        "max_source_length": settings.max_source_length,
-        "max_response_length": settings.max_response_length,
-    }
 
 
 def _evaluations(out: Path, steps_per_epoch: int) -> dict[str, Any]:
@@ -274,13 +238,8 @@ def _evaluations(out: Path, steps_per_epoch: int) -> dict[str, Any]:
 
 def _finish(out: Path, task: FineTuneTask, facts: dict[str, Any]) -> None:
     """Write the kept weights and all that belongs to them; the training folder goes."""
-    from bidibeam.models.huggingface.cards import model_card
-    from bidibeam.models.huggingface.directions import METADATA_FILE
-    from bidibeam.models.huggingface.task import save_model
-
-    kept = out / FOLDER / KEPT_WEIGHTS
+    kept, final = out / FOLDER / KEPT_WEIGHTS, out / FOLDER / "final"
     load_unique(task.network, load_file(kept), kept)
-    final = out / FOLDER / "final"
     shutil.rmtree(final, ignore_errors=True)
     save_model(task.base.model, task.base.tokenizer, final)
     write_text(final / "README.md", model_card(facts))

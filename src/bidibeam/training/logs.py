@@ -11,7 +11,6 @@ import torch
 
 from bidibeam.errors import RunError
 from bidibeam.files import write_text
-from bidibeam.models.checkpoint import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +22,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class TrainingObserver(Protocol):
-    """Is told of every step: the command line's progress bar, a notebook, a test."""
+    """Is told what happens in training: the command line's progress bar, a notebook, a test."""
 
     def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
         """Training begins, or goes on, at `step`."""
@@ -110,7 +109,8 @@ class MetricsLog:
 
     def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
         self._path = run / METRICS_FILE
-        write_text(self._path, "".join(_lines_until(self._path, step)))
+        kept = [record for record in read_metrics(run) if record["step"] <= step]
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
         self._board = None
         if tensorboard:
             from tensorboardX import SummaryWriter
@@ -132,49 +132,32 @@ class MetricsLog:
             self._board.close()
 
 
-def perplexity(loss: float) -> float:
-    """The exponential of a loss; infinite where a float cannot hold it."""
-    return math.exp(loss) if loss < 700 else math.inf
-
-
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Every complete record of a run's metrics.jsonl, in order."""
-    path = run / METRICS_FILE
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in _complete_lines(path)]
-
-
-def _complete_lines(path: Path) -> list[str]:
-    """The lines that are whole records: a kill may have cut the last one.
+    """Every complete record of a run's metrics.jsonl, in order; a kill may have cut off the last line.
 
     Raises:
-        RunError: If there is something else in between.
+        RunError: If another line is damaged.
     """
-    *lines, last = path.read_bytes().split(b"\n")
-    complete = [line.decode(errors="replace") for line in lines]
-    for number, line in enumerate(complete, start=1):
-        if not _is_record(line):
+    path = run / METRICS_FILE
+    lines = path.read_bytes().split(b"\n") if path.is_file() else [b""]
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line.decode(errors="replace"))
+        except ValueError:
+            record = None
+        if isinstance(record, dict) and isinstance(record.get("step"), int) and "kind" in record:
+            records.append(record)
+        elif number < len(lines):
             raise RunError(
                 f"{path}, line {number} is damaged. Remove that line, or restore the file from a copy."
             )
-    if _is_record(last.decode(errors="replace")):
-        complete.append(last.decode())
-    return [f"{line}\n" for line in complete]
+    return records
 
 
-def _is_record(line: str) -> bool:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(record, dict) and isinstance(record.get("step"), int) and "kind" in record
-
-
-def _lines_until(path: Path, step: int) -> list[str]:
-    if not path.is_file():
-        return []
-    return [line for line in _complete_lines(path) if json.loads(line)["step"] <= step]
+def perplexity(loss: float) -> float:
+    """The exponential of a loss; infinite where a float cannot hold it."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 def progress_of(run: Path) -> dict[str, Any]:
@@ -188,8 +171,8 @@ def progress_of(run: Path) -> dict[str, Any]:
         "epochs": evaluations[-1]["epoch"] + 1,
         "steps": records[-1]["step"],
         "best step": best["step"],
+        **_losses(best),
     }
-    progress.update(_losses(best))
     if _keeps_last(run):
         progress["kept step"] = evaluations[-1]["step"]
         progress.update({f"kept {name}": value for name, value in _losses(evaluations[-1]).items()})
@@ -198,18 +181,21 @@ def progress_of(run: Path) -> dict[str, Any]:
 
 def _losses(record: dict[str, Any]) -> dict[str, float]:
     """By direction, an evaluation's loss and perplexity."""
-    found: dict[str, float] = {}
+    losses: dict[str, float] = {}
     for name, value in record.items():
         if name.startswith("loss_"):
             direction = name.removeprefix("loss_")
-            found[f"{direction} validation loss"] = value
-            found[f"{direction} validation perplexity"] = perplexity(value)
-    return found
+            losses[f"{direction} validation loss"] = value
+            losses[f"{direction} validation perplexity"] = perplexity(value)
+    return losses
 
 
 def _keeps_last(run: Path) -> bool:
     """Whether the run's weights are the last ones, not the best."""
-    try:
-        return bool(read_config(run).facts.get("training", {}).get("keep") == "last")
-    except RunError:
-        return False
+    for file, section in (("config.json", "training"), ("bidibeam.json", "settings")):
+        try:
+            if json.loads((run / file).read_text(encoding="utf-8"))[section]["keep"] == "last":
+                return True
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return False

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
 """Files of a run's folder that training writes."""
-MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 
 
 class TrainingLoop:

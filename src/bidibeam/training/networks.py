@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam.data.batching import PairBatches
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import RunError
 from bidibeam.files import names_in
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
 from bidibeam.models.networks import NETWORKS
 from bidibeam.training import state
-from bidibeam.training.loop import MAY_CHANGE_ON_RESUME, TrainingLoop
+from bidibeam.training.loop import TrainingLoop
 from bidibeam.training.optimization import PlateauSchedule, make_adam
-from bidibeam.training.task import describe_data
+from bidibeam.training.task import check_same_settings, describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,8 +129,8 @@ def train(
     ):
         raise RunError(f"{run} holds other things. Name an empty or new directory.")
     if exists:
-        before = _check_same_run(run, data, architecture, asdict(model_settings), asdict(settings))
-        facts = {**before, **(facts or {})}
+        now = {**asdict(model_settings), **asdict(settings), "architecture": architecture}
+        facts = {**_check_same_run(run, data, now), **(facts or {})}
     task = NetworkTask(
         data,
         architecture=architecture,
@@ -142,9 +142,7 @@ def train(
     return TrainingLoop(task, run, resume=exists, observer=observer).fit()
 
 
-def _check_same_run(
-    run: Path, data: PreparedData, architecture: str, model: dict[str, Any], training: dict[str, Any]
-) -> dict[str, Any]:
+def _check_same_run(run: Path, data: PreparedData, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Make sure that a run goes on with what it began with; return the facts it has kept."""
     config = checkpoint.read_config(run)
     fingerprint = config.facts.get("data", {}).get("fingerprint")
@@ -153,18 +151,8 @@ def _check_same_run(
             f"{run} was trained on other data (fingerprint {fingerprint}, not {data.fingerprint}). Give the "
             "data it began with, or choose another directory."
         )
-    before = {
-        "architecture": config.architecture,
-        **asdict(config.model),
-        **config.facts.get("training", {}),
-    }
-    now = {"architecture": architecture, **model, **training}
-    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
-        if before[name] != now[name]:
-            raise SettingsError(
-                f"{run} began with {name}={before[name]!r}, not {now[name]!r}. "
-                "Resume with the same settings, or choose another directory."
-            )
+    before = {**asdict(config.model), **config.facts.get("training", {}), "architecture": config.architecture}
+    check_same_settings(run, before, settings)
     return config.facts
 
 

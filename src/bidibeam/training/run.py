@@ -7,10 +7,9 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.vectors import read_vectors
-from bidibeam.errors import SettingsError
+from bidibeam.errors import SettingsError, TransformersMissingError
 from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.models.networks import NETWORKS
-from bidibeam.training.fine_tune import fine_tune
 from bidibeam.training.networks import train
 from bidibeam.training.settings import HUGGING_FACE
 
@@ -84,6 +83,15 @@ def _train_from_config(
     observer: TrainingObserver | None,
 ) -> None:
     """Fresh weights of a transformers config, with the tokenizer of the data."""
+    try:
+        from bidibeam.training.fine_tune import fine_tune
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise TransformersMissingError(
+            "A Hugging Face model needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+        ) from error
+
     if vectors is not None:
         raise SettingsError("A Hugging Face model starts from no vectors: leave them out.")
     if resume and hugging_face_config(run) is not None:

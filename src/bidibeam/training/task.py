@@ -1,8 +1,10 @@
-"""What the loop needs of whatever it trains."""
+"""What the loop needs of whatever it trains, and what both kinds of training write and check."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
+
+from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,20 +20,20 @@ if TYPE_CHECKING:
     from bidibeam.training.optimization import Schedule
     from bidibeam.training.settings import LoopSettings
 
+MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
+
 
 class Batches(Protocol):
     """The pairs of a split, ready to be cut into batches on a device."""
 
-    def __len__(self) -> int:
-        """The number of pairs."""
-        ...
+    def __len__(self) -> int: ...
 
     def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
         """Cut the split into batches of one shape each, shuffled if there is a seed."""
         ...
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Sequence[Tensor]:
-        """Build one batch, filled up with pairs that cost nothing to `rows` of them."""
+        """Build one batch, filled up with rows that cost nothing to `rows` of them."""
         ...
 
 
@@ -81,7 +83,7 @@ class TrainingTask(Protocol):
         ...
 
     def mark_started(self, run: Path) -> None:
-        """Write what `--resume` knows a started training by; a checkpoint is there already."""
+        """Write what tells that a training was started; a checkpoint is there already."""
         ...
 
     def save_weights(self, run: Path) -> None:
@@ -93,3 +95,17 @@ def describe_data(data: PreparedData) -> dict[str, Any]:
     """What is written beside a model of the data it was trained on."""
     kept = {name: data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
     return {"path": str(data.path.resolve()), **kept}
+
+
+def check_same_settings(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Make sure that a training goes on with what it began with.
+
+    Raises:
+        SettingsError: Naming the first setting that differs.
+    """
+    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
+        if before[name] != now[name]:
+            raise SettingsError(
+                f"{run} began with {name}={before[name]!r}, not {now[name]!r}. Resume with the same "
+                "settings, or choose another directory."
+            )

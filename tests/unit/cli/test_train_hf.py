@@ -145,8 +145,9 @@ def test_without_transformers_the_way_to_install_it_is_told(
 ) -> None:
     import bidibeam.hf
 
-    for name in [name for name in sys.modules if name.startswith("bidibeam.models.huggingface.")]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in list(sys.modules):
+        if name.startswith("bidibeam.models.huggingface.") or name == "bidibeam.training.fine_tune":
+            monkeypatch.delitem(sys.modules, name)
     for name in ("fine_tune", "started_with"):
         monkeypatch.delitem(vars(bidibeam.hf), name, raising=False)
     real = builtins.__import__
@@ -169,7 +170,7 @@ def test_help_and_our_own_training_import_no_transformers() -> None:
     script = (
         "import sys\n"
         "from bidibeam.cli.train import train\n"
-        "import bidibeam.hf, bidibeam.training.loop\n"
+        "import bidibeam.hf, bidibeam.training.run\n"
         "from bidibeam.hf import reverse_labels, direction_of\n"
         "try: train(['--help'])\n"
         "except SystemExit: pass\n"

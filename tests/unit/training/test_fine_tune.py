@@ -342,19 +342,17 @@ def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
 def test_a_folder_that_holds_something_is_refused(copies: PreparedData, tmp_path: Path) -> None:
     base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
 
-    with pytest.raises(RunError, match=r"base holds a finished model already\. Choose another folder; to"):
+    with pytest.raises(RunError, match=r"base holds a finished model already\. To train it further"):
         fine_tune(copies, tmp_path / "base", base=base, settings=QUICK)
     with pytest.raises(RunError, match=r"holds other things\. Name an empty or new directory\.$"):
         fine_tune(copies, tmp_path, base=base, settings=QUICK)
     with pytest.raises(KilledError):
         fine_tune(copies, out, base=base, settings=QUICK, observer=Diary(dies_at=1))
-    with pytest.raises(RunError, match=r"out holds an unfinished training\. Resume it, or choose another"):
+    with pytest.raises(RunError, match=r"out holds an unfinished training\. Resume it, or write to another"):
         fine_tune(copies, out, base=base, settings=QUICK)
     other: dict[str, dict[str, Any]] = {
-        r"began with the learning rate 0\.01, not 0\.5\. Resume": {
-            "settings": replace(QUICK, learning_rate=0.5)
-        },
-        r"began with the direction 'regular', not 'reverse'\. Resume": {"direction": "reverse"},
+        r"began with learning_rate=0\.01, not 0\.5\. Resume": {"settings": replace(QUICK, learning_rate=0.5)},
+        r"began with direction='regular', not 'reverse'\. Resume": {"direction": "reverse"},
     }
     for message, changes in other.items():
         options: dict[str, Any] = {"base": base, "settings": QUICK, "resume": True, **changes}

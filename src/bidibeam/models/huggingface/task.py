@@ -151,11 +151,11 @@ class ModelWithLoss(nn.Module):
         targets = labels.masked_fill(~is_real.unsqueeze(1), IGNORED)  # (directions, rows, response)
         is_joint = isinstance(self.model, BidirectionalSeq2Seq)
         halves = [self.model.regular, self.model.reverse] if is_joint else [self.model]
+        tokens = (targets[0] != IGNORED).sum()
+        totals, sums = [], []
         if is_joint:
             encoded = self.model.get_encoder()(**inputs, return_dict=True)
             inputs = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
-        tokens = (targets[0] != IGNORED).sum()
-        totals, sums = [], []
         for half, target, label in zip(halves, targets, labels, strict=True):
             logits, wanted = _target_logits(half, inputs, lengths, label, target)
             total, plain = CrossEntropy.apply(logits, wanted, label_smoothing)  # type: ignore[no-untyped-call]
