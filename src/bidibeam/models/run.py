@@ -65,7 +65,7 @@ class RunModel:
     @classmethod
     def load(
         cls,
-        name: Path | str,
+        name: Path | str | None,
         reverse: Path | str | None = None,
         *,
         device: str | None = None,
@@ -80,14 +80,14 @@ class RunModel:
         """
         if reverse is not None:
             raise SettingsError(
-                f"{name} is one of bidibeam's own runs, which holds its directions itself: leave out `reverse` "
-                f"({reverse})."
+                f"{name or reverse} is one of bidibeam's own runs, which holds its directions itself: give it as "
+                "the model, and leave out reverse."
             )
         if dtype not in (None, "float32"):
             raise SettingsError(
                 f"{name} is one of bidibeam's own runs, which computes in float32, not {dtype}."
             )
-        folder, place = Path(name), checkpoint.find_device(device)
+        folder, place = Path(name or ""), checkpoint.find_device(device)
         config = checkpoint.read_config(folder)
         tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)
         network = NETWORKS.get(config.architecture)(config.model, config.vocabulary_size)

@@ -157,7 +157,7 @@ class CTranslate2Model:
     @classmethod
     def load(
         cls,
-        name: Path | str,
+        name: Path | str | None,
         reverse: Path | str | None = None,
         *,
         device: str | None = None,
@@ -173,10 +173,10 @@ class CTranslate2Model:
             raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
         if dtype is not None:
             raise SettingsError(
-                f"{name} computes in {Manifest.read(Path(name)).quantization}: leave out dtype ({dtype}), or "
+                f"{name} computes in {Manifest.read(Path(name or '')).quantization}: leave out dtype ({dtype}), or "
                 "export it again with another quantization."
             )
-        return cls(Path(name), device=torch.device(device or "cpu"))
+        return cls(Path(name or ""), device=torch.device(device or "cpu"))
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
