@@ -172,9 +172,10 @@ class CTranslate2Model:
         if reverse is not None:
             raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
         if dtype is not None:
+            own = Manifest.read(Path(name or "")).quantization
             raise SettingsError(
-                f"{name} computes in {Manifest.read(Path(name or '')).quantization}: leave out dtype ({dtype}), or "
-                "export it again with another quantization."
+                f"{name} computes in {own}: leave out dtype ({dtype}), or export it again with another "
+                "quantization."
             )
         return cls(Path(name or ""), device=torch.device(device or "cpu"))
 
