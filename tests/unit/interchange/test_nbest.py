@@ -296,7 +296,7 @@ def test_a_hypothesis_that_does_not_fit_is_named(changes: dict[str, Any], messag
         ),
         (
             [{"regular": [{"text": "a"}, {"text": "b"}], "reverse": [{"text": "c"}, {"tokens": []}]}],
-            'line 1, reverse[1]: this hypothesis has "tokens", unlike that of line 1, regular[0]. Give tokens',
+            'line 1, reverse[1]: this hypothesis has "tokens", unlike that of line 1, regular[0]. Give',
         ),
     ],
 )
