@@ -116,11 +116,7 @@ def analyse(
 
 
 def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
-    """Analyse prepared data, each analysis to a file that `bidibeam report` reads.
-
-    Raises:
-        UnknownNameError: If an analysis is not one of data.
-    """
+    """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
     from bidibeam._version import __version__
     from bidibeam.cli.console import console, track
     from bidibeam.cli.tables import print_analyses
@@ -156,13 +152,7 @@ def _analyse_lists(
     workers: int | None,
     out: Path | None,
 ) -> None:
-    """Let systems choose among the lists, and analyse, print and write what comes of it.
-
-    Raises:
-        UnknownNameError: If there is no such analysis or system.
-        SettingsError: If an analysis is one of prepared data.
-        InputError: If files cannot be read, are of different sources, or are not enough for what was named.
-    """
+    """Let systems choose among the lists, and analyse, print and write what comes of it."""
     from bidibeam.cli.console import console, notice_if_slow
     from bidibeam.cli.tables import print_analyses
     from bidibeam.evaluation.evidence import AGREEING, Evidence

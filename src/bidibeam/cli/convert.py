@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.lists import list_source, lists_options
-from bidibeam.interchange.formats import FORMATS
+from bidibeam.cli.lists import list_reader, lists_options
+from bidibeam.interchange.formats import FORMATS, OF_HYPOTHESES, OF_SOURCES
 
 if TYPE_CHECKING:
     from bidibeam.interchange.lists import Conversion
@@ -49,17 +49,18 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     from bidibeam.cli.output import check_not_input, write_lists
     from bidibeam.hypotheses import Direction
     from bidibeam.interchange.formats import create_format, format_for, settings_of
-    from bidibeam.interchange.lists import Conversion, ListReader
+    from bidibeam.interchange.lists import Conversion
 
-    source = list_source(input_file, flags)
-    check_not_input(out_file, source.files)
     name = to_format or ("jsonl" if out_file == "-" else format_for(out_file))
     known = settings_of(name) & WRITTEN
-    reader = ListReader(source, known=known, allow_empty=True)
-    settings = {key: value for key, value in source.settings.items() if key in known}
-    conversion = Conversion.to(name, settings.get("direction", Direction.REGULAR))
+    reader = list_reader(input_file, flags, known=known, allow_empty=True)
+    check_not_input(out_file, reader.files)
+    settings = {key: value for key, value in reader.settings.items() if key in known}
+    target = create_format(name, settings)
+    direction = settings.get("direction", Direction.REGULAR) if "direction" in known else None
+    conversion = Conversion(direction, dropped={*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries})
     is_there = out_file != "-" and Path(out_file).is_file()
-    write_lists(create_format(name, settings), conversion.count(beams for _, beams in reader), out_file)
+    write_lists(target, conversion.count(beams for _, beams in reader), out_file)
     hypotheses = counted(conversion.hypotheses, "hypothesis", "hypotheses")
     told = f"{counted(conversion.sources, 'source')}, {hypotheses}, from {reader.format_name} to {name}."
     console.print(told, style="dim")
@@ -71,7 +72,6 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
 def _note_losses(conversion: Conversion, to_format: str) -> None:
     """Say what was not written."""
     from bidibeam.cli.console import console, note
-    from bidibeam.interchange.lists import OF_HYPOTHESES, OF_SOURCES
 
     count = conversion.other_direction
     if conversion.direction is not None and count:

@@ -14,36 +14,33 @@ from bidibeam.interchange.formats import FORMATS
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
     from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.lists import ListSource
+    from bidibeam.interchange.lists import ListReader
     from bidibeam.protocols import Strategy
     from bidibeam.similarities.word_vectors import WordVectors
 
+DIRECTIONS = click.Choice(["regular", "reverse"])
 FORMAT_SETTINGS = ("direction", "per_source", "log_prob", "ranked")
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
 """How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
 UNENDED_MARK = "@@"
 """How subword-nmt, and so fairseq, marks a piece that does not end its word."""
 
-lists_options = together(
+from_option = click.option(
+    "--from",
+    "from_format",
+    metavar="FORMAT",
+    help=f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or the "
+    "file's ending tell]",
+)
+reverse_option = click.option(
+    "--reverse",
+    "reverse_file",
+    metavar="FILE",
+    help="The reverse lists of the same sources, by id, where they are in a file of their own.",
+)
+DIRECTION_HELP = "Whose hypotheses a file holds that has one list a source.  [default: regular]"
+file_options = together(
     [
-        click.option(
-            "--from",
-            "from_format",
-            metavar="FORMAT",
-            help=f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines "
-            "or the file's ending tell]",
-        ),
-        click.option(
-            "--reverse",
-            "reverse_file",
-            metavar="FILE",
-            help="The reverse lists of the same sources, by id, where they are in a file of their own.",
-        ),
-        click.option(
-            "--direction",
-            type=click.Choice(["regular", "reverse"]),
-            help="Whose hypotheses a file holds that has one list a source.  [default: regular]",
-        ),
         click.option(
             "--per-source",
             type=click.IntRange(min=1),
@@ -63,6 +60,14 @@ lists_options = together(
             metavar="FILE",
             help="The references, in the same way; of a .tsv file its second column.",
         ),
+    ]
+)
+lists_options = together(
+    [
+        from_option,
+        reverse_option,
+        click.option("--direction", type=DIRECTIONS, help=DIRECTION_HELP),
+        file_options,
         click.option(
             "--words", is_flag=True, help="Split the texts into words, whatever tokens the file gives."
         ),
@@ -71,20 +76,17 @@ lists_options = together(
 """The options of what is read."""
 
 
-def list_source(input_file: str, flags: dict[str, Any]) -> ListSource:
-    """Take what is said about lists out of a command's parameters.
-
-    Raises:
-        SettingsError: If two flags contradict each other.
-    """
+def list_reader(input_file: str, flags: dict[str, Any], **options: Any) -> ListReader:
+    """Take what is said about lists out of a command's parameters."""
     from bidibeam.hypotheses import Direction
-    from bidibeam.interchange.lists import ListSource
+    from bidibeam.interchange.lists import ListReader
 
     settings = {key: value for key in FORMAT_SETTINGS if (value := flags.pop(key, None))}
     if "direction" in settings:
         settings["direction"] = Direction(settings["direction"])
     names = ("from_format", "reverse_file", "sources_file", "references_file", "words")
-    return ListSource(input_file, **{name: flags.pop(name, None) for name in names}, settings=settings)
+    given = {name: flags.pop(name, None) for name in names}
+    return ListReader(input_file, **given, settings=settings, **options)
 
 
 def vocabulary_of(lists: Iterable[Beams]) -> tuple[set[str], int]:

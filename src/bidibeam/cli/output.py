@@ -94,11 +94,7 @@ def write_lists(target: Format, lists: Iterable[Beams], out_file: str) -> None:
 
 
 def check_not_input(out_file: Path | str | None, input_files: Sequence[str | None]) -> None:
-    """Make sure that --out is nothing that is read.
-
-    Raises:
-        SettingsError: If it is.
-    """
+    """Make sure that --out is nothing that is read."""
     from bidibeam.errors import SettingsError
 
     for file in input_files:

@@ -47,11 +47,7 @@ def report(results: Path, out: Path | None) -> None:
 
 
 def _check_not_replaced(folder: Path, sources: Sequence[str]) -> None:
-    """Refuse to write over a report that was made from other files.
-
-    Raises:
-        SettingsError: If there is one. One that does not say belongs to the results beside it.
-    """
+    """Refuse to write over a report that was made from other files."""
     from bidibeam.errors import SettingsError
     from bidibeam.reporting.report import PAGE_FILE, read_sources
     from bidibeam.reporting.results import FILES

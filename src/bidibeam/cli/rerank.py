@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bidibeam.cli.lists import (
-    list_source,
+    list_reader,
     lists_options,
     note_length,
     note_other_model,
@@ -62,12 +62,11 @@ def rerank(
     from bidibeam.cli.console import track
     from bidibeam.cli.output import write_answers
     from bidibeam.decoding.decoder import Ranker
-    from bidibeam.interchange.lists import ListReader
     from bidibeam.strategies.ranking import is_parallel, warm_up
 
-    source = list_source(input_file, flags)
+    reader = list_reader(input_file, flags)
     settings, workers = strategy_settings(flags)
-    for name in source.files:
+    for name in reader.files:
         check_output(nbest_file, name, resume=resume)
     facts, tuned = {}, None
     if tuned_file is not None:
@@ -77,12 +76,12 @@ def rerank(
         settings = untuned.with_tuned(tuned.options)
         facts = {"tuned": tuned.name} if settings != untuned else {}
     settings.check_tuned()
-    reader = ListReader(source)
+    model = reader.model
     lists = list(
         track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.lines)
     )
     if tuned is not None and facts:
-        note_other_model(tuned, input_file, reader.model)
+        note_other_model(tuned, input_file, model)
     words, longest = vocabulary_of(lists)
     strategy = settings.build(max_length=max_length, space=word_space(settings.vectors, words))
     note_length(strategy, longest)

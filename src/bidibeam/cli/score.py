@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bidibeam.cli.lists import (
+    DIRECTION_HELP,
+    DIRECTIONS,
+    file_options,
+    from_option,
+    list_reader,
+    reverse_option,
+)
 from bidibeam.cli.options import device_option
-from bidibeam.interchange.formats import FORMATS
 
 if TYPE_CHECKING:
     from bidibeam.api.scoring import ListScorer
@@ -17,7 +24,6 @@ if TYPE_CHECKING:
     from bidibeam.interchange.lists import ListReader
 
 BATCH_SIZE = 32
-DIRECTIONS = click.Choice(["regular", "reverse"])
 
 
 @click.command()
@@ -52,25 +58,10 @@ DIRECTIONS = click.Choice(["regular", "reverse"])
     show_default=True,
     help="What it is divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
 )
-@click.option(
-    "--from",
-    "from_format",
-    metavar="FORMAT",
-    help=f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or the "
-    "file's ending tell]",
-)
-@click.option("--reverse", "reverse_file", metavar="FILE", help="The reverse lists, in a file of their own.")
-@click.option(
-    "--list-direction",
-    type=DIRECTIONS,
-    help="Whose hypotheses a file holds that has one list a source.  [default: regular]",
-)
-@click.option(
-    "--per-source", type=click.IntRange(min=1), metavar="N", help="mbrs: how many hypotheses a source has."
-)
-@click.option("--log-prob", metavar="NAME", help="moses: the feature to read as log-probability.")
-@click.option("--sources", "sources_file", metavar="FILE", help="The sources, in the order of the lists.")
-@click.option("--references", "references_file", metavar="FILE", help="The references, in the same way.")
+@from_option
+@reverse_option
+@click.option("--list-direction", type=DIRECTIONS, help=DIRECTION_HELP)
+@file_options
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
@@ -107,20 +98,18 @@ def score(
     bidibeam score - --model facebook/bart-base --direction regular < lists.jsonl > scored.jsonl
     """  # noqa: D301
     from bidibeam.cli.console import track
-    from bidibeam.cli.lists import list_source
     from bidibeam.cli.models import ModelChoice
     from bidibeam.cli.output import check_not_input, write_lists
     from bidibeam.errors import SettingsError
     from bidibeam.hypotheses import Direction
     from bidibeam.interchange.formats import create_format, settings_of
-    from bidibeam.interchange.lists import ListReader
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(length_penalty=length_penalty)  # which refuses what is no exponent
-    source = list_source(input_file, {**flags, "direction": flags["list_direction"]})
-    check_not_input(out_file, source.files)
-    reader = ListReader(source, known=("direction",))
-    if "direction" in source.settings and "direction" not in settings_of(reader.format_name):
+    flags["direction"] = flags.pop("list_direction")
+    reader = list_reader(input_file, flags, known=("direction",))
+    check_not_input(out_file, reader.files)
+    if "direction" in reader.settings and "direction" not in settings_of(reader.format_name):
         raise SettingsError(
             f"The format {reader.format_name} says itself whose its lists are: leave out --list-direction."
         )
@@ -140,11 +129,7 @@ def score(
 
 
 def _check_sources(reader: ListReader, name: str) -> Iterator[Beams]:
-    """The lists, as long as each has a source; all are read before a model is loaded.
-
-    Raises:
-        InputError: At the first that has none, or if there are no lists.
-    """
+    """The lists, as long as each has a source; all are read before a model is loaded."""
     from bidibeam.errors import InputError
 
     is_empty = True

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bidibeam.data import words
-from bidibeam.errors import BidibeamError, InputError, SettingsError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import (
     FORMATS,
+    OF_SOURCES,
     Format,
     create_format,
     detect_format,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 Numbered = tuple[int, Beams]
 
-OF_SOURCES = ("id", "source", "reference")
-OF_HYPOTHESES = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
-"""What may be known besides texts."""
 SPLITTING = frozenset({"tokens", "length"})
 """To compare these with words takes longer than to read and write them: the first of a list tells enough."""
 
@@ -44,9 +42,9 @@ class ListFile(NamedTuple):
     format: Format
 
 
-@dataclass(frozen=True)
-class ListSource:
-    """Where n-best lists are, and what was said about them.
+@dataclass
+class ListReader:
+    """Reads n-best lists once, one source at a time, each with the number of its line in the first file.
 
     Attributes:
         input_file: A file, or - for stdin.
@@ -56,9 +54,12 @@ class ListSource:
         references_file: Where the references are.
         words: Whether texts are split into words, whatever tokens there are.
         settings: Settings of formats: direction, per_source, log_prob, ranked.
+        known: Settings that something else takes, so that the formats which are read need not.
+        allow_empty: Whether a source may have no hypotheses at all.
 
     Raises:
-        SettingsError: If two of them contradict each other.
+        SettingsError: If two of them contradict each other, or none of the formats has a setting.
+        InputError: If a file cannot be read, or its format cannot be told; once something of it is asked for.
     """
 
     input_file: str
@@ -68,6 +69,8 @@ class ListSource:
     references_file: str | None = None
     words: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    known: Collection[str] = ()
+    allow_empty: bool = False
 
     def __post_init__(self) -> None:
         if self.reverse_file is not None and self.settings.get("direction") is Direction.REVERSE:
@@ -84,57 +87,37 @@ class ListSource:
         files = (self.input_file, self.reverse_file, self.sources_file, self.references_file)
         return [name for name in files if name is not None]
 
+    @cached_property
+    def model(self) -> str | None:
+        """Who wrote the lists of the first file, as far as it says; to be asked before they are read."""
+        return model_of(self.lines)
 
-class ListReader:
-    """Reads n-best lists once, one source at a time, with the number of its line in the first file.
+    @property
+    def lines(self) -> Lines:
+        """The lines of the first file."""
+        return self._opened[0].lines
 
-    Args:
-        source: Where they are.
-        known: Settings that something else takes, so that the formats which are read need not.
-        allow_empty: Whether a source may have no hypotheses at all.
-
-    Attributes:
-        lines: The lines of the first file.
-        format_name: Its format.
-        model: Who wrote its lists, as far as it says.
-
-    Raises:
-        InputError: If a file cannot be read, or its format cannot be told.
-        SettingsError: If a setting was given that none of the formats has.
-    """
-
-    def __init__(self, source: ListSource, *, known: Collection[str] = (), allow_empty: bool = False) -> None:
-        self._source = source
-        self._allow_empty = allow_empty
-        files = [self._open(source.input_file, source.settings)]
-        if source.reverse_file is not None:
-            files.append(self._open(source.reverse_file, {**source.settings, "direction": Direction.REVERSE}))
-        self._files = files
-        self.lines, self.format_name, _ = files[0]
-        self.model = model_of(self.lines)
-        self._check_tokens()
-        self._check_settings(known)
-        self._sources = self._references = None
-        if source.sources_file is not None:
-            self._sources = [beams.source for beams in read_sources(open_named(source.sources_file))]
-        if source.references_file is not None:
-            self._references = read_references(open_named(source.references_file))
+    @property
+    def format_name(self) -> str:
+        """The format of the first file."""
+        return self._opened[0].format_name
 
     def __iter__(self) -> Iterator[Numbered]:
-        lists = self._read(self._files[0])
-        name, source = self.lines.name, self._source
-        if len(self._files) > 1:
-            lists = join_directions(
-                lists,
-                self._read(self._files[1]),
-                names=(name, self._files[1].lines.name),
-                compare_sources=self._sources is None,
-            )
-        if self._sources is not None:
-            lists = fill_in(lists, self._sources, "source", names=(name, str(source.sources_file)))
-        if self._references is not None:
-            lists = fill_in(lists, self._references, "reference", names=(name, str(source.references_file)))
-        return split_texts(lists) if source.words else lists
+        files = [file.format.read_numbered(file.lines, allow_empty=self.allow_empty) for file in self._opened]
+        lists, name = files[0], self.lines.name
+        sources = references = None
+        if self.sources_file is not None:
+            sources = [beams.source for beams in read_sources(open_named(self.sources_file))]
+        if self.references_file is not None:
+            references = read_references(open_named(self.references_file))
+        if len(files) > 1:
+            names = (name, self._opened[1].lines.name)
+            lists = join_directions(*files, names=names, compare_sources=sources is None)
+        if sources is not None:
+            lists = fill_in(lists, sources, "source", names=(name, str(self.sources_file)))
+        if references is not None:
+            lists = fill_in(lists, references, "reference", names=(name, str(self.references_file)))
+        return split_texts(lists) if self.words else lists
 
     def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
         """Each source's lists, once they hold what a strategy needs.
@@ -142,7 +125,7 @@ class ListReader:
         Raises:
             InputError: With file and line, if they do not.
         """
-        names = [file.lines.name for file in self._files]
+        names = [file.lines.name for file in self._opened]
         for number, beams in self:
             try:
                 check_requirements(beams, requirements, strategy)
@@ -151,30 +134,30 @@ class ListReader:
                 raise InputError(f"{place}: {error}") from error
             yield beams
 
-    def _open(self, name: str, settings: Mapping[str, Any]) -> ListFile:
-        lines = open_named(name)
-        format_name = self._source.from_format or detect_format(lines, has_count="per_source" in settings)
-        return ListFile(lines, format_name, create_format(format_name, settings))
-
-    def _read(self, file: ListFile) -> Iterator[Numbered]:
-        return file.format.read_numbered(file.lines, allow_empty=self._allow_empty)
-
-    def _check_tokens(self) -> None:
-        if {file.format.has_tokens for file in self._files} >= {True, False} and not self._source.words:
-            first, second = (f"{file.lines.name} ({file.format_name})" for file in self._files)
+    @cached_property
+    def _opened(self) -> list[ListFile]:
+        files = [self._open(self.input_file, self.settings)]
+        if self.reverse_file is not None:
+            files.append(self._open(self.reverse_file, {**self.settings, "direction": Direction.REVERSE}))
+        if {file.format.has_tokens for file in files} >= {True, False} and not self.words:
+            first, second = (f"{file.lines.name} ({file.format_name})" for file in files)
             raise SettingsError(
                 f"One of {first} and {second} gives tokens and the other does not, so that subwords would be "
                 "compared with words. Say `words` to split the texts of both."
             )
-
-    def _check_settings(self, known: Collection[str]) -> None:
-        taken = {*known, *(key for file in self._files for key in settings_of(file.format_name))}
-        for key in self._source.settings:
+        taken = {*self.known, *(key for file in files for key in settings_of(file.format_name))}
+        for key in self.settings:
             if key not in taken:
                 others = [name for name in FORMATS.names() if key in settings_of(name)]
                 raise SettingsError(
-                    f"The format {self.format_name} has no `{key}`; that is for {', '.join(others)}."
+                    f"The format {files[0].format_name} has no `{key}`; that is for {', '.join(others)}."
                 )
+        return files
+
+    def _open(self, name: str, settings: Mapping[str, Any]) -> ListFile:
+        lines = open_named(name)
+        format_name = self.from_format or detect_format(lines, has_count="per_source" in settings)
+        return ListFile(lines, format_name, create_format(format_name, settings))
 
 
 def join_directions(
@@ -294,14 +277,6 @@ class Conversion:
     other_direction: int = 0
     lost: set[str] = field(default_factory=set)
 
-    @classmethod
-    def to(cls, format_name: str, direction: Direction) -> Conversion:
-        """Nothing converted yet; the direction matters where the format has one."""
-        target = create_format(format_name, {"per_source": 1})
-        has_direction = "direction" in settings_of(format_name)
-        dropped = {*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries, *_kept_by(target)}
-        return cls(direction if has_direction else None, dropped)
-
     def count(self, lists: Iterable[Beams]) -> Iterator[Beams]:
         """The same lists, counted."""
         for beams in lists:
@@ -337,16 +312,3 @@ def _known_fields(found: Hypothesis, keys: Set[str]) -> set[str]:
         plain = make_hypothesis(found.text, finished=found.finished)
         known |= {key for key in keys & SPLITTING if getattr(found, key) != getattr(plain, key)}
     return known
-
-
-def _kept_by(target: Format) -> set[str]:
-    """What of a hypothesis can be read again once a format has written it: one is, of which all is known."""
-    whole = Hypothesis("a b", ("a", "b@@", "c"), -2.5, 9, -1.25, finished=False, other_log_prob=-4.0)
-    stream = io.StringIO()
-    try:
-        target.write([Beams("0", "", regular=NBest((whole,)))], stream)
-        stream.seek(0)
-        found = [one for beams in target.read(stream) for one in beams.regular]
-    except BidibeamError:  # a format may have reasons to refuse it; then nobody knows
-        return set(OF_HYPOTHESES)
-    return {key for one in found for key in _known_fields(one, set(OF_HYPOTHESES))}

@@ -285,23 +285,3 @@ def test_only_what_would_have_been_written_is_told_to_be_dropped(tmp_path: Path)
     assert note_of(tmp_path, "mbrs", regular=[bare], reverse=[scored]) == ""
     assert note_of(tmp_path, "mbrs", "--direction", "reverse", regular=[bare], reverse=[scored]) == "score"
     assert note_of(tmp_path, "mbrs", "--per-source", "2", regular=[bare, scored]) == "score"
-
-
-def test_a_format_that_cannot_write_the_example_is_told_to_drop_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Formats of other packages may refuse what they like."""
-    from bidibeam.errors import InputError
-    from bidibeam.interchange.formats.mbrs import Mbrs
-
-    write = Mbrs.write
-
-    def choosy(self: Mbrs, beams: Any, stream: Any) -> None:
-        kept = list(beams)
-        if kept[0].regular[0].text != "b":
-            raise InputError("Only b.")
-        write(self, kept, stream)
-
-    monkeypatch.setattr(Mbrs, "write", choosy)
-
-    assert note_of(tmp_path, "mbrs", regular=[{"text": "b", "score": -1.0}]) == ""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LONGEST = 1_000_000
 """The most tokens that a hypothesis can have."""
+OF_SOURCES = ("id", "source", "reference")
+OF_HYPOTHESES = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
+"""What may be known besides texts."""
 PEEKED = 200
 """Lines that detection looks at: a decoder may have begun with its log."""
 
@@ -32,12 +35,12 @@ class Format(Protocol):
         endings: How names of such files end.
         has_tokens: Whether a file gives tokens beside its texts; None if some do. Without them, the tokens of
             a hypothesis are the words of its text.
-        carries: What a file has a place for, of what is known about a source.
+        carries: What a file has a place for, of what is known about sources and hypotheses besides texts.
     """
 
     endings: ClassVar[tuple[str, ...]]
     has_tokens: ClassVar[bool | None]
-    carries: ClassVar[tuple[str, ...]] = ("id", "source", "reference")
+    carries: ClassVar[tuple[str, ...]] = (*OF_SOURCES, *OF_HYPOTHESES)
 
     @staticmethod
     @abstractmethod

@@ -77,7 +77,7 @@ class Fairseq(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".fairseq", ".out")
     has_tokens: ClassVar[bool | None] = True
-    carries: ClassVar[tuple[str, ...]] = ("source", "reference")
+    carries: ClassVar[tuple[str, ...]] = ("source", "reference", "tokens", "log_prob", "length", "score")
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:

@@ -49,7 +49,7 @@ class Moses(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".moses", ".nbest")
     has_tokens: ClassVar[bool | None] = False
-    carries: ClassVar[tuple[str, ...]] = ()
+    carries: ClassVar[tuple[str, ...]] = ("log_prob", "other_log_prob", "length", "score", "finished")
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:

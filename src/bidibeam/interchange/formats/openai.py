@@ -41,7 +41,7 @@ class OpenAI(Format):
 
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
     has_tokens: ClassVar[bool | None] = False
-    carries: ClassVar[tuple[str, ...]] = ("id",)
+    carries: ClassVar[tuple[str, ...]] = ("id", "finished")
 
     @staticmethod
     def looks_like(lines: Sequence[str]) -> bool:
