@@ -147,7 +147,8 @@ def check_directions(model: Model, requirements: Requirements, strategy: str) ->
         if direction not in model.directions:
             raise RunError(
                 f"The strategy {strategy} needs the {direction.value} direction, and {model.name} has only: "
-                f"{', '.join(model.directions)}. Give a {direction.value} model, or choose another strategy."
+                f"{', '.join(model.directions)}. Give a model for `{direction.value}`, train one in both "
+                "directions, or choose another `strategy`."
             )
 
 

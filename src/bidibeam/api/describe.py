@@ -6,14 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.models import checkpoint
-from bidibeam.models.loading import find_kind, get_kind
+from bidibeam.models.loading import TITLES, find_kind, get_kind
 from bidibeam.training.logs import progress_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-TITLES = {"run": "Run", "huggingface": "Hugging Face model", "ctranslate2": "CTranslate2 model"}
 
 
 def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -31,7 +29,8 @@ def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
         metadata = describe_folder(folder, checkpoint.hugging_face_config(folder) or {})
     else:
         metadata = get_kind(kind).describe(folder)
-    return TITLES.get(kind, kind), metadata
+    title = TITLES.get(kind, kind)
+    return title[0].upper() + title[1:], metadata
 
 
 def describe_run(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED
 from bidibeam.hypotheses import Beams
 from bidibeam.metrics import METRICS
-from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
@@ -67,7 +66,7 @@ class TuningTargets:
             if words.strategy in LENGTHS:
                 lengths.append(words.strategy)
             elif settings.compares:
-                settings.check_penalty()
+                replace(settings, wants_tuned=True).check_penalty()
                 penalised[words.untuned] = replace(settings, wants_tuned=False)
             else:
                 raise SettingsError(
@@ -89,11 +88,7 @@ class TuningTargets:
         Raises:
             SettingsError: If they are not.
         """
-        uses = [
-            "space" in getattr(SIMILARITIES.get(each.similarity), "__dataclass_fields__", ())
-            for each in self.penalised.values()
-        ]
-        if vectors is not None and not any(uses):
+        if vectors is not None and not any(each.uses_vectors for each in self.penalised.values()):
             raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
 
 
@@ -118,21 +113,25 @@ def open_tuning_data(model: Model, data: Path | None = None) -> PreparedData:
     """
     if model.path is None:
         raise SettingsError(
-            f"{model.name} is no folder, and tuned.json goes beside the regular model: save it into a folder "
-            "first, with save_pretrained."
+            f"tuned.json goes into the folder of the regular model, and {model.name} has none: save that "
+            "model into a folder first, with save_pretrained."
         )
     known = model.data
     path = data or (Path(known["path"]) if "path" in known else None)
     if path is None:
-        raise SettingsError(f"{model.path} does not say where its data are: name the prepared data.")
+        raise SettingsError(
+            f"{model.path} does not say where its data are: give `data`, the folder of the prepared data."
+        )
     if data is None and not path.is_dir():
-        raise SettingsError(f"The data of {model.path} are not at {path} any more: name the prepared data.")
+        raise SettingsError(
+            f"The data of {model.path} are not at {path} any more: give `data`, the folder where they are."
+        )
     prepared = PreparedData.open(path)
     trained_on = known.get("fingerprint")
     if trained_on is not None and prepared.fingerprint != trained_on:
         raise SettingsError(
             f"{path} holds other data than {model.path} was trained on (fingerprint {prepared.fingerprint}, "
-            f"not {trained_on}): name those."
+            f"not {trained_on}): give those as `data`."
         )
     return prepared
 

@@ -22,7 +22,7 @@ from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.models.base import Model
@@ -42,8 +42,8 @@ reverse beam replies written from the last word to the first. Neither knows of t
 arrive at is more than a common beginning: bidia answers with the regular hypothesis that has the closest \
 match in the reverse beam."""
 
-UNUSABLE = "oracle"
-"""Chooses by a reference, and a conversation has none."""
+USABLE = [name for name in STRATEGIES.names() if name != "oracle"]
+"""The strategies on offer: the oracle chooses by a reference, and a conversation has none."""
 QUOTES = "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 CHOICES = {
     "bidia": "what both beams agree on (BidiA)",
@@ -60,7 +60,7 @@ CHOICES = {
 @click.command()
 @model_argument
 @model_options
-@strategy_option([name for name in STRATEGIES.names() if name != UNUSABLE])
+@strategy_option(USABLE)
 @choice_options
 @search_options
 def chat(model: str | None, **flags: Any) -> None:
@@ -77,8 +77,7 @@ def chat(model: str | None, **flags: Any) -> None:
     choice = ModelChoice.take(model, flags)
     check_search(flags)
     loaded = choice.load()
-    settings = search_settings(loaded, flags)
-    conversation = Conversation(DecoderFactory(loaded, settings, workers, strategy))
+    conversation = Conversation(DecoderFactory(loaded, search_settings(loaded, flags), workers, strategy))
     console.print(HELP, style="dim")
     conversation.run()
 
@@ -113,7 +112,7 @@ class DecoderFactory:
         if decoder.ranker.strategy.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
-                f"one of: {', '.join(usable())}."
+                f"one of: {', '.join(USABLE)}."
             )
         warm_up(decoder.ranker.strategy)
         return decoder
@@ -128,20 +127,20 @@ class DecoderFactory:
 
         _check_known(name)
         words, given = SystemName.of(name), self.given
-        plain = words.settings()
-        if plain.name == given.name:
-            plain = replace(plain, options={**given.options, **plain.options})
-        if plain.compares:
-            allow_local(plain.similarity)
-        if not plain.compares or not given.compares:
-            return plain
+        chosen = words.settings()
+        if chosen.name == given.name:
+            chosen = replace(chosen, options={**given.options, **chosen.options})
+        if chosen.compares:
+            allow_local(chosen.similarity)
+        if not chosen.compares or not given.compares:
+            return chosen
         if words.words.get("similarity", given.similarity) != given.similarity:
-            return replace(plain, vectors=given.vectors if _uses_vectors(plain.similarity) else None)
+            return replace(chosen, vectors=given.vectors if chosen.uses_vectors else None)
         options = dict(given.similarity_options)
         if words.is_tuned:
             options.pop("max_length", None)
         chosen = replace(
-            plain,
+            chosen,
             similarity=given.similarity,
             similarity_options=options,
             vectors=given.vectors,
@@ -168,7 +167,7 @@ class Conversation:
         self._shows_beams = False
         self._last: Answer | None = None
         self._lines = 0
-        self._commands: dict[str, Callable[[Sequence[str]], str]] = {
+        self._commands: dict[str, Callable[[str], str]] = {
             "/beams": self._toggle_beams,
             "/strategy": self._choose,
             "/help": lambda _: HELP,
@@ -189,45 +188,41 @@ class Conversation:
 
     def _obey(self, line: str) -> str:
         """Carry out a command; say what it did, or why not."""
+        from bidibeam.cli.main import name_flags
         from bidibeam.errors import BidibeamError
 
-        name, *words = line.split()
+        name, *argument = line.split(maxsplit=1)
         if name not in self._commands:
             close = difflib.get_close_matches(name, [*self._commands, "/quit"], n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             return f"There is no command {line}; /help lists those there are.{hint}"
         try:
-            return self._commands[name](words)
+            return self._commands[name]("".join(argument))
         except BidibeamError as error:
-            return str(error)
+            return name_flags(str(error), chat)
 
-    def _toggle_beams(self, _: Sequence[str]) -> str:
+    def _toggle_beams(self, _: str) -> str:
         """Show or hide the hypotheses, beginning with those of the last reply."""
         self._shows_beams = not self._shows_beams
         if self._shows_beams and self._last is not None:
             self._show(self._last)
         return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
 
-    def _choose(self, words: Sequence[str]) -> str:
+    def _choose(self, name: str) -> str:
         """List the strategies, or choose by another from now on."""
-        if not words:
+        if not name:
             return self._list()
-        strategy = self._factory.settings_of(" ".join(words).strip(QUOTES))
-        self._decoder = self._factory.decoder(strategy)
-        self._strategy = strategy
-        facts = self._decoder.ranker.strategy.signature.facts
-        told = ", ".join(f"{name} {value}" for name, value in facts if name != "strategy")
+        strategy = self._factory.settings_of(name.strip(QUOTES))
+        self._decoder, self._strategy = self._factory.decoder(strategy), strategy
+        facts = dict(self._decoder.ranker.strategy.signature.facts)
+        told = ", ".join(f"{fact} {value}" for fact, value in facts.items() if fact != "strategy")
         said = f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
-        return f"{said} {self._about_lambda(dict(facts))}".rstrip()
-
-    def _about_lambda(self, facts: Mapping[str, str]) -> str:
-        """Why bidis may answer as vbs does, and what would change that."""
         if facts.get("lambda") != "0":
-            return ""
-        is_tuned = "lambda_" not in self._strategy.options
+            return said
+        reason = "So" if "lambda_" in strategy.options else "Lambda 0 was tuned, so"
         return (
-            f"{'Lambda 0 was tuned, so' if is_tuned else 'So'} it answers as vbs does; above 0 the reverse "
-            "score counts too: start chat, or decode, with --strategy bidis --lambda 0.5."
+            f"{said} {reason} it answers as vbs does; above 0 the reverse score counts too: start chat, or "
+            "decode, with --strategy bidis --lambda 0.5."
         )
 
     def _list(self) -> str:
@@ -236,7 +231,7 @@ class Conversation:
         from bidibeam.reporting.tables import metadata_table
 
         now = self._strategy.name
-        told = {f"{'*' if name == now else ' '} {name}": described(name) for name in usable()}
+        told = {f"{'*' if name == now else ' '} {name}": described(name) for name in USABLE}
         console.print(metadata_table("Strategies", told))
         return (
             f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected "
@@ -268,20 +263,6 @@ class Conversation:
             console.print(hypotheses_table(title, ranked))
 
 
-def usable() -> list[str]:
-    """The strategies that a conversation can use: those that choose without a reference."""
-    from bidibeam.errors import BidibeamError
-    from bidibeam.strategies.settings import StrategySettings
-
-    names = []
-    for name in STRATEGIES.names():
-        with suppress(BidibeamError, TypeError):  # one that needs options says so when it is chosen
-            if StrategySettings(name).requirements.reference:
-                continue
-        names.append(name)
-    return names
-
-
 def _check_known(name: str) -> None:
     """Refuse a strategy that there is not, offering those of use here.
 
@@ -292,9 +273,9 @@ def _check_known(name: str) -> None:
 
     first = (name.split() or [""])[0]
     if first and first not in STRATEGIES.names():
-        close = difflib.get_close_matches(first.lower(), usable(), n=1)
+        close = difflib.get_close_matches(first.lower(), USABLE, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise UnknownNameError(f"Unknown strategy {first!r}.{hint} Choose one of: {', '.join(usable())}.")
+        raise UnknownNameError(f"Unknown strategy {first!r}.{hint} Choose one of: {', '.join(USABLE)}.")
 
 
 def described(name: str) -> str:
@@ -319,11 +300,3 @@ def typed() -> Iterator[str]:
         if line == "/quit":
             return
         yield line
-
-
-def _uses_vectors(similarity: Any) -> bool:
-    """Whether a similarity has word vectors among its settings."""
-    if not isinstance(similarity, str) or ":" in similarity:
-        return False
-    factory = SIMILARITIES.get(similarity)
-    return any(each.name == "space" for each in getattr(factory, "__dataclass_fields__", {}).values())

@@ -94,7 +94,7 @@ def decode(
         decoder = replace(decoder, batch_size=1, prefetch=False)
     note_tuning(loaded.path, decoder.signature, settings)
     warm_up(decoder.ranker.strategy)
-    sources = _with_references(decoder, read_sources(lines), input_file)
+    sources = _with_references(read_sources(lines, skip_blank=not line_buffered), decoder, strategy.name)
     counter = CutOffCounter()
     write_answers(
         with_distinct_ids(sources) if nbest_file is not None else sources,
@@ -116,16 +116,14 @@ def split_arguments(model: str | None, input_file: str | None, *, is_named: bool
         is_named: Whether the model is named by --regular, so that only the input may stand alone.
 
     Raises:
-        UsageError: If both stand there.
+        UsageError: If the model is named twice.
         InputError: If a name that stands alone is nothing at all.
     """
     from bidibeam.errors import InputError
 
     if is_named:
-        if input_file is not None:
-            raise click.UsageError(
-                f"With --regular only INPUT may stand alone, not both {model!r} and {input_file!r}."
-            )
+        if input_file is not None or Path(model or "-").is_dir():
+            raise click.UsageError(f"--regular stands instead of MODEL, not beside {model}.")
         return None, model or "-"
     if model is None or input_file is not None or Path(model).is_dir():
         return model, input_file or "-"
@@ -150,7 +148,7 @@ def _open(input_file: str) -> Lines:
     return lines
 
 
-def _with_references(decoder: Decoder, sources: Iterable[Beams], name: str) -> Iterator[Beams]:
+def _with_references(sources: Iterable[Beams], decoder: Decoder, strategy: str) -> Iterator[Beams]:
     """The same sources, each with a reference if the strategy chooses by it.
 
     Raises:
@@ -162,8 +160,8 @@ def _with_references(decoder: Decoder, sources: Iterable[Beams], name: str) -> I
     for beams in sources:
         if is_needed and beams.reference is None:
             raise InputError(
-                f"{name}: source {beams.id!r} has no reference, and the strategy chooses by it. Add one, or "
-                "choose another --strategy."
+                f"Source {beams.id!r} has no reference, and the {strategy} chooses by it. Add one, or choose "
+                "another --strategy."
             )
         yield beams
 
@@ -185,8 +183,7 @@ class CutOffCounter:
 
     def note(self, max_length: int) -> None:
         """Tell how many there were, if any."""
-        from bidibeam.cli.console import console
+        from bidibeam.cli.console import note
 
         if self.cut_off:
-            told = f"{self.cut_off:,} of {self.total:,} hypotheses were cut off at --max-length {max_length}."
-            console.print(f"Note: {told}", style="dim", soft_wrap=True)
+            note(f"{self.cut_off:,} of {self.total:,} hypotheses were cut off at --max-length {max_length}.")

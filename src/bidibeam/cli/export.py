@@ -62,6 +62,7 @@ def export(
     bidibeam export bart --reverse bart-reverse --to ctranslate2 --out fast
     """  # noqa: D301
     from bidibeam.api.export import export_converted, export_run_with_card
+    from bidibeam.models.checkpoint import hugging_face_config
 
     choice = ModelChoice.take(model, flags)
     if choice.name is None:
@@ -74,6 +75,10 @@ def export(
         raise click.UsageError("--quantization goes with --to ctranslate2.")
     elif choice.reverse is not None:
         raise click.UsageError("--reverse goes with --to ctranslate2: a run holds its directions itself.")
+    elif hugging_face_config(Path(choice.name)) is not None:
+        raise click.UsageError(
+            f"{choice.name} is a Hugging Face model: pass it on as it is, or add --to ctranslate2."
+        )
     else:
         export_run_with_card(
             Path(choice.name), out, half=half, overwrite=overwrite, card=card, results=results

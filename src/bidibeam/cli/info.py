@@ -14,16 +14,16 @@ import click
 def info(model: Path | None, as_json: bool) -> None:
     """Show what a model's folder holds.
 
-    MODEL is what `bidibeam train` or `bidibeam export` wrote, or the folder of a Hugging Face model: the
-    network's shape, the data, and how far training came. Left out, it is the small model that comes with
-    bidibeam.
+    MODEL is a folder that `bidibeam train` or `bidibeam export` wrote, or one of a Hugging Face model; left
+    out, it is the small model that comes with bidibeam. Shown are the network's shape, the data, and how far
+    training came, as far as they are known.
     """
     from bidibeam.api.describe import describe_model
     from bidibeam.cli.console import console
     from bidibeam.models.loading import bundled_path
 
     if model is None:
-        console.print("No run was named: this is the small model that comes with bidibeam.", style="dim")
+        console.print("No model was named: this is the small one that comes with bidibeam.", style="dim")
     title, metadata = describe_model(model or bundled_path())
     if as_json:
         import json

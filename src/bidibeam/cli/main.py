@@ -175,14 +175,16 @@ def name_flags(message: str, command: click.Command | None) -> str:
     """The message with a command's flags in place of the parameters that the library names.
 
     A parameter is known by its underscore (beam_size), by backticks (`words`), or where it begins a sentence
-    (stopping must be ...). What is quoted, or part of a path or a signature, stays as it is.
+    (stopping must be ...). What is quoted, or part of a path or a signature, stays as it is; so do the
+    options of a similarity, which have no flags of their own.
     """
+    is_similaritys = message.startswith("The similarity ")
     for option in command.params if command is not None else ():
         name = re.escape(option.name or "")
         flag = next((flag for flag in option.opts if flag.startswith("--")), None)
         if flag is not None:
             word = rf"(?<![\w./'\"-]){name}(?![\w/'\"-]|[.:]\w)" if "_" in name else rf"^{name}(?= must )"
-            message = re.sub(rf"`{name}`|{word}", flag, message)
+            message = re.sub(rf"`{name}`" if is_similaritys else rf"`{name}`|{word}", flag, message)
     return message
 
 

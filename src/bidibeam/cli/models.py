@@ -138,7 +138,7 @@ def search_settings(model: Model, flags: dict[str, Any]) -> SearchSettings:
 def note_tuning(folder: Path | None, signature: Any, settings: SearchSettings) -> None:
     """Say so if what is used was tuned for another search."""
     from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-    from bidibeam.cli.console import console
+    from bidibeam.cli.console import note
 
     if folder is None or "tuned" not in dict(signature.facts):
         return
@@ -146,4 +146,4 @@ def note_tuning(folder: Path | None, signature: Any, settings: SearchSettings) -
     then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
     if any(value != getattr(settings, name) for name, value in then.items()):
         told = " and ".join(f"--{name.replace('_', '-')} {value}" for name, value in then.items())
-        console.print(f"Note: the strategy's settings were tuned with {told}.", style="dim")
+        note(f"the strategy's settings were tuned with {told}.")

@@ -14,29 +14,15 @@ from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
-    from bidibeam.strategies.naming import SystemName
     from bidibeam.strategies.settings import StrategySettings
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
-STOPPING_HELP = (
-    "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], heuristic, "
-    "optimal, exhaust.  [default: shrinking, or what the model's engine has]"
-)
 STRATEGY_WORDS = (
     "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
     "'bidia wmd_t either' and 'bidia bleu_t tuned'"
 )
 """What every --strategy says of the names of systems."""
-STRATEGY_HELP = (
-    "Who answers: {}. bidia takes what both directions agree on, bidis the best of the regular beam by both "
-    "scores, vbs the most likely; the others are there to compare with. "
-    f"{STRATEGY_WORDS}; flags go over such words."
-)
-SIMILARITY_HELP = (
-    f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name of a Python "
-    "function of two lists of hypotheses.  [default: bleu_t]"
-)
 STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
 """What a strategy's own settings are called in a command's parameters."""
 
@@ -101,7 +87,11 @@ search_options = together(
         click.option(
             "--min-length", type=int, default=1, show_default=True, help="Tokens before the reply may end."
         ),
-        click.option("--stopping", help=STOPPING_HELP),
+        click.option(
+            "--stopping",
+            help="When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], "
+            "heuristic, optimal, exhaust.  [default: shrinking, or what the model's engine has]",
+        ),
         click.option(
             "--length-penalty",
             type=float,
@@ -141,42 +131,48 @@ class StrategyOption(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Read it, once no other word of such a name stands beside it.
+        """Read it, once no other word of such a name stands where files do, and is none.
 
         Raises:
             UsageError: If one does.
         """
-        given = opts.get(self.name or "")
+        from bidibeam.strategies.settings import OPTION_WORDS, TUNED
+
+        given = opts.get(self.name or "")  # a sentinel where it is not given
         names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-        words = _stray_words(ctx.command, opts, args) if names else []
-        if words and not ctx.resilient_parsing:
+        beside: list[Any] = []
+        for each in ctx.command.params:
+            value = opts.get(each.name or "") if isinstance(each, click.Argument) else None
+            beside += value if isinstance(value, list | tuple) else [value]
+        known = {*SIMILARITIES.names(), *OPTION_WORDS, TUNED}
+        words = [word for word in (*beside, *args) if word in known and not Path(word).exists()]
+        if names and words and not ctx.resilient_parsing:
             name = " ".join([names[-1], *words])
             told = f'After --strategy stands more than one word; put the name in quotes: --strategy "{name}".'
             raise click.UsageError(told, ctx)
         return super().handle_parse_result(ctx, opts, args)
 
 
-def _stray_words(command: click.Command, opts: Mapping[str, Any], args: Sequence[str]) -> list[str]:
-    """Words of a system's name that stand where files do, and are none."""
-    from bidibeam.strategies.settings import OPTION_WORDS, TUNED
-
-    stray: list[str] = []
-    for parameter in command.params:
-        value = opts.get(parameter.name or "") if isinstance(parameter, click.Argument) else None
-        stray += [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-    known = {*SIMILARITIES.names(), *OPTION_WORDS, TUNED}
-    return [word for word in (*stray, *args) if word in known and not Path(word).exists()]
-
-
 def strategy_option(names: Sequence[str]) -> Callable[[Any], Any]:
     """--strategy, offering these."""
-    help_ = STRATEGY_HELP.format(", ".join(names))
-    return click.option("--strategy", cls=StrategyOption, default="bidia", show_default=True, help=help_)
+    return click.option(
+        "--strategy",
+        cls=StrategyOption,
+        default="bidia",
+        show_default=True,
+        help=f"Who answers: {', '.join(names)}. bidia takes what both directions agree on, bidis the best "
+        "of the regular beam by both scores, vbs the most likely; the others are there to compare with. "
+        f"{STRATEGY_WORDS}; flags go over such words.",
+    )
 
 
 choice_options = together(
     [
-        click.option("--similarity", default=None, help=SIMILARITY_HELP),
+        click.option(
+            "--similarity",
+            help=f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name "
+            "of a Python function of two lists of hypotheses.  [default: bleu_t]",
+        ),
         click.option(
             "--similarity-option",
             "similarity_options",
@@ -253,27 +249,28 @@ def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
     from bidibeam.errors import SettingsError
     from bidibeam.strategies.naming import SystemName
 
-    name, similarity = SystemName.of(flags.pop("strategy")), flags.pop("similarity")
-    compared = {
-        "--similarity": similarity,
-        "--similarity-option": flags.pop("similarity_options"),
-        "--vectors": flags.pop("vectors"),
-    }
-    given = {flag: flags.pop(flag) for flag in STRATEGY_FLAGS}
-    others = _pairs("--strategy-option", flags.pop("strategy_options"))
-    strategy = name.settings(
-        options={**others, **{flag: value for flag, value in given.items() if value is not None}},
-        similarity=similarity,
-        similarity_options=_pairs("--similarity-option", compared["--similarity-option"]),
-        vectors=compared["--vectors"],
+    name = SystemName.of(flags.pop("strategy"))
+    similarity, options, vectors = (
+        flags.pop(each) for each in ("similarity", "similarity_options", "vectors")
     )
+    given = {flag: value for flag in STRATEGY_FLAGS if (value := flags.pop(flag)) is not None}
+    strategy = name.settings(
+        options={**_pairs("--strategy-option", flags.pop("strategy_options")), **given},
+        similarity=similarity,
+        similarity_options=_pairs("--similarity-option", options),
+        vectors=vectors,
+    )
+    compared = {"--similarity": similarity, "--similarity-option": options, "--vectors": vectors}
     for flag, value in compared.items():
         if value and not strategy.compares:
             raise SettingsError(f"The strategy {strategy.name} compares no hypotheses, so it has no {flag}.")
     if strategy.compares:
         allow_local(strategy.similarity)
         strategy.check_similarity()
-    _note_contradictions(name, strategy)
+    if words := name.contradictions(strategy):
+        from bidibeam.cli.console import note
+
+        note(f"flags go over {' and '.join(map(repr, words))} of --strategy.")
     return strategy, flags.pop("workers") or cores()
 
 
@@ -282,16 +279,6 @@ def allow_local(similarity: str | None) -> None:
     here = str(Path.cwd())
     if similarity is not None and ":" in similarity and sys.path[:1] != [here]:
         sys.path.insert(0, here)
-
-
-def _note_contradictions(name: SystemName, strategy: StrategySettings) -> None:
-    """Say so if flags go over words of the strategy's name."""
-    words = name.contradictions(strategy)
-    if words:
-        from bidibeam.cli.console import console
-
-        told = " and ".join(repr(word) for word in words)
-        console.print(f"Note: flags go over {told} of --strategy.", style="dim", soft_wrap=True)
 
 
 def check_output(nbest_file: Path | None, input_file: str, *, resume: bool) -> None:
@@ -318,6 +305,7 @@ def cores() -> int:
 
 
 def _pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, the values as YAML."""
     import yaml
 
     from bidibeam.errors import SettingsError

@@ -25,13 +25,11 @@ FEW_SOURCES = 100
 @model_options
 @click.option(
     "--data",
-    "data_folder",
     type=click.Path(path_type=Path),
     help="The prepared data that the model was trained on.  [default: where they were then]",
 )
 @click.option(
     "--strategy",
-    "strategies",
     multiple=True,
     metavar="NAME",
     help="Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia wmd_t', 'bidia bleu_t either' ... What "
@@ -46,8 +44,8 @@ FEW_SOURCES = 100
 @batch_size_option
 def tune(
     model: str | None,
-    data_folder: Path | None,
-    strategies: tuple[str, ...],
+    data: Path | None,
+    strategy: tuple[str, ...],
     vectors: Path | None,
     sources: int | None,
     batch_size: int | None,
@@ -68,23 +66,23 @@ def tune(
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
     from bidibeam.api.tuning import TuningTargets, open_tuning_data, tune_model
-    from bidibeam.cli.console import console, track
+    from bidibeam.cli.console import note, track
 
-    targets = TuningTargets.parse(strategies) if strategies else None
+    targets = TuningTargets.parse(strategy) if strategy else None
     choice = ModelChoice.take(model, flags)
     if choice.name is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     check_search(flags)
     loaded = choice.load()
     settings = search_settings(loaded, flags)
-    data = open_tuning_data(loaded, data_folder)
+    prepared = open_tuning_data(loaded, data)
     if targets is None:
         targets = TuningTargets.all_of(loaded, settings, vectors)
         _note_missing(targets, loaded, settings)
     targets.check_vectors(vectors)
     tuned, whole, lost = tune_model(
         loaded,
-        data,
+        prepared,
         settings,
         targets,
         vectors=vectors,
@@ -93,8 +91,7 @@ def tune(
         watch=track,
     )
     if lost:
-        told = f"Note: what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone."
-        console.print(told, style="dim", soft_wrap=True)
+        note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
     assert loaded.path is not None
     _plot(loaded.path / PLOT_FILE, whole)
     _show(tuned, loaded.path, choice.flags)
@@ -103,7 +100,7 @@ def tune(
 def _note_missing(targets: TuningTargets, model: Model, settings: SearchSettings) -> None:
     """Name what is tuned otherwise, and what it would need."""
     from bidibeam.api.tuning import LENGTHS, PENALISED
-    from bidibeam.cli.console import console
+    from bidibeam.cli.console import note
 
     missing = [name for name in (*LENGTHS, *PENALISED) if name not in targets.names]
     if not missing:
@@ -115,7 +112,7 @@ def _note_missing(targets: TuningTargets, model: Model, settings: SearchSettings
     else:
         needed = "word vectors, --vectors FILE.vec"
     need = "it needs" if len(missing) == 1 else "they need"
-    console.print(f"Note: left out {', '.join(missing)}: {need} {needed}.", style="dim", soft_wrap=True)
+    note(f"left out {', '.join(missing)}: {need} {needed}.")
 
 
 def _show(tuned: TuningResult, folder: Path, named: str) -> None:

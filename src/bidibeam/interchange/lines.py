@@ -73,12 +73,12 @@ class Lines:
             return 0
         return self.size if self._raw.closed else self._raw.tell()
 
-    def peek(self, count: int = 1) -> list[str]:
-        """The next lines that are not blank, up to so many, without taking them."""
-        found = [line for _, line in self._ahead if line.strip()]
+    def peek(self, count: int = 1, *, skip_blank: bool = True) -> list[str]:
+        """The next lines, up to so many, without taking them; those that are blank are not counted."""
+        found = [line for _, line in self._ahead if line.strip() or not skip_blank]
         while len(found) < count and (entry := next(self._rest, None)) is not None:
             self._ahead.append(entry)
-            if entry[1].strip():
+            if entry[1].strip() or not skip_blank:
                 found.append(entry[1])
         return found[:count]
 

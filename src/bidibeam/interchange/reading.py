@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Requirements
 
 
-def read_sources(source: LineSource) -> Iterator[Beams]:
+def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Beams]:
     """Sources to answer, one at a time, in order, with no hypotheses yet.
 
     A file whose name ends in .jsonl (or .jsonl.gz, .jsonl.xz) holds an object a line, `{"source"}`, and
@@ -44,13 +44,17 @@ def read_sources(source: LineSource) -> Iterator[Beams]:
     an id has its line number for one. What has no ending, such as a stream, holds objects if its first line
     is one with a "source".
 
+    Args:
+        source: The file or stream.
+        skip_blank: Whether that is the first line that is not blank; if not, no line is read ahead.
+
     Raises:
         InputError: With file and line, if it is not UTF-8, or not such an object.
     """
     lines = open_lines(source)
     is_json = has_ending(lines.name, ".jsonl")
     if not PurePath(lines.name).suffix:
-        is_json = isinstance(guess_object(lines.peek()).get("source"), str)
+        is_json = isinstance(guess_object(lines.peek(skip_blank=skip_blank)).get("source"), str)
     is_table = has_ending(lines.name, ".tsv")
     if not is_json:
         for number, line in lines:

@@ -62,8 +62,11 @@ def read_config(folder: Path) -> ModelConfig:
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise _without_config(folder)
-    if (foreign := hugging_face_config(folder)) is not None:
-        raise _hugging_face_error(folder, foreign)
+    if hugging_face_config(folder) is not None:
+        raise RunError(
+            f"{folder} is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either, "
+            "and so do the commands decode, chat, tune, info and score."
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["format_version"]
@@ -127,15 +130,6 @@ def _without_config(folder: Path) -> RunError:
     nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
     hint = f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
     return RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
-
-
-def _hugging_face_error(folder: Path, config: Mapping[str, Any]) -> RunError:
-    is_reverse = config.get("bidibeam_direction") == "reverse"
-    named = f"--regular MODEL --reverse {folder}" if is_reverse else f"--regular {folder}"
-    return RunError(
-        f"{folder} is a Hugging Face model, not one of bidibeam's own runs: `bidibeam decode {named}`, and "
-        "tune likewise (in Python: bidibeam.hf.load_hf_decoder). Chat and export take only runs."
-    )
 
 
 def _require(is_met: bool, found: str) -> None:

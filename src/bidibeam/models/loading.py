@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,11 @@ MODELS: Registry[Any] = Registry(
         "huggingface": "bidibeam.models.huggingface.adapter:HuggingFaceModel",
     },
 )
-"""Each has `recognises(folder)` and `load(name, reverse, device=, dtype=, trust_remote_code=)`."""
+"""Each has `recognises(folder)`, `describe(folder)`, and `load` with the arguments of `load` below."""
+TITLES = {"run": "run", "huggingface": "Hugging Face model", "ctranslate2": "CTranslate2 model"}
+"""What messages call a kind; of another package's kind, its name."""
 BUNDLED = "bundled"
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def load(
@@ -59,10 +63,10 @@ def load(
 
 
 def find_kind(name: str | Path) -> str:
-    """The name in `MODELS` of what a folder holds; what is no folder is a name on the Hugging Face Hub."""
+    """The name in `MODELS` of what a folder holds; what is no folder may be on the Hugging Face Hub."""
     folder = Path(name)
     if not folder.is_dir():
-        return "huggingface"
+        return "huggingface" if HUB_NAME.fullmatch(str(name)) else "run"  # which says that there is none
     for kind in MODELS.names():
         if kind != "huggingface" and get_kind(kind).recognises(folder):
             return kind
@@ -75,7 +79,7 @@ def get_kind(kind: str) -> Any:
     Raises:
         TransformersMissingError: If it needs transformers, which is not there.
     """
-    with require_transformers("A Hugging Face model"):
+    with require_transformers(f"A {TITLES.get(kind, kind)}"):
         return MODELS.get(kind)
 
 

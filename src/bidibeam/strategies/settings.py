@@ -84,6 +84,13 @@ class StrategySettings:
         return "similarity" in _field_names(STRATEGIES.get(self.name))
 
     @property
+    def uses_vectors(self) -> bool:
+        """Whether its similarity has word vectors among its settings."""
+        if not self.compares or not self._has_registered_similarity:
+            return False
+        return "space" in _field_names(SIMILARITIES.get(self.similarity))
+
+    @property
     def unset(self) -> set[str]:
         """The strategy's own settings that no option decides."""
         return _field_names(STRATEGIES.get(self.name)) - {"similarity", *self.options}
@@ -118,7 +125,8 @@ class StrategySettings:
         self.check_penalty()
         if not self._has_registered_similarity:
             return
-        if self.vectors is not None and "space" not in _field_names(SIMILARITIES.get(self.similarity)):
+        SIMILARITIES.get(self.similarity)
+        if self.vectors is not None and not self.uses_vectors:
             raise SettingsError(
                 f"The similarity {self.similarity} uses no word vectors: leave `vectors` out."
             )

@@ -121,7 +121,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "config cut off": (lambda run: (run / "config.json").write_text('{"mod'), r"config\.json is damaged"),
     "a model of others": (
         lambda run: (run / "config.json").write_text('{"model_type": "bart"}'),
-        r"run is a Hugging Face model, not one of bidibeam's own runs: `bidibeam decode --regular .*run`",
+        r"run is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either",
     ),
     "config a list": (lambda run: (run / "config.json").write_text("[]"), r"config\.json is damaged"),
     "other version": (
