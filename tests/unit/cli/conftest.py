@@ -17,6 +17,7 @@ from bidibeam.training.settings import TrainingSettings
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import write_lines, write_vectors
 from tests.unit.cli.evaluations import written_beams, written_texts
+from tests.unit.models.huggingface.folders import write_pair
 
 SIMILARITIES = """
 import numpy
@@ -94,6 +95,12 @@ def regular_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random vectors for all words of the toy corpus but one."""
     return write_vectors(tmp_path_factory.mktemp("vectors") / "toy.vec", [*WORDS[:-1], "!"])
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folders of a regular and of a reverse Hugging Face model."""
+    return write_pair(tmp_path_factory.mktemp("pair"), "bart")
 
 
 @pytest.fixture

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import bidibeam
+from bidibeam.api.export import export_converted
 from bidibeam.cli import chat
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called, refused
+from tests.unit.models.huggingface.folders import SOURCES, write_joint
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")
 USABLE = "bidia, bidis, vbs, vbs-tuned, reverse-vbs, longest, random"
@@ -27,6 +30,11 @@ def said(*args: object, typed: str) -> str:
     beginning = " ".join(chat.HELP.split())
     assert told.startswith(beginning)
     return told.removeprefix(beginning).strip()
+
+
+def marked(err: str) -> list[str]:
+    """The strategies that a list marks as the one in use."""
+    return re.findall(r"^  \* (\S+)", err, flags=re.MULTILINE)
 
 
 def test_it_answers_and_obeys(toy_run: Path) -> None:
@@ -44,18 +52,15 @@ def test_it_answers_and_obeys(toy_run: Path) -> None:
         assert told in call.told
     assert call.told.count("/quit leave (so does the end of input)") == 2  # at the beginning, and asked for
     assert "rank" not in call.err
+    assert called("chat", toy_run, *VBS, typed="white").out == "white!\n"  # it ends with its input
 
 
-def test_help_names_every_command_and_explains_the_beams_in_two_sentences(toy_run: Path) -> None:
-    told = said(toy_run, *VBS, typed="/help\n")
-
-    assert told == " ".join(chat.HELP.split())
+def test_help_names_every_command_and_explains_the_beams(toy_run: Path) -> None:
+    assert said(toy_run, *VBS, typed="/help\n") == " ".join(chat.HELP.split())
     for command in ("/beams", "/strategy", "/strategy NAME", "/help", "/quit"):
         assert f"  {command}  " in chat.HELP
-    explained = chat.HELP.splitlines()[-1]
-    assert explained.count(". ") == 1
-    assert "regular beam" in explained
-    assert "reverse beam" in explained
+    assert "regular beam" in chat.HELP
+    assert "reverse beam" in chat.HELP
     assert all(len(line) <= 80 for line in chat.HELP.splitlines()[1:-1])  # a table that folds is none
 
 
@@ -65,9 +70,9 @@ def test_help_names_every_command_and_explains_the_beams_in_two_sentences(toy_ru
 def test_a_command_that_is_not_one_is_answered_with_the_nearest(
     toy_run: Path, typed: str, nearest: str
 ) -> None:
-    assert said(toy_run, *VBS, typed=f"{typed}\n") == (
-        f"There is no command {typed}; /help lists those there are. Did you mean {nearest}?"
-    )
+    told = said(toy_run, *VBS, typed=f"{typed}\n")
+
+    assert told == f"There is no command {typed}; /help lists those there are. Did you mean {nearest}?"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +88,7 @@ def test_beams_shows_what_the_strategy_chose_from(
     tables = call.err.split("match in the reverse beam.", 1)[-1].split("in the reverse beam.", 1)[-1]
     assert re.findall(r"(regular|reverse) beam", tables) == shown
     assert call.err.count("◀ pair") == (2 if strategy == "bidia" else 0)  # the pair that won
-    (reply,) = call.replies
-    assert reply in call.err  # it is one of those shown
+    assert call.replies[0] in call.err  # it is one of those shown
     rows = [line for line in call.err.splitlines() if line.split()[:1] in (["1"], ["2"], ["3"], ["4"])]
     assert len(rows) == 4 // len(shown)
 
@@ -110,10 +114,9 @@ def test_a_strategy_is_switched(toy_run: Path) -> None:
 
     assert call.replies[:3] == ["red cat!", "blue dog!", "white!"]
     assert len(call.replies) == 4
-    assert "From now on bidia answers (similarity token_f1," in call.told
-    assert "From now on bidis answers (lambda 1)." in call.told
-    assert "From now on longest answers." in call.told
-    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["longest"]
+    for told in ("bidia answers (similarity token_f1,", "bidis answers (lambda 1).", "longest answers."):
+        assert f"From now on {told}" in call.told
+    assert marked(call.err) == ["longest"]
 
 
 def test_replies_are_those_of_the_strategy_in_use(unsure_run: Path) -> None:
@@ -129,19 +132,15 @@ def test_replies_are_those_of_the_strategy_in_use(unsure_run: Path) -> None:
         assert reply("--strategy", other, typed=f"{line}\n/strategy {name}\n") == expected
 
 
-def test_the_strategies_are_listed_with_a_line_each(toy_run: Path) -> None:
+def test_the_strategies_are_listed_with_a_line_each(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call = called("chat", toy_run, *VBS, typed="/strategy\n")
 
-    for name in set(STRATEGIES.names()) - {"oracle"}:
+    for name in USABLE.split(", "):
         (line,) = re.findall(rf"^  [* ] {re.escape(name)} +(\S.*\S) *$", call.err, flags=re.MULTILINE)
         assert line == chat.CHOICES[name]
-    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["vbs"]
+    assert marked(call.err) == ["vbs"]
     assert f"bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected" in call.told
 
-
-def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     @dataclass(frozen=True)
     class Shout:
         """The loudest.
@@ -150,40 +149,19 @@ def test_a_strategy_of_another_package_is_listed_by_its_own_first_line(
         """
 
     monkeypatch.setattr(STRATEGIES, "get", lambda _: Shout)
-
-    assert chat.described("shout") == "The loudest."
+    assert chat.described("shout") == "The loudest."  # another package's, by its own first line
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (
-            "bidi",
-            f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {USABLE}.",
-        ),
-        (
-            "bidia blue",
-            (
-                "Unknown word 'blue' in the system 'bidia blue'. Did you mean 'bleu'? bidia takes: "
-                f"{', '.join(SIMILARITIES.names())}, package.module:name, either, expected, mean, tuned."
-            ),
-        ),
-        (
-            "oracle",
-            (
-                "The strategy oracle chooses by a reference, and a conversation has none. Choose one of: "
-                f"{USABLE}."
-            ),
-        ),
+        ("bidi", f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {USABLE}."),
+        ("bidia blue", "Unknown word 'blue' in the system 'bidia blue'. Did you mean 'bleu'? bidia takes: "),
+        ("oracle", f"oracle chooses by a reference, and a conversation has none. Choose one of: {USABLE}."),
         ("vbs bleu", "The system 'vbs bleu' cannot have the word 'bleu'. vbs takes no further words."),
         (
             "vbs-tuned",
-            (
-                "The strategy vbs-tuned needs length_exponent and "
-                "word_reward; `bidibeam tune` finds good "
-                "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them "
-                "as tuned."
-            ),
+            "vbs-tuned needs --length-exponent and --word-reward; `bidibeam tune` finds good values",
         ),
         ("bidia bleu_t 3", "Unknown word '3' in the system 'bidia bleu_t 3'."),
     ],
@@ -193,63 +171,89 @@ def test_a_strategy_that_cannot_be_used_changes_nothing(toy_run: Path, typed: st
 
     assert message in call.told
     assert call.replies == ["red cat!"]
-    assert re.findall(r"^  \* (\S+)", call.err, flags=re.MULTILINE) == ["vbs"]
+    assert marked(call.err) == ["vbs"]
 
 
-def test_a_strategy_that_needs_what_the_run_lacks_is_refused(regular_run: Path) -> None:
-    told = said(regular_run, *VBS, typed="/strategy bidis\n")
-
-    assert told == (
-        "This run has no reverse decoder, only: regular. Train one with both directions, or choose a "
-        "--strategy that does without."
-    )
+def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(
+    toy_run: Path, regular_run: Path
+) -> None:
+    for run, flags, message in (
+        (toy_run, "bidis --agreement mean", "The strategy bidis has no option agreement. It has: --lambda."),
+        (toy_run, "oracle", f"a conversation has none. Choose one of: {USABLE}."),
+        (toy_run, "bidi", f"Choose one of: {USABLE}."),
+        (regular_run, "bidis", "bidis needs the reverse direction, and run has only: regular."),
+    ):
+        assert message in refused("chat", run, "--strategy", *flags.split(), typed="white\n")
+    assert "Give a model for --reverse" in said(regular_run, *VBS, typed="/strategy bidis\n")
+    shown = " ".join(called("chat", "--help").out.split())
+    assert f"Who answers: {USABLE}." in shown
+    assert "oracle" not in shown
 
 
 def test_what_the_command_line_said_of_a_strategy_holds_when_it_comes_back(
     toy_run: Path, vectors: Path
 ) -> None:
     flags = ("--similarity", "wmd_t", "--vectors", vectors, "--answer", "either", "--beam-size", "4")
-    option = ("--similarity-option", "form=ratio")
+    names = ("vbs", "bidia", "bidia wmd", "bidia bleu")
 
     told = said(
         toy_run,
         *flags,
-        *option,
-        typed="/strategy vbs\n/strategy bidia\n/strategy bidia wmd\n/strategy bidia bleu\n",
+        *("--similarity-option", "form=ratio"),
+        typed="".join(f"/strategy {name}\n" for name in names),
     )
 
     _, again, other, without = re.findall(r"From now on (?:.*?)\.(?= From|$)", told)
-    assert "similarity wmd_t, vectors toy.vec@" in again
-    assert "form ratio" in again
-    assert "answer either" in again
+    for part in ("similarity wmd_t, vectors toy.vec@", "form ratio", "answer either"):
+        assert part in again
     assert "similarity wmd, vectors toy.vec@" in other
     assert "form ratio" not in other
     assert "vectors" not in without
     assert "answer either" in without
 
 
-def test_it_ends_with_its_input(toy_run: Path) -> None:
-    assert called("chat", toy_run, *VBS, typed="white").out == "white!\n"
+@pytest.mark.parametrize("quote", ['"', "'", "“”"])
+def test_a_strategy_may_be_quoted_in_a_conversation(toy_run: Path, quote: str) -> None:
+    typed = f"/strategy {quote[0]}bidia token_f1 either{quote[-1]}\n"
+
+    assert "From now on bidia answers (similarity token_f1," in said(toy_run, "--beam-size", "4", typed=typed)
 
 
-def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(toy_run: Path) -> None:
-    assert refused("chat", toy_run, "--strategy", "bidis", "--agreement", "mean", typed="white\n") == (
-        "The strategy bidis has no option agreement. It has: lambda_."
-    )
-    assert refused("chat", toy_run, "--strategy", "oracle", typed="white\n") == (
-        f"The strategy oracle chooses by a reference, and a conversation has none. Choose one of: {USABLE}."
-    )
+def test_without_a_name_the_model_that_comes_along_answers() -> None:
+    flags = ("--beam-size", "4", "--max-length", "8")
 
-
-def test_without_a_run_the_model_that_comes_along_answers() -> None:
-    call = called(
-        "chat", "--beam-size", "4", "--max-length", "8", typed="how are you?\n/strategy vbs-tuned\nhi\n"
-    )
+    call = called("chat", *flags, typed="how are you?\n/strategy vbs-tuned\nhi\n")
 
     assert len(call.replies) == 2
     assert all(call.replies)
-    assert call.told.startswith("No run was named: this is the small model that comes with bidibeam.")
+    assert call.told.startswith("No model was named")
     assert "From now on vbs-tuned answers (length_exponent " in call.told
+
+
+@pytest.mark.parametrize("kind", ["pair", "pair by --regular", "shared encoder", "ctranslate2"])
+def test_every_kind_of_model_talks(pair: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
+    model: tuple[object, ...] = (pair[0], "--reverse", pair[1])
+    if kind == "pair by --regular":
+        model = ("--regular", *model)
+    elif kind == "shared encoder":
+        model = (write_joint(tmp_path / "joint"),)
+    elif kind == "ctranslate2":
+        export_converted(bidibeam.load(*pair), tmp_path / "fast", quantization="float32", overwrite=False)
+        model = (tmp_path / "fast",)
+    flags = ("--beam-size", "6", "--max-length", "7")
+    typed = "\n".join((*SOURCES[:2], "/strategy bidis", SOURCES[2], "/beams", ""))
+
+    call = called("chat", *model, *flags, typed=typed)
+
+    sources = "".join(f"{source}\n" for source in SOURCES)
+    named = (*model, "-") if model[0] != "--regular" else model
+    expected = [
+        called("decode", *named, *flags, "--strategy", strategy, typed=sources).replies
+        for strategy in ("bidia", "bidis")
+    ]
+    assert call.replies == [*expected[0][:2], expected[1][2]]
+    assert "From now on bidis answers (lambda 1)." in call.told
+    assert "The regular beam, as the strategy ranks it" in call.told
 
 
 def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
@@ -266,25 +270,3 @@ def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
 
     assert done.stdout == "red cat!\nwhite!\n"
     assert done.stderr.count("you> ") == 4
-
-
-@pytest.mark.parametrize("quote", ['"', "'", "“”"])
-def test_a_strategy_may_be_quoted_in_a_conversation(toy_run: Path, quote: str) -> None:
-    typed = f"/strategy {quote[0]}bidia token_f1 either{quote[-1]}\n"
-
-    told = called("chat", toy_run, "--beam-size", "4", typed=typed).told
-
-    assert "From now on bidia answers (similarity token_f1," in told
-
-
-def test_a_conversation_offers_no_strategy_that_it_refuses(toy_run: Path) -> None:
-    told = called("chat", toy_run, "--beam-size", "4", typed="/strategy bidi\n").told
-    usable = [name for name in STRATEGIES.names() if name != "oracle"]
-
-    assert f"Unknown strategy 'bidi'. Did you mean 'bidis'? Choose one of: {', '.join(usable)}." in told
-    assert chat.usable() == usable
-    shown = " ".join(called("chat", "--help").out.split())
-    assert f"Who answers: {', '.join(usable)}." in shown
-    assert "oracle" not in shown
-    assert "oracle" in called("decode", "--help").out
-    assert "oracle" not in refused("chat", toy_run, "--strategy", "bidi").partition("Choose")[2]

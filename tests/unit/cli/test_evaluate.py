@@ -277,8 +277,6 @@ def test_an_oracle_chooses_by_the_references_that_were_given(
     assert found["scores"] == expected["scores"]
 
 
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[object, ...]:
     """Two systems, one with a long name, and the references."""

@@ -1,4 +1,4 @@
-"""`bidibeam tune`, and decoding with what it found."""
+"""`bidibeam tune`, and decoding with what it found: for runs and for Hugging Face models."""
 
 from __future__ import annotations
 
@@ -12,31 +12,50 @@ from xml.etree import ElementTree
 
 import pytest
 
+import bidibeam
+from bidibeam.cli import tune
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
+from bidibeam.data.tokenization import Tokenizer
 from bidibeam.data.words import split
 from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
-from tests.conftest import write_toy_corpus
-from tests.unit.cli.calls import called, lines_of, refused
+from tests.conftest import WORDS, write_toy_corpus
+from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
+from tests.unit.cli.conftest import copied
+from tests.unit.models.huggingface.folders import write_joint, write_pair
+from tests.unit.models.huggingface.tiny import prepared
 
 SEARCH = ("--beam-size", "4", "--max-length", "9")
+FEW = (*SEARCH, "--sources", "3")
+SYSTEMS = ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
+PAIR_SEARCH = ("--beam-size", "6", "--max-length", "7")
+
+
+def tuned_of(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "tuned.json").read_text())
+    return content
 
 
 def replace_tuned(run: Path, **options: dict[str, float]) -> None:
     """Put other values into a run's tuned.json."""
-    path = run / "tuned.json"
-    content: dict[str, Any] = json.loads(path.read_text())
-    content["options"] |= options
-    path.write_text(json.dumps(content))
+    content = tuned_of(run)
+    (run / "tuned.json").write_text(json.dumps({**content, "options": {**content["options"], **options}}))
+
+
+@pytest.fixture(scope="module")
+def tuned_once(toy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = copied(toy_run, tmp_path_factory.mktemp("tuned") / "run")
+    assert called("tune", run, *FEW).status == 0
+    return run
 
 
 @pytest.fixture
-def tuned_run(copied_run: Path) -> Path:
-    assert called("tune", copied_run, *SEARCH, "--sources", "3").status == 0
-    return copied_run
+def tuned_run(tuned_once: Path, tmp_path: Path) -> Path:
+    """A run with a tuned.json, to write into."""
+    return copied(tuned_once, tmp_path / "run")
 
 
 @pytest.mark.usefixtures("drawn")
@@ -58,17 +77,16 @@ def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_dat
         assert told in call.told
     assert call.err.count("█") > 40 * 5  # the highest of each curve is a whole bar
 
-    content = json.loads((copied_run / "tuned.json").read_text())
+    content = tuned_of(copied_run)
     tried = [curve["values"] for curve in content["curves"]]
     assert tried == [[*LAMBDAS], [*EXPONENTS], [*REWARDS], [*PENALTIES], [*PENALTIES]]
-    assert list(content["options"]) == ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
+    assert list(content["options"]) == SYSTEMS
     assert content["options"]["bidia wmd_t"]["T"] in PENALTIES
     assert content["options"]["bidis"]["lambda_"] in LAMBDAS
     assert (content["split"], content["sources"]) == ("validation", sources)
     assert (content["search"]["beam_size"], content["search"]["max_length"]) == (4, 9)
     assert content["bleu"]["bidis"] == max(content["curves"][0]["bleu"]) >= content["bleu"]["vbs"]
     picture = ElementTree.fromstring((copied_run / "tuned.svg").read_text())
-    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
 
@@ -76,24 +94,23 @@ def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_dat
 def test_a_value_at_the_end_of_its_grid_is_noted_once_and_kept(
     unsure_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(unsure_run, run)
-    monkeypatch.setattr(tuning, "tune", partial(tuning.tune, lambdas=(0.01, 50.0)))
+    run = copied(unsure_run, tmp_path / "run")
+    monkeypatch.setattr("bidibeam.api.tuning.tune", partial(tuning.tune, lambdas=(0.01, 50.0)))
 
     call = called("tune", run, *SEARCH, "--strategy", "bidis")
 
-    content = json.loads((run / "tuned.json").read_text())
+    content = tuned_of(run)
     best = content["options"]["bidis"]["lambda_"]
     assert len(set(content["curves"][0]["bleu"])) == 2  # either value is an end
     assert content["at_end"] == [{"name": "bidis", "setting": "lambda", "value": best}]
-    told = f"lambda of bidis ({best:g} of 0.01 to 50)."
-    assert call.told.count(f"Note: At the end of what was tried, so better may lie beyond: {told}") == 1
+    told = f"so better may lie beyond: lambda of bidis ({best:g} of 0.01 to 50)."
+    assert call.told.count(told) == 1
 
 
-def test_a_setting_that_makes_no_difference_is_noted_and_stays_at_its_default(copied_run: Path) -> None:
-    call = called("tune", copied_run, "--beam-size", "1", "--length-penalty", "0.9")
+def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> None:
+    call = called("tune", copied_run, "--beam-size", "1", "--sources", "3", "--length-penalty", "0.9")
 
-    content = json.loads((copied_run / "tuned.json").read_text())
+    content = tuned_of(copied_run)
     assert content["options"] == {
         "bidis": {"lambda_": 1.0},
         "vbs-tuned": {"length_exponent": 0.9, "word_reward": 0.0},
@@ -102,56 +119,71 @@ def test_a_setting_that_makes_no_difference_is_noted_and_stays_at_its_default(co
     assert (
         "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0)."
     ) in call.told
+    assert "Note: left out bidia bleu_t, bidia wmd_t: they need --beam-size 2 or more." in call.told
+    said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
+    assert said.startswith("--beam-size must be at least 2 for bidia")
 
 
 def test_what_was_tuned_on_few_sources_is_noted(copied_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> str:
-        return called("tune", copied_run, *SEARCH, "--sources", "3", "--strategy", "vbs-tuned").told
+        return called("tune", copied_run, *FEW, "--strategy", "vbs-tuned").told
 
     assert "Note: 3 sources: settings tuned on so few say little." in told()
-    monkeypatch.setattr("bidibeam.cli.evaluate.FEW_SOURCES", 3)
+    monkeypatch.setattr("bidibeam.cli.tune.FEW_SOURCES", 3)
     assert "so few say little" not in told()
 
 
-def test_its_bleu_is_that_of_the_replies_that_decode_writes(unsure_run: Path, toy_data: PreparedData) -> None:
-    assert called("tune", unsure_run, *SEARCH).status == 0
-    content = json.loads((unsure_run / "tuned.json").read_text())
-    sources = toy_data.path / "validation.jsonl"
-    references = [line["reference"] for line in lines_of(sources)]
-    found = set()
-
-    tuned = {name: f"{name} tuned" for name in ("bidia bleu_t", "bidia wmd_t")}
-    for strategy in ("vbs", "vbs-tuned", "bidis", *tuned):
-        flags = ("--strategy", tuned.get(strategy, strategy))
-        replies = called("decode", unsure_run, sources, *SEARCH, *flags).replies
-        bleu = CorpusBleu().score(list(map(split, replies)), list(map(split, references)))
-        assert bleu.value == pytest.approx(content["bleu"][strategy])
+def check_bleu(model: tuple[object, ...], folder: Path, sources: Path, search: tuple[str, ...]) -> None:
+    """The BLEU that tuned.json names is that of the replies that decode writes."""
+    content, found = tuned_of(folder), set()
+    references = [split(line["reference"]) for line in lines_of(sources)]
+    for system in ("vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "bidia wmd_t tuned"):
+        call = called("decode", model[0], sources, *model[1:], *search, "--strategy", system)
+        bleu = CorpusBleu().score(list(map(split, call.replies)), references)
+        assert bleu.value == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
         assert str(bleu.signature).startswith(content["metric"])
+        assert ("|tuned:tuned.json@" in call.signature) == (system != "vbs")
         found.add(bleu.value)
-
     assert len(found) > 1  # or tuning could have been left out
 
 
+def test_its_bleu_is_that_of_the_replies_that_decode_writes(
+    unsure_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    run = copied(unsure_run, tmp_path / "run")
+
+    assert called("tune", run, *SEARCH).status == 0
+
+    check_bleu((run,), run, toy_data.path / "validation.jsonl", SEARCH)
+
+
 def test_decoding_uses_it_and_says_so(tuned_run: Path) -> None:
-    replace_tuned(
-        tuned_run, bidis={"lambda_": 7.5}, **{"vbs-tuned": {"length_exponent": 0.5, "word_reward": 4.0}}
-    )
+    tuned = {"bidis": {"lambda_": 7.5}, "vbs-tuned": {"length_exponent": 0.5, "word_reward": 4.0}}
+    replace_tuned(tuned_run, **tuned, **{"bidia bleu_t": {"T": 3.0}, "bidia wmd_t": {"T": 40.0}})
 
     def signature(*flags: str) -> str:
         return called("decode", tuned_run, *flags, typed="red cat\n").signature
 
-    named = r"\|tuned:tuned\.json@[0-9a-f]{8}\|"
-    bidis = signature("--strategy", "bidis")
-    assert bidis.startswith("strategy:bidis|lambda:7.5|")
-    assert re.search(named, bidis)
-    vbs_tuned = signature("--strategy", "vbs-tuned")
-    assert vbs_tuned.startswith("strategy:vbs-tuned|length_exponent:0.5|word_reward:4|")
-    assert re.search(named, vbs_tuned)
-    half = signature("--strategy", "vbs-tuned", "--word-reward", "1")
-    assert half.startswith("strategy:vbs-tuned|length_exponent:0.5|word_reward:1|")
-    assert re.search(named, half)
-    for flags in (("--strategy", "bidis", "--lambda", "2"), ("--strategy", "vbs"), ()):
-        assert "tuned.json" not in signature(*flags)
+    for name, more, told in (
+        ("bidis", (), "strategy:bidis|lambda:7.5|"),
+        ("vbs-tuned", (), "strategy:vbs-tuned|length_exponent:0.5|word_reward:4|"),
+        ("vbs-tuned", ("--word-reward", "1"), "|length_exponent:0.5|word_reward:1|"),
+        ("bidia bleu_t tuned", (), "|T:3|"),
+        ("bidia tuned", (), "|T:3|"),
+        ("bidia wmd_t tuned", (), "|T:40|"),
+    ):
+        said = signature("--strategy", name, *more)
+        assert told in said
+        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}\|model:", said)
+    own = signature("--strategy", "bidia bleu_t tuned", "--similarity-option", "max_length=7")
+    assert "|T:7|" in own
+    others = (
+        ("--strategy", "bidis", "--lambda", "2"),
+        ("--strategy", "vbs"),
+        ("--strategy", "bidia bleu_t"),
+        (),
+    )
+    assert not any("tuned.json" in said for said in (own, *(signature(*flags) for flags in others)))
 
 
 def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path) -> None:
@@ -165,64 +197,67 @@ def test_other_tuned_values_give_other_replies_and_another_name(tuned_run: Path)
     assert short[1] != long[1]
 
 
-def test_without_it_vbs_tuned_says_what_to_do_and_bidis_weighs_both_alike(copied_run: Path) -> None:
-    assert refused("decode", copied_run, "--strategy", "vbs-tuned", typed="red\n") == (
-        "The strategy vbs-tuned needs length_exponent and "
-        "word_reward; `bidibeam tune` finds good "
-        "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them as tuned."
-    )
-    call = called("decode", copied_run, "--strategy", "bidis", typed="red\n")
+def test_untuned_bidis_weighs_both_alike_and_a_tuned_name_is_refused(toy_run: Path, tuned_once: Path) -> None:
+    call = called("decode", toy_run, "--strategy", "bidis", typed="red\n")
     assert call.signature.startswith("strategy:bidis|lambda:1|beam_size:")
+    for run, name in ((tuned_once, "bidia bleu_t either"), (toy_run, "bidia bleu_t")):
+        said = refused("decode", run, "--strategy", f"{name} tuned", typed="red\n")
+        assert f"The system '{name} tuned' must be tuned first: no T was tuned for '{name}'." in said
+        assert "`bidibeam tune` does so" in said
 
 
-def test_weights_that_changed_since_are_refused_with_the_way_out(tuned_run: Path) -> None:
-    with (tuned_run / "model.safetensors").open("rb+") as file:
+def flip_weight(run: Path) -> None:
+    with (run / "model.safetensors").open("rb+") as file:
         file.seek(-1, 2)
         last = file.read(1)
         file.seek(-1, 2)
         file.write(bytes([last[0] ^ 1]))
 
-    said = refused("decode", tuned_run, "--strategy", "bidis", typed="red\n")
-    assert re.fullmatch(
-        rf"{re.escape(str(tuned_run))}/tuned\.json was tuned for other weights \([0-9a-f]{{12}}, not "
-        r"[0-9a-f]{12}\)\. Run `bidibeam tune` again, or give the strategy's settings as flags\.",
-        said,
-    )
-    assert called("decode", tuned_run, "--strategy", "bidis", "--lambda", "1", typed="red\n").replies
-    assert called("tune", tuned_run, *SEARCH, "--sources", "3").status == 0
-    assert called("decode", tuned_run, "--strategy", "bidis", typed="red\n").replies
 
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            flip_weight,
+            r"was tuned for other weights \([0-9a-f]{12}, not [0-9a-f]{12}\)\. Run `bidibeam tune`",
+        ),
+        (lambda run: (run / "tuned.json").write_text("{"), r"is damaged \(.* again with `bidibeam tune RUN`"),
+    ],
+    ids=["other weights", "damaged"],
+)
+def test_what_is_of_no_use_is_refused_where_it_is_needed_and_tuning_mends_it(
+    tuned_run: Path, spoil: Any, message: str
+) -> None:
+    spoil(tuned_run)
+    bidis = ("decode", tuned_run, "--strategy", "bidis")
 
-def test_a_damaged_file_is_named_where_it_is_needed_and_tuning_mends_it(tuned_run: Path) -> None:
-    (tuned_run / "tuned.json").write_text("{")
-
-    said = refused("decode", tuned_run, "--strategy", "bidis", typed="red\n")
-    assert said.startswith(f"{tuned_run}/tuned.json is damaged (")
-    assert said.endswith("Make it again with `bidibeam tune RUN`.")
+    said = refused(*bidis, typed="red\n")
+    assert re.match(rf"{re.escape(str(tuned_run))}/tuned\.json {message}", said)
     assert called("decode", tuned_run, "--strategy", "vbs", typed="red\n").replies
-    assert called("tune", tuned_run, *SEARCH, "--sources", "3").status == 0
-    assert called("decode", tuned_run, "--strategy", "bidis", typed="red\n").replies
+    if spoil is flip_weight:
+        assert called(*bidis, "--lambda", "1", typed="red\n").replies
+    assert called("tune", tuned_run, *FEW).status == 0
+    assert called(*bidis, typed="red\n").replies
 
 
 def test_data_are_looked_for_where_they_were_and_taken_from_elsewhere(
     copied_run: Path, toy_data: PreparedData, tmp_path: Path
 ) -> None:
-    moved, gone = tmp_path / "moved", tmp_path / "gone"
+    moved, gone, config = tmp_path / "moved", tmp_path / "gone", copied_run / "config.json"
     shutil.copytree(toy_data.path, moved)
-    config = copied_run / "config.json"
     content = json.loads(config.read_text())
     content["data"]["path"] = str(gone)
     config.write_text(json.dumps(content))
 
-    assert (
-        refused("tune", copied_run)
-        == f"The data of {copied_run} are not at {gone} any more: give --data DIR."
-    )
-    assert called("tune", copied_run, *SEARCH, "--data", moved).status == 0
+    said = refused("tune", copied_run)
+    assert said.startswith(f"The data of {copied_run} are not at {gone} any more: give --data")
+    assert called("tune", copied_run, *FEW, "--data", moved).status == 0
 
     del content["data"]["path"]
     config.write_text(json.dumps(content))
-    assert refused("tune", copied_run) == f"{copied_run} does not say where its data are: give --data DIR."
+    assert refused("tune", copied_run).startswith(
+        f"{copied_run} does not say where its data are: give --data"
+    )
 
 
 def test_data_that_it_was_not_trained_on_are_refused(copied_run: Path, tmp_path: Path) -> None:
@@ -233,20 +268,23 @@ def test_data_that_it_was_not_trained_on_are_refused(copied_run: Path, tmp_path:
     said = refused("tune", copied_run, "--data", other.path)
 
     assert said.startswith(f"{other.path} holds other data than {copied_run} was trained on (fingerprint ")
-    assert said.endswith("Give the data it was trained on with --data.")
+    assert said.endswith("give those as --data.")
     assert not (copied_run / "tuned.json").exists()
     assert "There is no directory" in refused("tune", copied_run, "--data", tmp_path / "none")
 
 
 def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_regular_run: Path) -> None:
+    said = refused("tune", copied_regular_run, *SEARCH, "--strategy", "bidia bleu_t")
+    assert "reverse" in said
+    assert not (copied_regular_run / "tuned.json").exists()
+
     call = called("tune", copied_regular_run, *SEARCH)
 
     assert call.status == 0
     assert "BLEU by word reward" in call.told
     assert "lambda" not in call.told
-    left_out = "Note: left out bidis, bidia bleu_t, bidia wmd_t: they need the reverse direction too."
-    assert left_out in call.told
-    assert set(json.loads((copied_regular_run / "tuned.json").read_text())["options"]) == {"vbs-tuned"}
+    assert "left out bidis, bidia bleu_t, bidia wmd_t: they need the reverse direction too." in call.told
+    assert set(tuned_of(copied_regular_run)["options"]) == {"vbs-tuned"}
     assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
 
 
@@ -256,76 +294,41 @@ def test_without_matplotlib_all_but_the_plot_is_there(
 ) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda _: None)
 
-    call = called("tune", copied_run, *SEARCH, "--sources", "3")
+    call = called("tune", copied_run, *FEW)
 
     assert call.status == 0
-    assert (
-        "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
-        in call.told
-    )
+    assert "matplotlib is not installed. pip install 'bidibeam[plots]' brings it." in call.told
     assert "Tuned on 3 validation sources" in call.told
     assert (copied_run / "tuned.json").is_file()
-    assert not (copied_run / "tuned.svg").exists()
+    assert not (copied_run / tune.PLOT_FILE).exists()
 
 
+@pytest.mark.usefixtures("drawn")
 def test_tuning_twice_finds_the_same(tuned_run: Path) -> None:
-    files = [tuned_run / name for name in ("tuned.json", "tuned.svg")]
-    first = [path.read_bytes() for path in files]
+    def written(*flags: str) -> list[bytes]:
+        assert called("tune", tuned_run, *FEW, *flags).status == 0
+        return [(tuned_run / name).read_bytes() for name in ("tuned.json", tune.PLOT_FILE)]
 
-    assert called("tune", tuned_run, *SEARCH, "--sources", "3", "--batch-size", "2").status == 0
-
-    assert [path.read_bytes() for path in files] == first
+    assert written() == written("--batch-size", "2")
 
 
 def test_decoding_says_so_if_it_was_tuned_for_another_search(tuned_run: Path) -> None:
     told = "Note: the strategy's settings were tuned with --beam-size 4 and --max-length 9."
-    flags = ("--strategy", "bidis")
 
-    assert told in called("decode", tuned_run, *flags, "--beam-size", "6", typed="red\n").told
-    assert told not in called("decode", tuned_run, *flags, *SEARCH, typed="red\n").told
-    assert told not in called("decode", tuned_run, *flags, "--lambda", "1", typed="red\n").told
-    assert told not in called("decode", tuned_run, "--strategy", "vbs", typed="red\n").told
+    def is_told(*flags: str) -> bool:
+        return told in called("decode", tuned_run, *flags, typed="red\n").told
 
-
-def test_a_tuned_t_is_used_where_the_name_says_so_and_named_in_the_signature(tuned_run: Path) -> None:
-    replace_tuned(tuned_run, **{"bidia bleu_t": {"T": 3.0}, "bidia wmd_t": {"T": 40.0}})
-
-    def signature(*flags: str) -> str:
-        return called("decode", tuned_run, *flags, typed="red cat\n").signature
-
-    for name, length in (("bidia bleu_t tuned", 3), ("bidia tuned", 3), ("bidia wmd_t tuned", 40)):
-        said = signature("--strategy", name)
-        assert f"|T:{length}|" in said
-        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}\|model:", said)
-    own = signature("--strategy", "bidia bleu_t tuned", "--similarity-option", "max_length=7")
-    assert "|T:7|" in own
-    for said in (own, signature("--strategy", "bidia bleu_t"), signature()):
-        assert "tuned.json" not in said
-    note = "Note: the strategy's settings were tuned with --beam-size 4 and --max-length 9."
-    tuned = ("--strategy", "bidia bleu_t tuned")
-    assert note in called("decode", tuned_run, *tuned, typed="red\n").told
-    assert note not in called("decode", tuned_run, *tuned, *SEARCH, typed="red\n").told
-
-
-def test_without_a_t_for_it_a_tuned_name_is_refused_with_the_way_out(tuned_run: Path) -> None:
-    said = refused("decode", tuned_run, "--strategy", "bidia bleu_t either tuned", typed="red\n")
-
-    assert said == (
-        "The system 'bidia bleu_t either tuned' must be tuned first: no T was tuned for 'bidia bleu_t "
-        "either'. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, evaluate and "
-        "analyse take its result as tuned."
-    )
-    (tuned_run / "tuned.json").unlink()
-    assert "must be tuned first" in refused("decode", tuned_run, "--strategy", "bidia tuned", typed="red\n")
+    for name in ("bidis", "bidia bleu_t tuned"):
+        assert is_told("--strategy", name, "--beam-size", "6")
+        assert not is_told("--strategy", name, *SEARCH)
+    assert not is_told("--strategy", "bidis", "--lambda", "1")
+    assert not is_told("--strategy", "vbs")
 
 
 def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> None:
-    some = (*SEARCH, "--sources", "3")
-
     def tuned(*flags: str) -> dict[str, Any]:
-        assert called("tune", copied_run, *some, *flags).status == 0
-        content: dict[str, Any] = json.loads((copied_run / "tuned.json").read_text())
-        return content
+        assert called("tune", copied_run, *FEW, *flags).status == 0
+        return tuned_of(copied_run)
 
     first = tuned("--strategy", "bidia  either bleu_t tuned")
     assert list(first["options"]) == list(first["bleu"]) == ["bidia bleu_t either"]
@@ -335,63 +338,164 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     assert second["options"]["bidia bleu_t either"] == first["options"]["bidia bleu_t either"]
     assert second["curves"][0] == first["curves"][0]
     assert len(second["curves"]) == 3
-    everything = tuned()
-    assert next(iter(everything["options"])) == "bidia bleu_t either"
-    assert len(everything["options"]) == 5
+    assert set(tuned()["options"]) == {"bidia bleu_t either", *SYSTEMS}
 
     call = called("tune", copied_run, *SEARCH, "--sources", "4", "--strategy", "bidis")
-    assert list(json.loads((copied_run / "tuned.json").read_text())["options"]) == ["bidis"]
-    assert (
-        "Note: what tuned.json had for bidia bleu_t either, vbs-tuned, bidia bleu_t, bidia wmd_t was tuned "
-        "for another search, and is gone."
-    ) in call.told
-
-
-def test_of_a_single_hypothesis_there_is_no_t_to_tune(copied_run: Path) -> None:
-    call = called("tune", copied_run, "--beam-size", "1", "--sources", "3")
-    assert "Note: left out bidia bleu_t, bidia wmd_t: they need --beam-size 2 or more." in call.told
-    assert set(json.loads((copied_run / "tuned.json").read_text())["options"]) == {"bidis", "vbs-tuned"}
-
-    said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
-    assert said.startswith("--beam-size must be at least 2 for bidia")
+    assert list(tuned_of(copied_run)["options"]) == ["bidis"]
+    lost = "bidia bleu_t either, vbs-tuned, bidia bleu_t, bidia wmd_t"
+    assert f"what tuned.json had for {lost} was tuned for another search, and is gone." in call.told
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (
-            ("--strategy", "vbs"),
-            "There is nothing to tune of vbs. Choose among: bidis, vbs-tuned, bidia bleu_t, bidia wmd_t.",
-        ),
-        (
-            ("--strategy", "bidia edit"),
-            "The similarity edit has no T to be tuned. Leave 'tuned' out, or compare by bleu_t or wmd_t.",
-        ),
-        (
-            ("--strategy", "bidia bleu_t", "--vectors", "x.vec"),
-            "Nothing that is tuned uses word vectors: leave --vectors out.",
-        ),
-        (("--strategy", "bidio"), "Unknown strategy 'bidio'. Did you mean 'bidis'? Choose one of: "),
+        (("vbs",), f"There is nothing to tune of vbs. Choose among: {', '.join(SYSTEMS)}."),
+        (("bidia edit",), "The similarity edit has no T to be tuned."),
+        (("bidia bleu_t", "--vectors", "x.vec"), "Nothing that is tuned uses word vectors: leave --vectors"),
+        (("bidio",), "Unknown strategy 'bidio'. Did you mean 'bidis'? Choose one of: "),
     ],
 )
 def test_what_cannot_be_tuned_is_named(copied_run: Path, flags: tuple[str, ...], message: str) -> None:
-    assert refused("tune", copied_run, *SEARCH, *flags).startswith(message)
+    assert refused("tune", copied_run, *SEARCH, "--strategy", *flags).startswith(message)
     assert not (copied_run / "tuned.json").exists()
 
 
-def test_a_run_without_a_reverse_decoder_has_no_t(copied_regular_run: Path) -> None:
-    said = refused("tune", copied_regular_run, *SEARCH, "--strategy", "bidia bleu_t")
-
-    assert "reverse" in said
-    assert not (copied_regular_run / "tuned.json").exists()
-
-
 def test_t_of_wmd_t_is_tuned_among_the_vectors_of_a_file(copied_run: Path, vectors: Path) -> None:
-    flags = (*SEARCH, "--sources", "8", "--strategy", "bidia wmd_t")
+    flags = ("--sources", "8", "--strategy", "bidia wmd_t", "--vectors", vectors)
 
-    def curve(*more: object) -> list[float]:
-        assert called("tune", copied_run, *flags, *more).status == 0
-        found: list[float] = json.loads((copied_run / "tuned.json").read_text())["curves"][0]["bleu"]
-        return found
+    assert called("tune", copied_run, *SEARCH, *flags).status == 0
 
-    assert len(curve("--vectors", vectors)) == len(PENALTIES)
+    assert len(tuned_of(copied_run)["curves"][0]["bleu"]) == len(PENALTIES)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    return prepared(tmp_path_factory.mktemp("data"), pairs=60, validation_share=0.3)
+
+
+@pytest.fixture
+def models(pair: tuple[Path, Path], tmp_path: Path) -> tuple[Path, str, Path]:
+    """A Hugging Face pair of which nothing is tuned, as a command line names it."""
+    regular, reverse = (shutil.copytree(each, tmp_path / each.name) for each in pair)
+    return regular, "--reverse", reverse
+
+
+def test_a_pair_is_tuned_and_decodes_with_what_was_found(
+    models: tuple[Path, str, Path], data: PreparedData
+) -> None:
+    call = called("tune", *models, "--data", data.path, *PAIR_SEARCH)
+
+    assert (call.status, call.out) == (0, "")
+    assert f"which `bidibeam decode {' '.join(map(str, models))}` uses from now on." in call.told
+    assert list(tuned_of(models[0])["options"]) == SYSTEMS
+    check_bleu(models, models[0], data.path / "validation.jsonl", PAIR_SEARCH)
+
+
+def test_a_shared_encoder_and_a_regular_model_alone_are_tuned(
+    models: tuple[Path, str, Path], data: PreparedData, tmp_path: Path
+) -> None:
+    joint = write_joint(tmp_path / "joint")
+
+    for model in ((joint,), ("--regular", models[0])):
+        assert called("tune", *model, "--data", data.path, *PAIR_SEARCH).status == 0
+
+    assert set(tuned_of(joint)["options"]) == set(SYSTEMS)
+    assert list(tuned_of(models[0])["options"]) == ["vbs-tuned"]
+
+
+def test_it_belongs_to_its_weights(
+    models: tuple[Path, str, Path], data: PreparedData, tmp_path: Path
+) -> None:
+    regular = models[0]
+    for name in ("bidis", "vbs-tuned"):
+        assert called("tune", *models, "--data", data.path, *PAIR_SEARCH, "--strategy", name).status == 0
+    assert set(tuned_of(regular)["options"]) == {"bidis", "vbs-tuned"}
+    alone = called("decode", regular, *PAIR_SEARCH, "--strategy", "vbs-tuned", typed="red cat\n")
+    assert "|tuned:tuned.json@" in alone.signature  # the reverse model has no part in it
+
+    *_, other = write_pair(tmp_path / "others", "bart", init_std=0.2)
+    command = ("decode", regular, "--reverse", other, *PAIR_SEARCH, "--strategy", "bidis")
+    assert refused(*command, typed="red\n").startswith(
+        f"{regular / 'tuned.json'} was tuned for other weights"
+    )
+    assert called(*command, "--lambda", "2", typed="red\n").status == 0
+
+
+def test_subwords_are_tuned_without_vectors_or_with_a_file(tmp_path: Path, data: PreparedData) -> None:
+    pieces = Tokenizer.train([" ".join(WORDS)] * 3, kind="bpe", vocabulary_size=300)
+    regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)
+    command = ("tune", regular, "--reverse", reverse, "--data", data.path, *PAIR_SEARCH, "--sources", "3")
+
+    without = called(*command)
+    assert "Note: left out bidia wmd_t: it needs word vectors, --vectors FILE.vec." in without.told
+    assert set(tuned_of(regular)["options"]) == {"bidis", "vbs-tuned", "bidia bleu_t"}
+    beside = called(*command, "--vectors", write_vectors(tmp_path / "toy.vec", WORDS))
+    assert (beside.status, "left out" in beside.told) == (0, False)
+    assert "bidia wmd_t" in tuned_of(regular)["options"]
+
+
+def test_a_pair_that_cannot_be_tuned_is_refused(
+    models: tuple[Path, str, Path], data: PreparedData, tmp_path: Path
+) -> None:
+    regular, reverse = models[0], models[2]
+    assert refused("tune", *models).startswith(f"{regular} does not say where its data are: give --data")
+    said = refused("tune", reverse, "--data", data.path)
+    assert said.startswith("tuned.json goes into the folder of the regular model, and bart-reverse has none")
+    for command, told in (
+        (("tune", "--reverse", reverse), "Missing argument 'MODEL'"),
+        (("tune", tmp_path, "--regular", regular), "stands instead of MODEL, not beside"),
+        (("tune",), "Missing argument 'MODEL'"),
+    ):
+        call = called(*command)
+        assert (call.status, told in call.told) == (2, True)
+    metadata = {"data": {"path": str(data.path), "fingerprint": "0123"}}
+    (regular / "bidibeam.json").write_text(json.dumps(metadata))
+    assert "(fingerprint " in refused("tune", *models)
+    metadata["data"]["fingerprint"] = data.fingerprint
+    (regular / "bidibeam.json").write_text(json.dumps(metadata))
+    assert called("tune", *models, *PAIR_SEARCH, "--strategy", "vbs-tuned").status == 0
+
+
+def tuned_for(path: Path, weights: str, lambda_: float = 0.5) -> Path:
+    """A tuned.json of a model."""
+    options = {"bidis": {"lambda_": lambda_}, "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.3}}
+    path.write_text(json.dumps({"format_version": 1, "weights": weights, "options": options}))
+    return path
+
+
+@pytest.mark.parametrize("command", ["rerank", "evaluate", "analyse"])
+def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
+    command: str, beams: Path, tmp_path: Path
+) -> None:
+    tuned = tuned_for(tmp_path / "tuned.json", "ab12")
+    flags = ("--analysis", "ranks") if command == "analyse" else ("--strategy", "bidis")
+
+    def written_by(model: str) -> Path:
+        ranking = {"signature": f"strategy:vbs|model:{model}|bidibeam:1", "replies": []}
+        lines = ({**each, "ranking": ranking} for each in lines_of(beams))
+        return write_lines(tmp_path / f"{model}.jsonl", *lines)
+
+    def told(*arguments: object) -> str:
+        call = called(command, *arguments)
+        assert call.status == 0, call.err
+        return call.told
+
+    others = written_by("cd34")
+    note = f"Note: {tuned} was tuned for another model (ab12) than the one that wrote {others} (cd34)."
+    assert note in told(others, *flags, "--tuned", tuned)
+    silent = [(others, *flags), *((lists, *flags, "--tuned", tuned) for lists in (written_by("ab12"), beams))]
+    if command != "analyse":
+        silent.append((others, "--strategy", "vbs", "--tuned", tuned))  # which uses nothing of it
+    assert not any("another model" in told(*arguments) for arguments in silent)
+
+
+def test_a_lambda_of_nothing_is_explained(copied_run: Path) -> None:
+    def switched(value: float, *flags: object) -> str:
+        tuned_for(copied_run / "tuned.json", bidibeam.load(copied_run).fingerprint, value)
+        return called("chat", copied_run, "--beam-size", 3, *flags, typed="/strategy bidis\n").told
+
+    told = switched(0.0, "--strategy", "vbs")
+    assert "From now on bidis answers (lambda 0). Lambda 0 was tuned, so it answers as vbs does;" in told
+    assert "with --strategy bidis --lambda 0.5." in told
+    assert "answers as vbs" not in switched(0.5, "--strategy", "vbs")
+    assert "(lambda 0). So it answers as vbs does" in switched(0.5, "--strategy", "bidis", "--lambda", 0)

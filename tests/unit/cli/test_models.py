@@ -1,0 +1,183 @@
+"""What all commands that take a MODEL have in common; info, train, and models that other packages add."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+import bidibeam
+from bidibeam.api.export import export_converted
+from bidibeam.data.prepared import PreparedData
+from bidibeam.training import state
+from tests.unit.cli.calls import called, refused
+from tests.unit.models.huggingface.folders import write_joint
+from tests.unit.models.huggingface.tiny import write_config
+
+
+@pytest.mark.parametrize("command", ["decode", "chat", "info", "tune", "export"])
+def test_what_is_no_model_is_named(
+    command: str, toy_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    flags = ("--out", tmp_path / "out") if command == "export" else ()
+    unfinished = tmp_path / "unfinished"
+    (unfinished / "training").mkdir(parents=True)
+    (unfinished / "training" / "started.json").write_text("{}")
+
+    for folder, message in (
+        (tmp_path / "nowhere", "is not a run directory: it has no config.json"),
+        (toy_data.path, "is not a run directory: it has no config.json. Give the directory"),
+        (toy_run.parent, f"Did you mean {toy_run}?"),
+        (unfinished, f"is unfinished: `bidibeam train DATA --out {unfinished} --resume` goes on."),
+    ):
+        assert message in refused(command, folder, *flags)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["chat", "tune", "export"])
+def test_the_regular_model_is_named_once(command: str, toy_run: Path, tmp_path: Path) -> None:
+    flags = ("--out", tmp_path / "out") if command == "export" else ()
+
+    call = called(command, toy_run, "--regular", toy_run, *flags)
+
+    assert (call.status, call.out) == (2, "")
+    assert f"--regular {toy_run} stands instead of MODEL, not beside {toy_run}." in call.told
+
+
+def described(model: Path) -> dict[str, Any]:
+    metadata: dict[str, Any] = json.loads(called("info", model, "--json").out)
+    return metadata
+
+
+def test_info_describes_a_run(toy_run: Path) -> None:
+    call = called("info", toy_run)
+
+    assert (call.status, call.out) == (0, "")
+    for word in ("parameters", "regular validation perplexity", "decoder_size", "fingerprint", "batch_size"):
+        assert word in call.told
+    metadata = described(toy_run)
+    assert metadata["model"]["decoder_size"] == 32
+    assert metadata["vocabulary"] == 15
+    assert metadata["progress"]["steps"] > 0
+    bundled = called("info", "--json")
+    assert json.loads(bundled.out)["data"]["corpus"] == "chitchat"
+    assert bundled.told.startswith("No model was named")
+
+
+def test_info_describes_a_hugging_face_model(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    parameters = sum(tensor.numel() for tensor in load_file(pair[1] / "model.safetensors").values())
+    ours, bare = shutil.copytree(pair[0], tmp_path / "ours"), write_config(tmp_path / "bare", "gpt2")
+    metadata = {"base": "some/bart", "steps": 6, "settings": {"epochs": 2}, "data": {"corpus": "tsv"}}
+    (ours / "bidibeam.json").write_text(json.dumps(metadata))
+    (bare / "bidibeam.json").write_text("[]")
+
+    plain = {"kind": "bart", "parameters": parameters, "vocabulary": 16}
+    assert described(pair[1]) == {"folder": str(pair[1]), "direction": "reverse", **plain}
+    known = {
+        "base": "some/bart",
+        "progress": {"steps": 6},
+        "data": {"corpus": "tsv"},
+        "training": {"epochs": 2},
+    }
+    assert described(ours) == {"folder": str(ours), "direction": "regular", **plain, **known}
+    assert described(bare) == {"folder": str(bare), "kind": "gpt2", "direction": "regular", "vocabulary": 40}
+    assert described(write_joint(tmp_path / "joint"))["direction"] == "both"
+    told = called("info", ours).told
+    for words in ("Hugging Face model", "some/bart", "epochs", "corpus"):
+        assert words in told
+
+
+def test_info_describes_a_ctranslate2_folder(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    export_converted(bidibeam.load(*pair), tmp_path / "fast", quantization="int8", overwrite=False)
+
+    metadata = described(tmp_path / "fast")
+
+    assert (metadata["folder"], metadata["quantization"]) == (str(tmp_path / "fast"), "int8")
+    assert "CTranslate2 model" in called("info", tmp_path / "fast").told
+
+
+def test_train_resumes_with_its_own_settings_and_starts_from_vectors(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
+    vectors, out = tmp_path / "v.vec", tmp_path / "run"
+    vectors.write_text("2 16\n" + "".join(f"{word} {' '.join(['0.5'] * 16)}\n" for word in ("red", "cat")))
+    sizes = ["embedding_size=16", "encoder_size=8", "decoder_size=16", "attention_size=8", "readout_size=16"]
+    settings = [*(f"model.{size}" for size in sizes), "training.max_steps=3", "training.batch_size=16"]
+    flags = [word for setting in settings for word in ("--set", setting)]
+    command = ("train", toy_data.path, "--out", out)
+
+    first = called(*command, "--vectors", vectors, *flags).told
+    second = called(*command, "--resume").told
+    third = called(*command, "--resume", "--set", "training.max_steps=5").told
+
+    assert "vectors for 2 of 15 tokens (13.3%)" in first
+    assert "Stopped by max_steps after step 3" in first
+    assert "from step 3" in second
+    assert "Stopped by max_steps after step 5" in third
+    newest = state.newest(out)
+    assert newest is not None
+    assert newest.name == "step-00000005"
+
+
+def test_training_that_is_refused_is_one_line(toy_data: PreparedData, toy_run: Path, tmp_path: Path) -> None:
+    assert refused("train", toy_data.path, "--out", toy_run).startswith(f"{toy_run}")
+    said = refused("train", tmp_path / "none", "--out", tmp_path / "run")
+    assert "make it with `bidibeam prepare" in said
+    assert not (tmp_path / "run").exists()
+
+
+OTHERS = """
+import bidibeam
+from bidibeam.models.gru.network import BidirectionalModel
+
+class Parrot:
+    @classmethod
+    def recognises(cls, folder):
+        return (folder / "parrot.txt").is_file()
+
+    @classmethod
+    def describe(cls, folder):
+        return {"folder": str(folder), "says": (folder / "parrot.txt").read_text()}
+
+    @classmethod
+    def load(cls, name, reverse=None, *, device=None, dtype=None, trust_remote_code=False):
+        return bidibeam.load(name + "/inner", device=device)
+
+class Twin(BidirectionalModel):
+    pass
+"""
+
+
+def test_other_packages_add_kinds_of_models_and_networks(toy_run: Path, tmp_path: Path) -> None:
+    """By their entry points: every command then takes such a folder as its MODEL."""
+    site, parrot = tmp_path / "site", tmp_path / "parrot"
+    (site / "extra-1.dist-info").mkdir(parents=True)
+    (site / "others.py").write_text(OTHERS)
+    (site / "extra-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: extra\nVersion: 1\n")
+    points = "[bidibeam.models]\nparrot = others:Parrot\n[bidibeam.networks]\ntwin = others:Twin\n"
+    (site / "extra-1.dist-info" / "entry_points.txt").write_text(points)
+    shutil.copytree(toy_run, parrot / "inner")
+    (parrot / "parrot.txt").write_text("hello")
+    config = parrot / "inner" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "architecture": "twin"}))
+
+    def in_process(*args: object, typed: str = "") -> str:
+        home = Path(str(bidibeam.__file__)).parent.parent
+        environment = {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{site}", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "bidibeam", *map(str, args)]
+        done = subprocess.run(
+            command, env=environment, input=typed, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert json.loads(in_process("info", parrot, "--json")) == {"folder": str(parrot), "says": "hello"}
+    assert in_process("decode", parrot, "--strategy", "vbs", typed="red cat\n") == "red cat!\n"
+    assert "Unknown architecture 'twin'" in refused("decode", parrot / "inner", typed="red cat\n")
