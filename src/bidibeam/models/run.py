@@ -80,8 +80,8 @@ class RunModel:
         """
         if reverse is not None:
             raise SettingsError(
-                f"{name or reverse} is one of bidibeam's own runs, which holds its directions itself: give it "
-                "as the model, and leave out `reverse`."
+                f"{name or reverse} is one of bidibeam's own runs, which holds its directions itself: give "
+                "it as the model, and leave out `reverse`."
             )
         if dtype not in (None, "float32"):
             raise SettingsError(

@@ -214,7 +214,7 @@ REFUSED = {
     "--stopping shrink": "Unknown stopping rule 'shrink'. Did you mean 'shrinking'?",
     "--device toaster": "There is no device 'toaster' here",
     "--dtype bfloat16": "computes in float32, not bfloat16.",
-    "--reverse other": "holds its directions itself: leave out --reverse (other).",
+    "--reverse other": "holds its directions itself: give it as the model, and leave out --reverse.",
 }
 
 

@@ -14,7 +14,7 @@ from bidibeam.models.loading import find_kind
 def test_a_run_is_no_reverse_model(toy_run: Path) -> None:
     for name in (None, toy_run):
         with pytest.raises(
-            SettingsError, match=f"^{toy_run} is one of bidibeam's own runs.*leave out reverse"
+            SettingsError, match=f"^{toy_run} is one of bidibeam's own runs.*leave out .reverse"
         ):
             bidibeam.load(name, toy_run)
     with pytest.raises(SettingsError, match="computes in float32, not float16"):
