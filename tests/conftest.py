@@ -56,7 +56,7 @@ def write_toy_corpus(path: Path, pairs: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
-    """Processes of the suite run side by side, a thread each; `scripts/check` runs some tests with all threads."""
+    """The suite's processes have a thread each; `scripts/check` runs some tests with all threads, too."""
     if os.environ.get("BIDIBEAM_TEST_THREADS") != "default":
         torch.set_num_threads(1)
 

@@ -14,8 +14,8 @@ from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
-    halved,
     read_config,
+    to_half_precision,
     write_config,
     write_weights,
 )
@@ -63,9 +63,9 @@ def export_run(
     """
     _check_free(path, out, overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
-    tuned = _tuned(run)
+    tuned = _read_tuned(run)
     weights = run.network.state_dict()
-    stored = halved(weights) if half else weights
+    stored = to_half_precision(weights) if half else weights
     for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
         earlier.unlink(missing_ok=True)
     write_weights(out / WEIGHTS_FILE, stored)
@@ -85,7 +85,7 @@ def export_run(
     return RunModel.load(out, device="cpu")
 
 
-def _tuned(run: RunModel) -> TunedSettings | None:
+def _read_tuned(run: RunModel) -> TunedSettings | None:
     """What was tuned for the run, if anything."""
     if not (run.path / TUNED_FILE).is_file():
         return None

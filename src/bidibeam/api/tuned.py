@@ -103,7 +103,7 @@ def write_tuned(
     )
 
 
-def joined_with_earlier(
+def merge_with_earlier(
     path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str, split: str, metric: Signature
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
@@ -126,12 +126,12 @@ def joined_with_earlier(
     if any(earlier.content.get(key) != value for key, value in conditions.items()):
         return tuned, others
     try:
-        return _found(earlier.content).without(list(tuned.options)).merge(tuned), []
+        return _read_results(earlier.content).without(list(tuned.options)).merge(tuned), []
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
         return tuned, others
 
 
-def _found(content: Mapping[str, Any]) -> TuningResult:
+def _read_results(content: Mapping[str, Any]) -> TuningResult:
     """What a tuned.json holds, as it was found."""
     from bidibeam.strategies.tuning import Curve, TuningResult
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.api.tuned import TUNED_FILE, joined_with_earlier, write_tuned
+from bidibeam.api.tuned import TUNED_FILE, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED
@@ -190,7 +190,7 @@ def tune_model(
         "split": SPLIT,
         "metric": METRICS.create("bleu").score([["a"]], [["a"]]).signature,
     }
-    whole, lost = joined_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
+    whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
     write_tuned(model.path / TUNED_FILE, whole, **conditions)
     return tuned, whole, lost
 

@@ -116,7 +116,7 @@ def _read_json(folder: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def unfinished(folder: Path) -> str | None:
+def describe_unfinished(folder: Path) -> str | None:
     """What to say of a folder in which `bidibeam train --base` has not come to its end; None of any other."""
     if (folder / CONFIG_FILE).is_file() or not (folder / STARTED_FILE).is_file():
         return None
@@ -124,7 +124,7 @@ def unfinished(folder: Path) -> str | None:
 
 
 def _without_config(folder: Path) -> RunError:
-    if said := unfinished(folder):
+    if said := describe_unfinished(folder):
         return RunError(said)
     patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
     nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
@@ -148,7 +148,7 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
 
 
-def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_half_precision(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights rounded to half precision, float16; a network that takes them over computes in float32.
 
     Raises:
@@ -159,7 +159,7 @@ def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not tensor.isfinite().all():
             raise RunError(
                 f"The tensor {name!r} holds numbers too large for half precision (above 65,504 in size). "
-                "Export it without --half."
+                "Export it in full precision."
             )
     return rounded
 

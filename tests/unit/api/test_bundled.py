@@ -13,7 +13,7 @@ from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
 from bidibeam.errors import RunError
 from bidibeam.models import loading
-from bidibeam.models.checkpoint import halved, tensor_shapes
+from bidibeam.models.checkpoint import tensor_shapes, to_half_precision
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.loading import bundled_path
 from bidibeam.search.settings import SearchSettings
@@ -86,7 +86,7 @@ def test_it_has_the_shape_of_the_compact_preset() -> None:
 def test_the_compact_preset_fits_with_its_vocabulary() -> None:
     run = load_run(device="cpu")
     fresh = BidirectionalModel(resolve(preset="compact").model, run.network.vocabulary_size)
-    stored = halved(fresh.state_dict())
+    stored = to_half_precision(fresh.state_dict())
 
     assert {name: tuple(tensor.shape) for name, tensor in stored.items()} == tensor_shapes(
         run.path / "model.safetensors"

@@ -54,7 +54,7 @@ def test_half_precision_is_rounded_once_and_computed_with_in_full(tmp_path: Path
     torch.manual_seed(0)
     model = BidirectionalModel(replace(TINY_MODEL, tied_output=tied_output), 30).eval()
     model.save_pretrained(tmp_path)
-    checkpoint.write_weights(tmp_path / "model.safetensors", checkpoint.halved(model.state_dict()))
+    checkpoint.write_weights(tmp_path / "model.safetensors", checkpoint.to_half_precision(model.state_dict()))
 
     loaded = BidirectionalModel.from_pretrained(tmp_path)
 
@@ -78,10 +78,10 @@ def _first_logits(model: BidirectionalModel, direction: Direction) -> torch.Tens
 @pytest.mark.parametrize("value", [65_520.0, -1e6, math.nan])
 def test_what_half_precision_cannot_hold_is_refused(value: float) -> None:
     kept = {"small": torch.ones(2), "large": torch.tensor([65_504.0, 1.0])}
-    assert checkpoint.halved(kept)["large"][0] == 65_504
+    assert checkpoint.to_half_precision(kept)["large"][0] == 65_504
 
     with pytest.raises(RunError) as caught:
-        checkpoint.halved({**kept, "w_large": torch.tensor([1.0, value])})
+        checkpoint.to_half_precision({**kept, "w_large": torch.tensor([1.0, value])})
 
     assert str(caught.value) == (
         "The tensor 'w_large' holds numbers too large for half precision (above 65,504 in size). "

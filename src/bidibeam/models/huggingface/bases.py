@@ -27,7 +27,7 @@ from transformers import (
 from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import unfinished
+from bidibeam.models.checkpoint import describe_unfinished
 from bidibeam.models.huggingface.directions import JOINT, mark
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
@@ -104,7 +104,7 @@ def _find_config(name: str) -> tuple[Any, bool]:
     """The base's config, and whether there is nothing else."""
     path = Path(name)
     if path.is_dir():
-        if said := unfinished(path):
+        if said := describe_unfinished(path):
             raise InputError(said)
         if not (path / "config.json").is_file():
             raise InputError(

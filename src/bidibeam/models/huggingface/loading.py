@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import find_device, is_run, unfinished
+from bidibeam.models.checkpoint import describe_unfinished, find_device, is_run
 from bidibeam.models.huggingface.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
 from bidibeam.models.huggingface.by_generate import find_sequence_scorer
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task, quiet_transformers
@@ -169,7 +169,7 @@ def _load_config(where: str, *, trust_remote_code: bool) -> Any:
             raise InputError(
                 f"{where} is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode {where}`."
             )
-        if said := unfinished(path):
+        if said := describe_unfinished(path):
             raise InputError(said)
         if not (path / "config.json").is_file():
             raise InputError(

@@ -249,7 +249,7 @@ def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "bidibeam.models.huggingface.loading.check_usable", lambda _: None
     )  # not every CPU computes in halves
     regular, reverse = write_pair(tmp_path, "bart")
-    stored = write_model(tmp_path / "halved", "bart")
+    stored = write_model(tmp_path / "to_half_precision", "bart")
     load_models(stored)[Direction.REGULAR].model.half().save_pretrained(stored)
 
     asked = load_pair(regular, reverse, dtype="bfloat16")
