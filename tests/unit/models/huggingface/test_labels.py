@@ -41,14 +41,7 @@ def test_tensors_and_lists_are_turned_as_the_oracle_turns_them(rows: list[list[i
     assert reverse_labels(torch.tensor(rows), SPECIAL).tolist() == expected
     assert reverse_labels(rows[0], SPECIAL) == expected[0]
     assert reverse_labels(torch.tensor(rows[0]), SPECIAL).tolist() == expected[0]
-
-
-@given(ROWS)
-def test_twice_is_not_at_all(rows: list[list[int]]) -> None:
-    labels = torch.tensor(rows)
-
-    assert torch.equal(reverse_labels(reverse_labels(labels, SPECIAL), SPECIAL), labels)
-    assert labels.tolist() == rows
+    assert reverse_labels(expected, SPECIAL) == rows  # twice is not at all
 
 
 def test_another_label_may_be_the_ignored_one() -> None:
@@ -87,22 +80,13 @@ def test_rows_of_any_kind_are_turned_each_by_itself_and_stay_of_their_kind(
     assert list(map(int, reverse_labels(made(rows[0]), SPECIAL))) == expected[0]
 
 
-@given(ROWS)
-def test_an_array_is_turned_as_the_oracle_turns_it_and_stays_one(rows: list[list[int]]) -> None:
-    for dtype in (np.int64, np.int32, np.int16):
-        labels = np.array(rows, dtype=dtype)
-        turned = reverse_labels(labels, SPECIAL)
-        assert isinstance(turned, np.ndarray)
-        assert turned.dtype == dtype
-        assert turned.tolist() == [slowly(row, SPECIAL) for row in rows]
-        assert labels.tolist() == rows
-
-
-def test_unsigned_ids_need_no_ignored_place() -> None:
-    for dtype in (np.uint8, np.uint16, np.uint32):
-        turned = reverse_labels(np.array([5, 6, 2], dtype=dtype), SPECIAL)
-        assert turned.dtype == dtype
-        assert turned.tolist() == [6, 5, 2]
+def test_arrays_and_tensors_of_any_whole_numbers_keep_their_type() -> None:
+    for dtype in (np.int64, np.int32, np.int16, np.uint8, np.uint16, np.uint32):
+        labels = np.array([[5, 6, 2], [7, 2, 8]], dtype=dtype)
+        reversed_rows = reverse_labels(labels, SPECIAL)
+        assert reversed_rows.dtype == dtype
+        assert reversed_rows.tolist() == [[6, 5, 2], [8, 2, 7]]
+        assert labels.tolist() == [[5, 6, 2], [7, 2, 8]]
     assert reverse_labels(torch.tensor([5, 6, 2], dtype=torch.uint8), SPECIAL).tolist() == [6, 5, 2]
 
 
