@@ -13,7 +13,7 @@ import pytest
 
 from bidibeam.cli.watching import TrainingProgress
 from bidibeam.data.prepared import PreparedData
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.cli.calls import called, refused
 from tests.unit.models.huggingface.tiny import prepared, write_config
 
@@ -132,7 +132,7 @@ def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_p
 
 def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> None:
     data, other = prepared(tmp_path, keep_text=False), tmp_path / "other"
-    wrapped(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
+    wrap_tokenizer(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
 
     flags = ["--base", bart, "--tokenizer", other, *QUICK]
     said = refused("train", data.path, "--out", tmp_path / "out", *flags)

@@ -24,7 +24,7 @@ from bidibeam.hf import (
     started_with,
 )
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.pairs import response_ids, source_ids
 from bidibeam.training.logs import Silence, read_metrics
 from bidibeam.training.loop import is_bf16
@@ -332,7 +332,7 @@ def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
     data = prepared(tmp_path, keep_text=False)
     base, other = write_config(tmp_path / "base", "bart"), tmp_path / "other"
     assert fine_tune(data, tmp_path / "own", base=str(base), settings=QUICK)["trained_on"]
-    wrapped(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
+    wrap_tokenizer(data.tokenizer, is_encoder_decoder=True).save_pretrained(other)
 
     with pytest.raises(RunError, match=r"their text is needed: prepare again with keep_text"):
         fine_tune(data, tmp_path / "out", base=str(base), tokenizer=str(other), settings=QUICK)

@@ -29,7 +29,7 @@ def whole(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> P
     return run
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 7, 18, 19])
+@pytest.mark.parametrize("stop_at", [1, 4, 19])
 def test_a_resumed_run_equals_one_that_never_stopped(
     toy_data: PreparedData, whole: Path, tmp_path: Path, stop_at: int
 ) -> None:
@@ -44,7 +44,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(
         assert (whole / name).read_bytes() == (parts / name).read_bytes()
 
 
-@pytest.mark.parametrize("kill_at", [1, 5, 11, 20])
+@pytest.mark.parametrize("kill_at", [1, 11, 20])
 def test_a_run_killed_between_checkpoints_is_resumed_bit_for_bit(
     toy_data: PreparedData, whole: Path, tmp_path: Path, kill_at: int
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_run_is_never_overwritten_unasked(toy_data: PreparedData, toy_run: Pat
         train(toy_data, toy_run, model_settings=TINY_MODEL, settings=QUICK)
 
 
-def test_resuming_with_other_settings_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
+def test_resuming_with_other_settings_or_data_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
 
@@ -79,15 +79,9 @@ def test_resuming_with_other_settings_is_refused(toy_data: PreparedData, tmp_pat
         train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, batch_size=32), resume=True)
     with pytest.raises(SettingsError, match="began with decoder_size=32, not 8"):
         train(toy_data, run, model_settings=replace(TINY_MODEL, decoder_size=8), settings=QUICK, resume=True)
-
-
-def test_resuming_on_other_data_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
     config = json.loads((run / "config.json").read_text())
     config["data"]["fingerprint"] = "other"
     (run / "config.json").write_text(json.dumps(config))
-
     with pytest.raises(RunError, match="was trained on other data"):
         train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
 
@@ -205,26 +199,20 @@ def test_a_directory_with_other_things_is_left_alone(toy_data: PreparedData, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
 
 
-def test_a_damaged_checkpoint_is_named(toy_data: PreparedData, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
-    newest = state.newest(run)
-    assert newest is not None
-    (newest / "optimizer.safetensors").write_bytes(b"nonsense")
-
-    with pytest.raises(RunError, match=r"step-00000002 cannot be read .*remove that folder"):
-        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
-
-
-def test_a_checkpoint_of_another_version_is_named(toy_data: PreparedData, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_damaged_or_of_another_version_is_named(
+    toy_data: PreparedData, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     train(toy_data, run, model_settings=TINY_MODEL, settings=replace(QUICK, max_steps=2))
     newest = state.newest(run)
     assert newest is not None
     content = json.loads((newest / "state.json").read_text())
     (newest / "state.json").write_text(json.dumps({**content, "format_version": 99}))
-
     with pytest.raises(RunError, match="format version 99, but this bidibeam reads version 1"):
+        train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
+    (newest / "optimizer.safetensors").write_bytes(b"nonsense")
+
+    with pytest.raises(RunError, match=r"step-00000002 cannot be read .*remove that folder"):
         train(toy_data, run, model_settings=TINY_MODEL, settings=QUICK, resume=True)
 
 

@@ -209,13 +209,13 @@ def _find_tokenizer(
     has_own = not is_local or any(next(folder.glob(pattern), None) for pattern in TOKENIZERS)
     if tokenizer is None and is_local and (is_config or not has_own):
         if is_fresh:
-            return wrapped(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
+            return wrap_tokenizer(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
         raise InputError(f"The base {name} has weights but no tokenizer: name its tokenizer.")
     where = tokenizer if tokenizer is not None else str(folder) if is_local else str(name)
     own = _prepared_tokenizer(Path(where))
     if own is not None:
         is_data = own.to_json() == data.tokenizer.to_json()
-        return wrapped(own, is_encoder_decoder=config.is_encoder_decoder), is_data
+        return wrap_tokenizer(own, is_encoder_decoder=config.is_encoder_decoder), is_data
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
@@ -237,7 +237,7 @@ def _prepared_tokenizer(folder: Path) -> Tokenizer | None:
         return None
 
 
-def wrapped(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:
+def wrap_tokenizer(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:
     """One of our tokenizers as transformers' own: the same ids, an end after what an encoder reads."""
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     if is_encoder_decoder:

@@ -8,7 +8,7 @@ import torch
 
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.directions import mark
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
@@ -58,7 +58,7 @@ def write_model(
         mark(model, direction)
     model.generation_config.update(**(generation or {}))
     model.save_pretrained(folder)
-    wrapped(tokenizer, is_encoder_decoder=kind in ENCODER_DECODERS).save_pretrained(folder)
+    wrap_tokenizer(tokenizer, is_encoder_decoder=kind in ENCODER_DECODERS).save_pretrained(folder)
     return folder
 
 
@@ -73,7 +73,7 @@ def write_pair(folder: Path, kind: str, **options: Any) -> tuple[Path, Path]:
 def write_joint(folder: Path, kind: str = "bart") -> Path:
     """A folder with a shared encoder."""
     tokenizer = tokenizer_of()
-    reader = wrapped(tokenizer, is_encoder_decoder=True)
+    reader = wrap_tokenizer(tokenizer, is_encoder_decoder=True)
     torch.manual_seed(3)
     config = tiny_config(kind, **options_of(kind, tokenizer))
     model = BidirectionalSeq2Seq.from_encoder_decoder(config, special_ids=special_ids(reader))

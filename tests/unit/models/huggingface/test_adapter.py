@@ -14,7 +14,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, mark, reverse_labels
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.directional import DirectionalModel, merge_texts
 from bidibeam.models.loading import load
 from bidibeam.search.settings import SearchSettings
@@ -390,7 +390,7 @@ def write_other(folder: Path, kind: str, direction: Direction = Direction.REGULA
     model = auto.from_config(config)
     mark(model, direction)
     model.save_pretrained(folder)
-    wrapped(tokenizer, is_encoder_decoder=config.is_encoder_decoder).save_pretrained(folder)
+    wrap_tokenizer(tokenizer, is_encoder_decoder=config.is_encoder_decoder).save_pretrained(folder)
     return folder
 
 

@@ -10,7 +10,7 @@ from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import check_pair, check_same_tokens, direction_of, mark
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.directions import check_same_ids
 from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
@@ -24,7 +24,7 @@ def config_of(direction: Direction | None, name: str = "") -> Any:
 
 
 def tokenizer(*texts: str) -> Any:
-    return wrapped(Tokenizer.train(texts, kind="word", vocabulary_size=50), is_encoder_decoder=True)
+    return wrap_tokenizer(Tokenizer.train(texts, kind="word", vocabulary_size=50), is_encoder_decoder=True)
 
 
 def test_a_model_that_says_nothing_is_regular() -> None:

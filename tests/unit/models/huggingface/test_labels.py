@@ -13,7 +13,7 @@ from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import PairCollator, ReverseCollator, reverse_labels, special_ids
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.models.huggingface.tiny import DECODERS, ENCODER_DECODERS, FAMILIES, tiny_model
 
 SPECIAL = {0, 1, 2}
@@ -142,7 +142,7 @@ def test_what_is_no_row_of_ids_is_named(case: str) -> None:
 def reader() -> Any:
     """Ids 4 and up: a b c d e f."""
     text = " ".join(letter for count, letter in enumerate("fedcba", 1) for _ in range(count))
-    return wrapped(Tokenizer.train([text], kind="word", vocabulary_size=50), is_encoder_decoder=True)
+    return wrap_tokenizer(Tokenizer.train([text], kind="word", vocabulary_size=50), is_encoder_decoder=True)
 
 
 def test_an_unknown_word_moves_and_an_end_does_not() -> None:

@@ -15,7 +15,7 @@ from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import BidibeamError, InputError, RunError, ScorerError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.search.settings import SearchSettings
 from tests.conftest import WORDS
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model, write_pair
@@ -183,7 +183,7 @@ def test_a_tokenizer_must_be_there_and_fit(tmp_path: Path) -> None:
 
 def saved(model: Any, folder: Path) -> Path:
     model.save_pretrained(folder)
-    wrapped(tokenizer_of(), is_encoder_decoder=False).save_pretrained(folder)
+    wrap_tokenizer(tokenizer_of(), is_encoder_decoder=False).save_pretrained(folder)
     return folder
 
 

@@ -15,7 +15,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import SettingsError
 from bidibeam.hf import BidirectionalSeq2Seq, PairCollator, reverse_labels, special_ids
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.labels import IGNORED
 from bidibeam.models.huggingface.pairs import TokenPairs, encode_pairs, from_prepared, set_prompt_end
 from bidibeam.models.huggingface.task import ModelWithLoss, TokenBatches, check_positions
@@ -51,7 +51,7 @@ SEQ2SEQ = (*ENCODER_DECODERS, "mbart")
 
 @pytest.fixture(scope="module")
 def reader(copies: PreparedData) -> dict[bool, Any]:
-    return {kind: wrapped(copies.tokenizer, is_encoder_decoder=kind) for kind in (True, False)}
+    return {kind: wrap_tokenizer(copies.tokenizer, is_encoder_decoder=kind) for kind in (True, False)}
 
 
 def batches_of(

@@ -11,7 +11,7 @@ from transformers import BertConfig, PreTrainedTokenizerFast
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.models.huggingface.bases import open_base, wrapped
+from bidibeam.models.huggingface.bases import open_base, wrap_tokenizer
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from tests.unit.models.huggingface.tiny import FAMILIES, tiny_config, tiny_model, write_config
 
@@ -41,14 +41,16 @@ def test_a_wrapped_tokenizer_gives_the_same_ids(copies: PreparedData) -> None:
     texts = ["red cat !", "Unknown, words?", "dog"]
     expected = copies.tokenizer.encode_batch(texts)
 
-    assert wrapped(copies.tokenizer, is_encoder_decoder=False)(texts).input_ids == expected
-    assert wrapped(copies.tokenizer, is_encoder_decoder=True)(texts).input_ids == [[*e, 3] for e in expected]
-    assert wrapped(copies.tokenizer, is_encoder_decoder=True).decode(expected[0]) == "red cat !"
+    assert wrap_tokenizer(copies.tokenizer, is_encoder_decoder=False)(texts).input_ids == expected
+    assert wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True)(texts).input_ids == [
+        [*e, 3] for e in expected
+    ]
+    assert wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).decode(expected[0]) == "red cat !"
 
 
 def test_the_tokenizer_of_the_base_or_another_may_be_used(copies: PreparedData, tmp_path: Path) -> None:
     base = write_config(tmp_path / "base", "bart")
-    other = wrapped(copies.tokenizer, is_encoder_decoder=True)
+    other = wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True)
     other.add_tokens(["more", "tokens"])
     other.save_pretrained(tmp_path / "tokenizer")
 
@@ -64,7 +66,7 @@ def test_the_tokenizer_of_the_base_or_another_may_be_used(copies: PreparedData, 
 
 def test_weights_are_loaded_and_joined(copies: PreparedData, tmp_path: Path) -> None:
     tiny_model("bart").save_pretrained(tmp_path)
-    wrapped(copies.tokenizer, is_encoder_decoder=True).save_pretrained(tmp_path)
+    wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).save_pretrained(tmp_path)
 
     base, both = opened(tmp_path, copies, "reverse"), opened(tmp_path, copies, "both")
 
@@ -185,7 +187,7 @@ def test_tokenizers_that_do_not_fit_are_refused(copies: PreparedData, tmp_path: 
 
 def test_damaged_weights_are_named(copies: PreparedData, tmp_path: Path) -> None:
     tiny_model("bart").save_pretrained(tmp_path)
-    wrapped(copies.tokenizer, is_encoder_decoder=True).save_pretrained(tmp_path)
+    wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"half of")
 
     refused(InputError, r"^The weights of .* cannot be loaded \(.+\)\.$", tmp_path, copies)

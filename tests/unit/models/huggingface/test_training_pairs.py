@@ -6,7 +6,7 @@ import pytest
 
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.models.huggingface.bases import wrapped
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.pairs import encode_pairs, response_ids, set_prompt_end, source_ids
 from tests.unit.models.huggingface.tiny import tiny_config
 
@@ -17,7 +17,7 @@ SEQ2SEQ, CAUSAL = tiny_config("bart"), tiny_config("gpt2")
 
 def reader(*, is_encoder_decoder: bool) -> Any:
     ours = Tokenizer.train([TEXT], kind="word", vocabulary_size=50)
-    return wrapped(ours, is_encoder_decoder=is_encoder_decoder)
+    return wrap_tokenizer(ours, is_encoder_decoder=is_encoder_decoder)
 
 
 def causal(separator: str) -> Any:
