@@ -28,7 +28,7 @@ TINY_MODEL = ModelSettings(
 
 # No test asserts a time, and an example must not fail because the other processes of the suite are busy.
 hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "untimed", deadline=None, max_examples=40, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("untimed")
 

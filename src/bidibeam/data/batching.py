@@ -22,20 +22,15 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Batch(NamedTuple):
-    """What one training step reads.
+    """What one training step reads; targets are in each direction's writing order.
 
-    Attributes:
-        sources: (batch, source), each ended and then padded.
-        source_lengths: (batch,), the end token counted.
-        inputs: (directions, response, batch), the token each step reads: the start token, then the target
-            of the step before.
-        targets: (directions, response, batch), in each direction's writing order, ended and then padded.
+    The inputs are the token that each step reads: the start token, then the target of the step before.
     """
 
-    sources: Tensor
-    source_lengths: Tensor
-    inputs: Tensor
-    targets: Tensor
+    sources: Tensor  # (batch, source), each ended and then padded
+    source_lengths: Tensor  # (batch,), the end token counted
+    inputs: Tensor  # (directions, response, batch)
+    targets: Tensor  # (directions, response, batch), ended and then padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +56,7 @@ def group_lengths(source_lengths: Integers, response_lengths: Integers) -> Integ
 def plan_batches(
     shapes: Integers, response_lengths: Integers, *, batch_size: int, seed: Sequence[int] | None
 ) -> list[BatchPlan]:
-    """Cuts pairs into batches of one shape each.
-
-    Args:
-        shapes: (pairs, 2), the widths of source and response.
-        response_lengths: (pairs,), in target tokens.
-        batch_size: Pairs per batch.
-        seed: Shuffles pairs and batches, the same way for the same seed; None keeps a fixed order.
-    """
+    """Cuts pairs into batches of one shape each, shuffled by a seed; None keeps a fixed order."""
     generator = np.random.Generator(np.random.PCG64(seed))
     order = np.arange(len(shapes)) if seed is None else generator.permutation(len(shapes))
     order = order[np.lexsort(shapes[order].T)]  # stable, so a shape's pairs stay shuffled
@@ -96,14 +84,7 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
 
 
 class PairBatches:
-    """All pairs of a split, ready to be cut into batches on a device.
-
-    Args:
-        pairs: The split.
-        directions: The writing orders to make targets for.
-        batch_size: Pairs per batch.
-        device: Where batches are built.
-    """
+    """All pairs of a split, ready to be cut into batches on a device, with targets for each direction."""
 
     def __init__(
         self,
@@ -133,12 +114,7 @@ class PairBatches:
         return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Batch:
-        """Builds one batch.
-
-        Args:
-            plan: Which pairs, and the shape.
-            rows: Rows to fill up to, with empty sources and no targets.
-        """
+        """Builds one batch, filled up to `rows` with empty sources and no targets."""
         device = self._tokens.device
         indices = torch.from_numpy(plan.indices)
         if device.type == "cuda":  # pinned memory is copied without waiting for the steps before

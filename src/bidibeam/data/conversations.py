@@ -93,15 +93,6 @@ def assign_splits(
     Adding or reordering keys moves no other key, with one exception: where a split would be empty, the first
     key is for training and the last ones for validation and test. A larger share for validation takes keys
     from training alone.
-
-    Args:
-        keys: What is to be split.
-        seed: Another one gives another split.
-        validation_share: Of all keys, above 0.
-        test_share: Of all keys, above 0.
-
-    Raises:
-        CorpusError: If there are fewer than three keys, so that some split would be empty.
     """
     positions = {key: hash_position(key, seed) for key in keys}
     if len(positions) < len(SPLITS):

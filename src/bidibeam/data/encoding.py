@@ -29,25 +29,15 @@ CHUNK = 8192  # texts encoded at a time: enough to keep every core busy, few eno
 
 @dataclass(frozen=True, slots=True)
 class EncodedPairs:
-    """Pairs as numbers of texts, and texts as places in one array of tokens.
+    """Pairs as numbers of texts, and texts as places in one array of tokens."""
 
-    Attributes:
-        tokens: (tokens,), ids of all distinct texts, one after the other.
-        starts: (texts,), where each begins.
-        lengths: (texts,).
-        sources: (pairs,), the number of the text.
-        responses: (pairs,).
-        splits: (pairs,), index into `SPLITS`.
-        reasons: (pairs,), 0 for a pair that is kept, otherwise 1 + the index into `REASONS`.
-    """
-
-    tokens: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    responses: NDArray[np.int64]
-    splits: NDArray[np.int8]
-    reasons: NDArray[np.int8]
+    tokens: NDArray[np.int32]  # (tokens,), ids of all distinct texts, one after the other
+    starts: NDArray[np.int64]  # (texts,), where each begins
+    lengths: NDArray[np.int64]  # (texts,)
+    sources: NDArray[np.int64]  # (pairs,), the number of the text
+    responses: NDArray[np.int64]  # (pairs,)
+    splits: NDArray[np.int8]  # (pairs,), index into `SPLITS`
+    reasons: NDArray[np.int8]  # (pairs,), 0 for a pair that is kept, else 1 + the index into `REASONS`
 
     def is_in(self, split: str) -> NDArray[np.bool_]:
         """(pairs,), which pairs are in a split."""
@@ -70,13 +60,7 @@ def encode_pairs(
 ) -> EncodedPairs:
     """Encodes every distinct text once and marks the pairs that are empty or too long.
 
-    Args:
-        pairs: All pairs.
-        splits: The split of each.
-        tokenizer: Turns text into ids.
-        max_source_length: The longest source kept, in tokens.
-        max_response_length: The longest response kept, in tokens, its end not counted.
-        progress: Called with the number of distinct texts encoded, and of all.
+    `progress` is called with the number of distinct texts encoded, and of all.
     """
     numbers: dict[str, int] = {}
     sources = np.array([numbers.setdefault(pair.source, len(numbers)) for pair in pairs], np.int64)
@@ -160,20 +144,17 @@ def _count_positions(pairs: EncodedPairs, chosen: NDArray[np.bool_], tokenizer: 
     counts = np.bincount(pairs.tokens, np.repeat(times, pairs.lengths), tokenizer.vocabulary_size)
     counts[: tokenizer.end_id + 1] = 0
     top = [int(i) for i in np.lexsort((np.arange(len(counts)), -counts))[:COMMONEST] if counts[i]]
-    sides: dict[str, list[list[int]]] = {"left": [], "right": []}
-    totals = []
-    for position in range(1, POSITIONS + 1):
-        long_enough = lengths >= position
-        totals.append(int(long_enough.sum()))
-        places = {"left": starts + position - 1, "right": starts + lengths - position}
-        for side, where in places.items():
-            found = np.bincount(pairs.tokens[where[long_enough]], minlength=tokenizer.vocabulary_size)
-            sides[side].append([int(found[i]) for i in top])
+    positions = range(1, POSITIONS + 1)
+
+    def count_at(places: NDArray[np.int64], position: int) -> list[int]:
+        tokens = pairs.tokens[places[lengths >= position]]
+        return [int(count) for count in np.bincount(tokens, minlength=tokenizer.vocabulary_size)[top]]
+
     return {
         "of": "training responses",
         "words": tokenizer.tokens(top),
         "counts": [int(counts[i]) for i in top],
-        "responses_at_least_this_long": totals,
-        "from_left": sides["left"],
-        "from_right": sides["right"],
+        "responses_at_least_this_long": [int((lengths >= position).sum()) for position in positions],
+        "from_left": [count_at(starts + position - 1, position) for position in positions],
+        "from_right": [count_at(starts + lengths - position, position) for position in positions],
     }

@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from safetensors.numpy import save
@@ -105,12 +106,8 @@ class PrepareSettings:
         check_vocabulary(self.tokenizer, self.vocabulary_size)
 
 
-class Progress(Protocol):
-    """Is called with how far a stage has come; `total` is None while it is not known."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Shows it."""
-        ...
+Progress = Callable[[str, int, int | None], None]
+"""Is called with a stage, how far it has come and its total, None while that is not known."""
 
 
 def prepare(
@@ -123,19 +120,9 @@ def prepare(
 ) -> PreparedData:
     """Writes a corpus to a directory as prepared data, and opens it.
 
-    The result depends on the conversations and the settings, not on the order of the corpus. Files in the
-    directory that are not of prepared data are never touched.
-
-    Args:
-        settings: How.
-        source: Where the corpus lies; None for one that has a place of its own.
-        out: The directory to make.
-        overwrite: Write into a directory that holds something, and replace prepared data in it.
-        progress: Called now and then.
-
-    Raises:
-        CorpusError: If the corpus is missing or malformed, or a split would have no pairs.
-        SettingsError: If `out` holds something and may not be overwritten.
+    The result depends on the conversations and the settings, not on the order of the corpus. A directory that
+    holds something is refused unless `overwrite`; files that are not of prepared data are never touched.
+    `source` is None for a corpus that has a place of its own.
     """
     _check_out(out, overwrite=overwrite)
     report = progress or (lambda *_: None)
@@ -157,17 +144,6 @@ def prepare(
         progress=lambda done, total: report("encoding", done, total),
     )
     report("writing", 0, None)
-    _check_splits(encoded)
-    statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
-    with _make_directory(out) as folder:
-        _write_data(folder, settings, tokenizer, encoded, statistics)
-        _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
-    report("writing", 1, 1)
-    return PreparedData.open(out)
-
-
-def _check_splits(encoded: EncodedPairs) -> None:
-    """Refuses pairs of which a split has none."""
     for name in SPLITS:
         if not np.any(encoded.is_in(name) & (encoded.reasons == 0)):
             counts = encoded.count_drops(name)
@@ -176,6 +152,12 @@ def _check_splits(encoded: EncodedPairs) -> None:
                 f"No pair is left in the {name} split (dropped: {drops or 'none'}): raise the length limits, "
                 "take more conversations, or split by pair."
             )
+    statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
+    with _make_directory(out) as folder:
+        _write_data(folder, settings, tokenizer, encoded, statistics)
+        _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
+    report("writing", 1, 1)
+    return PreparedData.open(out)
 
 
 def _read_pairs(

@@ -41,33 +41,20 @@ class PairArrays:
 
     Pair `i` has the source `tokens[source_start[i] : source_start[i] + source_length[i]]`, and so for its
     response. Neither has start or end tokens. Texts that occur in several pairs are stored once.
-
-    Attributes:
-        tokens: (tokens,), token ids; uint16, or int32 where the vocabulary needs it.
-        source_start: (pairs,), int64, as the other three.
-        source_length: (pairs,), at least 1.
-        response_start: (pairs,).
-        response_length: (pairs,), at least 1.
     """
 
-    tokens: Array
-    source_start: Array
-    source_length: Array
-    response_start: Array
-    response_length: Array
+    tokens: Array  # (tokens,), uint16, or int32 where the vocabulary needs it
+    source_start: Array  # (pairs,), int64, as the other three
+    source_length: Array  # (pairs,), at least 1
+    response_start: Array  # (pairs,)
+    response_length: Array  # (pairs,), at least 1
 
     def __len__(self) -> int:
         return len(self.source_start)
 
 
 class PreparedData:
-    """What `bidibeam prepare` wrote. Use `PreparedData.open`.
-
-    Attributes:
-        path: The directory.
-        info: Format version, bidibeam version, settings, fingerprint and counts, from `data.json`.
-        tokenizer: The tokenizer that made the ids.
-    """
+    """What `bidibeam prepare` wrote, with the contents of `data.json` as `info`. Use `PreparedData.open`."""
 
     def __init__(
         self, path: Path, info: dict[str, Any], tokenizer: Tokenizer, arrays: dict[str, Array]
@@ -79,11 +66,7 @@ class PreparedData:
 
     @classmethod
     def open(cls, path: Path) -> PreparedData:
-        """Opens a directory of prepared data; token ids stay on disk until they are used.
-
-        Raises:
-            RunError: If the directory or a file in it is missing, damaged or of another version.
-        """
+        """Opens a directory of prepared data; token ids stay on disk until they are used."""
         if path.is_file():
             corpus = next((kind for kind in ("jsonl", "tsv") if f".{kind}" in path.suffixes), "CORPUS")
             way_out = f"make one of it with `bidibeam prepare {corpus}`"
@@ -109,7 +92,15 @@ class PreparedData:
         except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise RunError(f"{path / PAIRS} is damaged ({error}). {AGAIN}") from error
         data = cls(path, info, Tokenizer.load(path / TOKENIZER), arrays)
-        data._check()
+        names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
+        if set(arrays) != names or "fingerprint" not in info:
+            raise RunError(f"{path} is damaged: {PAIRS} and {INFO} do not belong together. {AGAIN}")
+        for name in SPLITS:
+            pairs = data.split(name)
+            ends = [pairs.source_start + pairs.source_length, pairs.response_start + pairs.response_length]
+            is_whole = len(pairs) == info.get("pairs", {}).get(name)
+            if not is_whole or max(end.max() for end in ends) > len(pairs.tokens):
+                raise RunError(f"{path / PAIRS} is damaged: its {name} split does not fit {INFO}. {AGAIN}")
         return data
 
     @property
@@ -123,20 +114,11 @@ class PreparedData:
         return _read_json(self.path / STATISTICS)
 
     def split(self, name: str) -> PairArrays:
-        """Returns the pairs of "train", "validation" or "test".
-
-        Raises:
-            KeyError: If there is no such split.
-        """
+        """Returns the pairs of "train", "validation" or "test"."""
         return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
 
     def examples(self, name: str) -> Iterator[dict[str, str]]:
-        """Returns the texts of a split as {"id", "source", "reference"}, in the order of its pairs.
-
-        Raises:
-            KeyError: If there is no such split.
-            RunError: If it is "train", and its text was not kept.
-        """
+        """Returns the texts of a split as {"id", "source", "reference"}, in the order of its pairs."""
         file = TEXTS[name]
         if file == TRAINING_TEXT and not self.info.get("training_text"):
             raise RunError(
@@ -149,20 +131,6 @@ class PreparedData:
                 yield from map(json.loads, lines)
 
         return read()
-
-    def _check(self) -> None:
-        """Refuses arrays that do not belong together, as after a copy that went wrong."""
-        names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
-        if set(self._arrays) != names or "fingerprint" not in self.info:
-            raise RunError(f"{self.path} is damaged: {PAIRS} and {INFO} do not belong together. {AGAIN}")
-        for name in SPLITS:
-            pairs = self.split(name)
-            counted = self.info.get("pairs", {}).get(name)
-            ends = [pairs.source_start + pairs.source_length, pairs.response_start + pairs.response_length]
-            if len(pairs) != counted or max(end.max() for end in ends) > len(pairs.tokens):
-                raise RunError(
-                    f"{self.path / PAIRS} is damaged: its {name} split does not fit {INFO}. {AGAIN}"
-                )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -50,31 +50,31 @@ class Tokenizer:
 
         Words are chosen by frequency, and alphabetically where that is equal: the order of `texts` does not
         matter.
-
-        Raises:
-            SettingsError: If the kind is unknown or the vocabulary too small for it.
         """
         check_vocabulary(kind, vocabulary_size)
         known = vocabulary_size - len(SPECIAL_TOKENS)
         specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
         backend = _make_backend(kind)
-        well_formed = (wording.well_formed(text) for text in texts)
+        trainer: trainers.Trainer
         if kind == "word":
             trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
-            backend.train_from_iterator(well_formed, trainer)
-            vocabulary = specials | _after_specials(backend.get_vocab())
-            backend.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
         else:
-            pieces = trainers.BpeTrainer(
+            trainer = trainers.BpeTrainer(
                 vocab_size=known,
                 show_progress=False,
                 special_tokens=[],
                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                 max_token_length=LONGEST_PIECE,
             )
-            backend.train_from_iterator(well_formed, pieces)
+        backend.train_from_iterator((wording.well_formed(text) for text in texts), trainer)
+        vocabulary = specials | {
+            token: index + len(SPECIAL_TOKENS) for token, index in backend.get_vocab().items()
+        }
+        if kind == "word":
+            backend.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+        else:
             merges = [tuple(merge) for merge in json.loads(backend.to_str())["model"]["merges"]]
-            backend.model = models.BPE(specials | _after_specials(backend.get_vocab()), merges)
+            backend.model = models.BPE(vocabulary, merges)
         return cls(backend, kind)
 
     def encode(self, text: str) -> list[int]:
@@ -89,11 +89,7 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Returns the tokens that ids stand for.
-
-        Raises:
-            IndexError: If an id is outside the vocabulary.
-        """
+        """Returns the tokens that ids stand for."""
         vocabulary = self._vocabulary
         try:
             return [vocabulary[index] for index in ids]
@@ -143,11 +139,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Reads a tokenizer that `save` wrote.
-
-        Raises:
-            RunError: If the file is missing, damaged or not one of ours.
-        """
+        """Reads a tokenizer that `save` wrote."""
         try:
             written = path.read_text(encoding="utf-8")
             model = json.loads(written)["model"]["type"]
@@ -171,11 +163,7 @@ class Tokenizer:
 
 
 def check_vocabulary(kind: str, vocabulary_size: int) -> None:
-    """Refuses a kind of tokenizer that does not exist, or a vocabulary that cannot hold one.
-
-    Raises:
-        SettingsError: If so.
-    """
+    """Refuses a kind of tokenizer that does not exist, or a vocabulary that cannot hold one."""
     if kind not in KINDS:
         raise SettingsError(f"tokenizer is {kind!r}; choose one of: {', '.join(KINDS)}.")
     least = len(SPECIAL_TOKENS) + (BYTES if kind == "bpe" else 1)
@@ -200,7 +188,3 @@ def _make_backend(kind: str) -> tokenizers.Tokenizer:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         backend.decoder = decoders.ByteLevel()
     return backend
-
-
-def _after_specials(vocabulary: dict[str, int]) -> dict[str, int]:
-    return {token: index + len(SPECIAL_TOKENS) for token, index in vocabulary.items()}

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The vectors found for a vocabulary.
-
-    Attributes:
-        ids: (found,), the vocabulary ids that have a vector.
-        values: (found, dimension), float32.
-        vocabulary_size: How many tokens were looked for.
-    """
+    """The vectors of a vocabulary: the ids that have one, (found,), and the vectors, (found, dimension)."""
 
     ids: np.ndarray[tuple[int], np.dtype[np.int64]]
     values: np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -40,11 +34,7 @@ class Vectors:
 
 
 def read_vectors(path: Path, ids_by_word: Mapping[str, int]) -> Vectors:
-    """Reads the vectors of a vocabulary, in the order of its ids.
-
-    Raises:
-        InputError: As `read_words`.
-    """
+    """Reads the vectors of a vocabulary, in the order of its ids."""
     words, values = read_words(path, ids_by_word)
     ids = np.array([ids_by_word[word] for word in words], dtype=np.int64)
     order = np.argsort(ids)
@@ -57,14 +47,7 @@ def read_words(
     """Reads a `.vec` file (plain, .gz or .xz): words in the file's order, and a float32 row for each.
 
     A word that the file holds twice keeps its first vector. Words are compared as they are: a lower-cased
-    vocabulary finds lower-case entries.
-
-    Args:
-        path: The file.
-        wanted: The words to keep; every word of the file if None.
-
-    Raises:
-        InputError: If the file is missing or is not in fastText's text format; the message has the line.
+    vocabulary finds lower-case entries. With `wanted`, other words are left out.
     """
     if not path.is_file():
         raise InputError(f"There is no vector file {path}. Give a .vec file, plain, .gz or .xz.")

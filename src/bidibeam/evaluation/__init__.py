@@ -30,18 +30,9 @@ ANALYSES: Registry[dict[str, Any]] = Registry(
 
 
 def analyse(evidence: Evidence, names: Iterable[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Makes analyses: those named, or all that the evidence is enough for.
+    """Makes the analyses named, or all that the evidence is enough for.
 
-    Args:
-        evidence: The systems.
-        names: Names of analyses; all by default.
-
-    Returns:
-        By name, contents that JSON can hold; and by name, why one is missing.
-
-    Raises:
-        InputError: If one that was named cannot be made.
-        UnknownNameError: If nothing has such a name.
+    Returns their contents by name, as JSON can hold them; and by name, why one is missing.
     """
     if names is not None:
         return {name: ANALYSES.create(name, evidence) for name in names}, {}

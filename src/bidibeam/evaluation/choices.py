@@ -30,9 +30,6 @@ def ranks(evidence: Evidence) -> dict[str, Any]:
 
     Those are bidia's at the largest N_B. Of equal scores the better place is chosen; as most hypotheses share
     nothing with the reference, the number of equal ones is reported too.
-
-    Raises:
-        InputError: If there are no such beams.
     """
     agreeing = evidence.agreeing
     beams = agreeing.beams
@@ -111,9 +108,6 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
     None where the oracle is no better than tuned VBS. Where the systems themselves are at hand, each share
     has its 95 % interval: between percentiles of the shares on bootstrap resamples of the sources, the same
     resamples for all three; those on which the oracle is no better do not count.
-
-    Raises:
-        InputError: If there is no such N_B, or a reference is missing.
     """
     for needed in (TUNED, ORACLE):
         if not evidence.bleu_sizes(needed):
@@ -163,9 +157,6 @@ def examples(evidence: Evidence) -> dict[str, Any]:
 
     Sources have the most different replies, the first of equal ones, each system at its largest N_B; of those
     that ask the same, the first counts.
-
-    Raises:
-        InputError: If there are no beams of both directions.
     """
     agreeing = evidence.agreeing
     replies = {name: system.replies for name, system in evidence.widest.items()}

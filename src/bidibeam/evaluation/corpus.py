@@ -53,11 +53,7 @@ def analyse_constant(
 ) -> dict[str, Any]:
     """Finds what the best constant reply reaches; one with an unknown word is never tried.
 
-    Args:
-        data: The prepared data.
-        validation_sources: How many sources choose it, the first ones; all by default.
-        sources: How many judge it; all by default.
-        track: Reports the training replies to a progress bar.
+    It is chosen on the first `validation_sources` and judged on the first `sources`; on all by default.
     """
     replies = track(_training_ids(data), len(data.split("train")), "counting replies")
     validation, test = (
@@ -107,35 +103,26 @@ def constant(
 ) -> dict[str, Any]:
     """Gives every source the same reply: that with the highest corpus BLEU on validation, scored on test.
 
-    It is the least that a system should beat. It is chosen among the commonest replies of training, and the
-    commonest of them followed by each other or by themselves. Of equal ones the first is chosen: single ones
-    before joined ones, commoner before rarer.
-
-    Args:
-        replies: How often each reply was given in training, as words.
-        validation: References to choose by, as words.
-        test: References to be judged by.
-        commonest: How many replies are tried as they are.
-        parts: How many of them are joined in pairs, in either order.
-        shown: How many of the best on validation are reported, the chosen one among them.
-
-    Raises:
-        SettingsError: If a number is below 1.
-        InputError: If there are no replies, or no references in a split.
+    It is the least that a system should beat. It is chosen among the `commonest` replies of training, and
+    pairs of the commonest `parts` of them. Of equal ones the first is chosen: single ones before pairs,
+    commoner before rarer. The best `shown` are reported.
     """
     _check_positive(commonest=commonest, parts=parts, shown=shown)
-    for what, given in (
-        ("training replies", replies),
-        ("validation pairs", validation),
-        ("test pairs", test),
-    ):
+    needed = {"training replies": replies, "validation pairs": validation, "test pairs": test}
+    for what, given in needed.items():
         if not given:
             raise InputError(f"There are no {what}, and a constant reply needs some.")
     tried = list_candidates(replies, commonest=commonest, parts=parts)
     by_validation = score_constants(tried, validation)
     best = np.argsort(-by_validation, kind="stable")[:shown].tolist()
     scored = {
-        place: _score_on_test(tried[place], replies, test, validation_bleu=float(by_validation[place]))
+        place: {
+            "validation_bleu": float(by_validation[place]),
+            "reply": detokenize(tried[place]),
+            "words": len(tried[place]),
+            "training_count": replies.get(tried[place], 0),
+            **_score_on_test(tried[place], test),
+        }
         for place in dict.fromkeys([*best, 0])
     }
     signature = {place: score.pop("signature") for place, score in scored.items()}[0]
@@ -174,7 +161,7 @@ def score_constants(replies: Sequence[Words], references: Sequence[Sequence[str]
 
 def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -> Array:
     """Returns BLEU's statistics of every reply beside every reference, (replies, references, columns)."""
-    matches = count_matches(number_tokens(replies, references), ORDER).numerators  # (order, replies, refs)
+    matches = count_matches(*number_tokens(replies, references), ORDER)  # (order, replies, refs)
     lengths = np.array([len(words) for words in replies])[:, None]  # (replies, 1)
     columns = [
         lengths,
@@ -185,20 +172,10 @@ def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -
     return np.stack([np.broadcast_to(column, matches.shape[1:]) for column in columns], axis=-1)
 
 
-def _score_on_test(
-    reply: Words,
-    replies: Mapping[Words, int],
-    references: Sequence[Sequence[str]],
-    *,
-    validation_bleu: float,
-) -> dict[str, Any]:
+def _score_on_test(reply: Words, references: Sequence[Sequence[str]]) -> dict[str, Any]:
     bleu = score_bleu(_statistics([reply], references)[0], Resampling())
     exact = sum(tuple(reference) == reply for reference in references)
     return {
-        "validation_bleu": validation_bleu,
-        "reply": detokenize(reply),
-        "words": len(reply),
-        "training_count": replies.get(reply, 0),
         "bleu": bleu["value"],
         "low": bleu["low"],
         "high": bleu["high"],
@@ -212,17 +189,7 @@ def _score_on_test(
 def positions(
     responses: Iterable[Sequence[str]], *, words_shown: int = 50, places: int = 3
 ) -> dict[str, Any]:
-    """Counts the words at the first places from the left and from the right: how many compete for each.
-
-    Args:
-        responses: What people answered, as words.
-        words_shown: How many of the commonest words are reported.
-        places: How many places are counted from each end.
-
-    Raises:
-        SettingsError: If either number is below 1.
-        InputError: If there are no responses.
-    """
+    """Counts the words at the first places from the left and from the right: how many compete for each."""
     _check_positive(words_shown=words_shown, places=places)
     counts: dict[str, list[Counter[str]]] = {
         side: [Counter() for _ in range(places)] for side in ("left", "right")

@@ -35,17 +35,7 @@ def formulas(beam_size: int, max_length: int, vocabulary: int) -> list[dict[str,
     """Returns the paper's complexities, every constant taken as 1, natural logarithms, and ratios to VBS's.
 
     The paper counts B^2 / 8 word mover's distances; two beams of B / 2 have (B / 2)^2 pairs, which is a row
-    of its own.
-
-    Args:
-        beam_size: B.
-        max_length: T.
-        vocabulary: V.
-
-    Reference: Colombo et al. (2021), arXiv:2110.03389, "Proofs of Complexity analysis".
-
-    Raises:
-        SettingsError: If one of them is below 1, or V below 2.
+    of its own. Reference: Colombo et al. (2021), arXiv:2110.03389, "Proofs of Complexity analysis".
     """
     for name, value, smallest in (("N_B", beam_size, 1), ("T", max_length, 1), ("V", vocabulary, 2)):
         if value < smallest:
@@ -82,13 +72,6 @@ def measure_costs(
 
     The decoders take turns in an order that changes, so that a busy machine slows all of them. Times are
     medians over turns, and a ratio is the median of a decoder's time over that of `base` in the same turn.
-
-    Args:
-        decoders: By name.
-        sources: What all of them answer.
-        turns: How often.
-        base: The name that ratios are to.
-        track: Reports the turns to a progress bar.
     """
     order = Random(0)
     times: dict[str, list[float]] = defaultdict(list)

@@ -35,9 +35,6 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
     there), with the difference between the two in BLEU, its 95 % interval and its p-value; and its own
     figures on random replies that together have as many words as the system with the fewest has
     ("same_words").
-
-    Raises:
-        InputError: If a reference is missing.
     """
     scorer = evidence.scorer
     words = {
@@ -97,13 +94,6 @@ class RewardedVbs:
 
     As the reward rises, replies change at known rewards and are the same in between; so the reward at which
     all replies together have a certain number of words is found without trying.
-
-    Args:
-        vbs: VBS, with its regular beams.
-        scorer: Counts words.
-
-    Raises:
-        InputError: If a hypothesis has no score.
     """
 
     def __init__(self, vbs: System, scorer: ReplyScorer) -> None:

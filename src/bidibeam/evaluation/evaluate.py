@@ -53,17 +53,7 @@ def evaluate_systems(
 def score_system(
     system: System, metrics: Iterable[str] | None = None, *, resampling: Resampling | None = None
 ) -> dict[str, Any]:
-    """Returns what results say of a system: signature, number of empty replies, scores with signatures.
-
-    Args:
-        system: The system, with a reference for every source.
-        metrics: Names of metrics; all by default.
-        resampling: How the 95 % interval of corpus BLEU is found.
-
-    Raises:
-        InputError: If a reference is missing, or there is no source.
-        UnknownNameError: If nothing has a metric's name.
-    """
+    """Returns what results say of a system: signature, number of empty replies, scores with signatures."""
     scores: dict[str, Any] = {}
     for name in METRICS.names() if metrics is None else metrics:
         metric: Any = METRICS.create(name)
@@ -80,12 +70,7 @@ def score_system(
 
 
 def score_bleu(statistics: Any, resampling: Resampling) -> dict[str, Any]:
-    """Returns corpus BLEU as the metric computes it, its 95 % interval and its signature.
-
-    Args:
-        statistics: Each reply's statistics of BLEU, (sources, columns).
-        resampling: How the interval is found.
-    """
+    """Returns corpus BLEU as the metric computes it, its 95 % interval and its signature."""
     low, high = interval(bootstrap_bleu([statistics], resampling)[0])
     value = float(corpus_bleu(statistics.sum(axis=0, keepdims=True))[0])
     signature = METRICS.create("bleu").score([["a"]], [["a"]]).signature
@@ -100,15 +85,6 @@ def compare(
 
     A system is tested against the baseline at its own N_B, or else against the only system of that name;
     where there are several and none at its N_B, it is not tested.
-
-    Args:
-        systems: All of them, on the same sources; the baselines too.
-        baselines: Names of systems.
-        resampling: How many random samples are drawn.
-
-    Raises:
-        InputError: If a reference is missing, or two systems have not the same references.
-        UnknownNameError: If no system has a baseline's name.
     """
     resampling = resampling or Resampling()
     pairs = [(system, _baseline_of(system, systems, name)) for name in baselines for system in systems]

@@ -35,9 +35,6 @@ class ReplyScorer:
 
     Systems at several beam sizes give the same replies over and over, so each different reply is split and
     counted once.
-
-    Args:
-        references: What people answered, as words.
     """
 
     def __init__(self, references: Sequence[Sequence[str]]) -> None:
@@ -47,10 +44,9 @@ class ReplyScorer:
 
     def words(self, reply: str) -> list[str]:
         """Returns a reply's words."""
-        words = self._words.get(reply)
-        if words is None:
-            words = self._words[reply] = split(reply)
-        return words
+        if reply not in self._words:
+            self._words[reply] = split(reply)
+        return self._words[reply]
 
     def statistics(self, replies: Sequence[str]) -> Array:
         """Returns each reply's statistics of BLEU, (sources, columns)."""
@@ -69,38 +65,22 @@ class ReplyScorer:
     def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
         """Returns scores by name: corpus BLEU, and other metrics, which are quick as they are."""
         words = [self.words(reply) for reply in replies]
-        return {
-            name: self.bleu(replies)
-            if name == "bleu"
-            else METRICS.create(name).score(words, self.references).value
-            for name in names
-        }
+        others = {name: METRICS.create(name) for name in names if name != "bleu"}
+        scores = {name: metric.score(words, self.references).value for name, metric in others.items()}
+        return {name: scores[name] if name in scores else self.bleu(replies) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Systems that answered the same sources.
-
-    Attributes:
-        systems: By name and N_B.
-        max_length: T, the most steps that the search took.
-        space: Gives the word vectors, for similarities that need some; called at most once.
-        tuned: By N_B and strategy, options that were tuned for it.
-        workers: Threads that compare hypotheses; no result depends on it.
-        examples: How many examples are wanted.
-        bleu: By name and N_B, corpus BLEU that is known already, also where the system is not at hand.
-
-    Raises:
-        InputError: If not all systems answered the same sources, or none was answered.
-    """
+    """Systems that answered the same sources, by name and N_B, and what is known of them besides."""
 
     systems: Mapping[str, Mapping[int, System]]
-    max_length: int
-    space: Callable[[], WordVectors] | None = None
-    tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    max_length: int  # T, the most steps that the search took
+    space: Callable[[], WordVectors] | None = None  # for similarities that need some; called at most once
+    tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
-    bleu: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    bleu: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # known, also of absent systems
 
     def __post_init__(self) -> None:
         first: list[str] | None = None
@@ -118,11 +98,7 @@ class Evidence:
 
     @property
     def largest(self) -> int:
-        """The largest N_B there is.
-
-        Raises:
-            InputError: If no system knows its own.
-        """
+        """The largest N_B there is."""
         largest = max(chain.from_iterable(self.systems.values()))
         if largest < 1:
             raise InputError("No system says among how many hypotheses it chose, so N_B is unknown.")
@@ -135,11 +111,7 @@ class Evidence:
 
     @cached_property
     def agreeing(self) -> System:
-        """The system whose regular and reverse beams are looked into, at its largest N_B.
-
-        Raises:
-            InputError: If there is none, or it has no reverse beams.
-        """
+        """The system whose regular and reverse beams are looked into, at its largest N_B."""
         system = self.widest.get(AGREEING)
         if system is None:
             raise InputError(f"It needs the system {AGREEING!r}, which needs a regular and a reverse beam.")
@@ -149,20 +121,12 @@ class Evidence:
 
     @cached_property
     def scorer(self) -> ReplyScorer:
-        """Scores replies to the sources.
-
-        Raises:
-            InputError: If a reference is missing.
-        """
+        """Scores replies to the sources."""
         return ReplyScorer(next(iter(self.widest.values())).reference_words)
 
     @cached_property
     def vectors(self) -> WordVectors:
-        """The word vectors.
-
-        Raises:
-            InputError: If there are none.
-        """
+        """The word vectors."""
         if self.space is None:
             raise InputError("There are no word vectors, and WMD compares by them.")
         return self.space()
@@ -172,11 +136,7 @@ class Evidence:
         return {*self.bleu.get(name, {}), *self.systems.get(name, {})}
 
     def bleu_of(self, name: str, beam_size: int) -> float:
-        """Returns a system's corpus BLEU: as it is known, or computed.
-
-        Raises:
-            InputError: If it must be computed and a reference is missing.
-        """
+        """Returns a system's corpus BLEU: as it is known, or computed."""
         known = self.bleu.get(name, {}).get(beam_size)
         return self.scorer.bleu(self.systems[name][beam_size].replies) if known is None else known
 

@@ -18,13 +18,6 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
     """Returns the perplexity of the references under each direction that the model has.
 
     The end token counts as one; so does every unknown word, as the unknown token.
-
-    Args:
-        model: A model.
-        examples: Sources with references.
-
-    Raises:
-        InputError: If there is no source, or one without reference.
     """
     for line in examples:
         if line.reference is None:

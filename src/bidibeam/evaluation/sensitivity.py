@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -40,9 +40,6 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
     Beside them stand the scores of the longest hypothesis and of a random one, where these systems had the
     same N_B. WMD_T is left out where there are no word vectors, or no system that uses it; so are values that
     need log-probabilities where the beams have none.
-
-    Raises:
-        InputError: If there are no beams of both directions, or a reference is missing.
     """
     system, scorer = evidence.agreeing, evidence.scorer
     rows: list[dict[str, Any]] = []
@@ -78,14 +75,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Variant:
-    """BidiA with one setting at one of its values.
-
-    Attributes:
-        option: The setting's name; T is a similarity's maximum length.
-        value: As tables show it.
-        settings: The strategy; what is as always is not among its options.
-        is_default: Whether the value is the default one.
-    """
+    """BidiA with one setting at one of its values; the option "T" is a similarity's maximum length."""
 
     option: str
     value: str
@@ -107,12 +97,7 @@ class Variant:
 
 
 def list_variants(similarity: str, max_length: int) -> Iterator[Variant]:
-    """Yields every value of every setting that BidiA has with a similarity; values of T as tuning tries them.
-
-    Args:
-        similarity: "bleu_t" or "wmd_t".
-        max_length: T unless it is that which changes.
-    """
+    """Yields every value of every setting that BidiA has with a similarity; T as tuning tries it."""
     usual = StrategySettings(similarity=similarity)
     for length in sorted({*PENALTIES, max_length}):
         options = {} if length == max_length else {"max_length": length}
@@ -145,14 +130,15 @@ def choose_replies(
     different = {variant.key: variant for variant in variants}
     derived = {key: variant for key, variant in different.items() if variant.is_derived}
     is_wmd = any("wmd" in variant.settings.similarity for variant in variants)
-    compare = _compare_by_wmd(evidence) if is_wmd else _compare_by_bleu
+    wmd = Wmd(evidence.vectors) if is_wmd else None
+    compare = Bleu().pairwise if wmd is None else wmd.distances
 
     def choose(line: Beams) -> list[str]:
         regular = line.regular.hypotheses
         if not regular or not len(line.reverse):
             unknown = KnownSimilarity(np.zeros((len(regular), len(line.reverse))))
             return [BidiA(unknown).rank(line).text] * len(derived)
-        to_matrix = compare(line)
+        compared = compare(regular, line.reverse.hypotheses)  # (regular, reverse)
         lengths = np.array([len(hypothesis.tokens) for hypothesis in regular], dtype=np.int32)
         finished = [place for place, hypothesis in enumerate(regular) if hypothesis.finished]
         allowed = finished or list(range(len(regular)))
@@ -162,7 +148,10 @@ def choose_replies(
             max_length = options.get("max_length", evidence.max_length)
             has_penalty = settings.similarity.endswith("_t")
             penalties = brevity_penalties(lengths, max_length) if has_penalty else np.ones(len(lengths))
-            matrix = to_matrix(penalties, options)  # (regular, reverse)
+            if wmd is None:
+                matrix = compared * penalties[:, np.newaxis]  # (regular, reverse)
+            else:
+                matrix = to_similarities(compared, penalties, FORMS[options.get("form", wmd.form)])
             if settings.options:
                 replies.append(BidiA(KnownSimilarity(matrix), **settings.options).rank(line).text)
             else:  # the closest pair decides, the first of equal ones
@@ -176,24 +165,6 @@ def choose_replies(
             rankings = evidence.rank(variant.settings, beams, replies_only=True)
             replies[key] = [ranking.text for ranking in rankings]
     return replies
-
-
-def _compare_by_bleu(line: Beams) -> Callable[[Floats, Mapping[str, Any]], Matrix]:
-    """Returns what makes a matrix of similarities of brevity penalties and the similarity's options."""
-    compared = Bleu().pairwise(line.regular.hypotheses, line.reverse.hypotheses)
-    return lambda penalties, _: compared * penalties[:, np.newaxis]
-
-
-def _compare_by_wmd(evidence: Evidence) -> Callable[[Beams], Callable[[Floats, Mapping[str, Any]], Matrix]]:
-    wmd = Wmd(evidence.vectors)
-
-    def compare(line: Beams) -> Callable[[Floats, Mapping[str, Any]], Matrix]:
-        distances = wmd.distances(line.regular.hypotheses, line.reverse.hypotheses)
-        return lambda penalties, options: to_similarities(
-            distances, penalties, FORMS[options.get("form", wmd.form)]
-        )
-
-    return compare
 
 
 @dataclass(frozen=True)

@@ -40,19 +40,10 @@ EVEN_ROWS = 32
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How many random samples are drawn; the defaults are sacreBLEU's.
+    """How many random samples are drawn; the defaults are sacreBLEU's."""
 
-    Attributes:
-        samples: Bootstrap resamples, for intervals and for the paired bootstrap.
-        trials: Trials of approximate randomisation.
-        seed: Another seed, other random numbers.
-
-    Raises:
-        SettingsError: If a number is too small.
-    """
-
-    samples: int = 1000
-    trials: int = 10_000
+    samples: int = 1000  # bootstrap resamples, for intervals and for the paired bootstrap
+    trials: int = 10_000  # of approximate randomisation
     seed: int = 12345
 
     def __post_init__(self) -> None:
@@ -64,17 +55,11 @@ class Resampling:
 
 @dataclass(frozen=True, slots=True)
 class BleuSamples:
-    """A system's corpus BLEU, and the same on random samples of the sources.
+    """A system's corpus BLEU, and the same on random samples of the sources."""
 
-    Attributes:
-        totals: (columns,), BLEU's statistics over all sources.
-        resampled: (samples,), BLEU on each bootstrap resample.
-        selected: (trials, columns), the statistics over the sources that each trial selects.
-    """
-
-    totals: Array
-    resampled: Array
-    selected: Array
+    totals: Array  # (columns,), BLEU's statistics over all sources
+    resampled: Array  # (samples,), BLEU on each bootstrap resample
+    selected: Array  # (trials, columns), the statistics over the sources that each trial selects
 
     @property
     def bleu(self) -> float:
@@ -84,16 +69,7 @@ class BleuSamples:
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """What two tests say of a system beside a baseline.
-
-    Attributes:
-        difference: The system's corpus BLEU less the baseline's.
-        low: Where the difference's 95 % interval begins.
-        high: Where it ends.
-        paired_bootstrap: p-value of the paired bootstrap.
-        approximate_randomisation: p-value of paired approximate randomisation.
-        signature: How they were computed.
-    """
+    """A difference in corpus BLEU of a system and a baseline, its 95 % interval, p-values of two tests."""
 
     difference: float
     low: float
@@ -106,9 +82,7 @@ class PairedTest:
 def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[Array]:
     """Returns by system corpus BLEU on bootstrap resamples, (samples,); the same resamples for all.
 
-    Args:
-        statistics: By system, each reply's statistics of BLEU, (sources, columns).
-        resampling: How many samples are drawn.
+    `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
     """
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
     columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
@@ -125,9 +99,7 @@ def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[
 def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[BleuSamples]:
     """Draws bootstrap resamples and trials of approximate randomisation, the same for all systems.
 
-    Args:
-        statistics: By system, each reply's statistics of BLEU, (sources, columns).
-        resampling: How many samples are drawn.
+    `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
     """
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
     columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)

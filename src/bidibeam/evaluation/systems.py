@@ -81,11 +81,7 @@ class System:
 
     @cached_property
     def reference_words(self) -> list[Sequence[str]]:
-        """The references, likewise.
-
-        Raises:
-            InputError: If one is missing.
-        """
+        """The references, likewise."""
         for line in self.beams:
             if line.reference is None:
                 raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
@@ -114,18 +110,11 @@ def choose_system(
     workers: int = 1,
     track: Callable[[Iterator[Ranking], int, str], Iterable[Ranking]] | None = None,
 ) -> System:
-    """Lets a strategy choose among lists: a system under test.
+    """Lets a strategy choose among lists that hold what it needs: a system under test.
 
-    Args:
-        name: What the system is called.
-        strategy: The strategy; the lists hold what it needs.
-        beams: The lists.
-        signature: How it chose; by default that of the strategy and this version.
-        beam_size: N_B; by default the number of hypotheses it can choose from: the longest regular list, and
-            with it the reverse one where both are used.
-        replies_only: Whether the first of each ranking is enough.
-        workers: Threads that compare hypotheses.
-        track: Reports rankings to a progress bar: the rankings, how many there will be, and the name.
+    By default N_B is the number of hypotheses it can choose from (the longest regular list, and with it the
+    reverse one where both are used), and the signature is that of the strategy and this version. `track`
+    reports rankings to a progress bar: the rankings, how many there will be, and the name.
     """
     rankings = (
         ranking
@@ -146,11 +135,7 @@ def choose_system(
 def system_from_replies(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
     """Returns a system whose replies are known already: each source's only hypothesis.
 
-    Args:
-        name: What the system is called.
-        beams: The sources with their replies.
-        signature: How the replies came about, as far as that is known.
-        beam_size: N_B, or 0 where nobody knows.
+    `beam_size` is 0 where nobody knows it; the signature says how the replies came about.
     """
     rankings = [
         Ranking(tuple(Ranked(reply, Direction.REGULAR, 0, 0.0) for reply in line.regular)) for line in beams
@@ -171,23 +156,8 @@ def choose_systems(
 ) -> tuple[dict[str, dict[int, System]], dict[str, str]]:
     """Lets every system choose among every list that holds what it needs, as `choose_system` does.
 
-    Of two lists with the same N_B the first counts.
-
-    Args:
-        lists: Lists of the same sources, each with or without either direction.
-        names: Names of systems; all of `SYSTEMS` by default, as far as they can be made.
-        max_length: T of similarities that have one.
-        space: Word vectors for similarities that need some.
-        tuned: What was tuned, as `strategy_named` takes it.
-        workers: Threads that compare hypotheses.
-
-    Returns:
-        Systems by name and N_B; and by name, why one is missing.
-
-    Raises:
-        InputError: If a system that was named, or every one, lacks something.
-        SettingsError: If a system that was named has settings that cannot be.
-        UnknownNameError: If nothing has such a name.
+    Of two lists with the same N_B the first counts. Returns systems by name and N_B; and by name, why one is
+    missing. A system that was named in `names` must not be missing; by default all of `SYSTEMS` are tried.
     """
     systems: dict[str, dict[int, System]] = {}
     missing: dict[str, str] = {}
@@ -211,11 +181,7 @@ def choose_systems(
 def _choose_at_every_size(
     name: str, strategy: Strategy, lists: Sequence[Sequence[Beams]], workers: int
 ) -> dict[int, System]:
-    """Returns a system by N_B.
-
-    Raises:
-        InputError: If no list holds what it needs; the message is about the last one.
-    """
+    """Returns a system by N_B."""
     systems: dict[int, System] = {}
     lacking: InputError | None = None
     for beams in lists:

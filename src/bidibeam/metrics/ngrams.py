@@ -24,11 +24,7 @@ LARGEST = 2**62
 
 
 def check_paired(replies: Sequence[object], references: Sequence[object]) -> None:
-    """Makes sure that there is something to score, and one reference for each reply.
-
-    Raises:
-        InputError: If there are no replies, or not as many references.
-    """
+    """Makes sure that there is something to score, and one reference for each reply."""
     if len(replies) != len(references):
         raise InputError(
             f"A score needs one reference for each reply, but there are {len(replies)} replies and "
@@ -45,17 +41,11 @@ def sign(**settings: object) -> Signature:
 
 @dataclass(frozen=True, eq=False)
 class NgramCounts:
-    """What n-gram precision and recall are made of.
+    """What n-gram precision and recall are made of; matches count as often as both sides have them."""
 
-    Attributes:
-        matches: (pairs, order), n-grams of the reply that its reference has too, each as often as both do.
-        reply_lengths: (pairs,), tokens of each reply.
-        reference_lengths: (pairs,), tokens of each reference.
-    """
-
-    matches: Counts
-    reply_lengths: Numbers
-    reference_lengths: Numbers
+    matches: Counts  # (pairs, order)
+    reply_lengths: Numbers  # (pairs,), in tokens
+    reference_lengths: Numbers  # (pairs,)
 
     @property
     def reply_ngrams(self) -> Counts:
@@ -83,9 +73,6 @@ def count_ngrams(
     """Counts the n-grams of 1 to `order` tokens that each reply shares with its reference.
 
     An n-gram is a number: that of its first n - 1 tokens, times the vocabulary, plus its last token's.
-
-    Raises:
-        InputError: If there are no replies, or not as many references.
     """
     check_paired(replies, references)
     pairs, sequences = len(replies), [*replies, *references]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -85,14 +86,8 @@ class Distinct:
         return Score(f"distinct-{self.order}", value, signature)
 
 
-def distinct_1(per: Literal["words", "ngrams"] = "words") -> Distinct:
-    """Returns the measure of different words over all words."""
-    return Distinct(1, per)
-
-
-def distinct_2(per: Literal["words", "ngrams"] = "words") -> Distinct:
-    """Returns the measure of different pairs of neighbouring words over all words."""
-    return Distinct(2, per)
+distinct_1 = partial(Distinct, 1)
+distinct_2 = partial(Distinct, 2)
 
 
 @dataclass(frozen=True)

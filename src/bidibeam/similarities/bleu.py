@@ -51,16 +51,10 @@ _PAIRS, _FOURS, _BYTES = _BITS(0x5555555555555555), _BITS(0x3333333333333333), _
 
 
 class NumberedTokens(NamedTuple):
-    """Two lists of token sequences end to end; equal tokens have equal numbers.
+    """Two lists of token sequences end to end; equal tokens have equal numbers, counted from 0."""
 
-    Attributes:
-        ids: (tokens of all), each token's number, counted from 0 in the order in which tokens first occur.
-        offsets: (hypotheses + references + 1), where each sequence begins in `ids`, and where the last ends.
-        hypothesis_count: How many of the sequences are hypotheses.
-    """
-
-    ids: Numbers
-    offsets: Numbers
+    ids: Numbers  # (tokens of all)
+    offsets: Numbers  # (hypotheses + references + 1), where each sequence begins, and where the last ends
     hypothesis_count: int
 
 
@@ -73,25 +67,6 @@ def number_tokens(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequ
     return NumberedTokens(ids, offsets, len(hypotheses))
 
 
-class Matches(NamedTuple):
-    """What modified precisions are made of.
-
-    Attributes:
-        numerators: (order, hypotheses, references), clipped matches.
-        denominators: (order, hypotheses), n-grams of each hypothesis, at least 1.
-    """
-
-    numerators: Counts
-    denominators: np.ndarray[tuple[int, int], np.dtype[np.int64]]
-
-
-def count_matches(tokens: NumberedTokens, order: int) -> Matches:
-    """Count the n-grams of 1 to `order` tokens that each pair has in common."""
-    lengths = np.diff(tokens.offsets[: tokens.hypothesis_count + 1]).astype(np.int64)
-    denominators = np.maximum(1, lengths - np.arange(order)[:, np.newaxis])  # (order, hypotheses)
-    return Matches(_count_matches(*tokens, order), denominators)
-
-
 @compiled
 def _count_bits(bits: np.uint64) -> np.uint64:
     """The population count, in a form that LLVM recognises."""
@@ -102,7 +77,11 @@ def _count_bits(bits: np.uint64) -> np.uint64:
 
 
 @compiled
-def _count_matches(ids: Numbers, offsets: Numbers, hypotheses: int, order: int) -> Counts:
+def count_matches(ids: Numbers, offsets: Numbers, hypotheses: int, order: int) -> Counts:
+    """Counts the n-grams of 1 to `order` tokens that each pair shares: (order, hypotheses, references).
+
+    The first three arguments are those of `NumberedTokens`.
+    """
     sequences = offsets.size - 1
     references = sequences - hypotheses
     hypothesis_tokens = offsets[hypotheses]  # as many features as an order can have
@@ -169,18 +148,11 @@ def _score_bleu(
     weights: Floats,
     penalties: Floats,
 ) -> Matrix:
-    """BLEU of every pair, (hypotheses, references).
+    """Returns BLEU of every pair, (hypotheses, references), each multiplied by its hypothesis' penalty.
 
-    Args:
-        ids: As in `NumberedTokens`.
-        offsets: As in `NumberedTokens`.
-        hypotheses: How many there are.
-        order: N, the longest n-grams.
-        smoothing: NO_SMOOTHING, FLOOR (no match counts as a tenth) or ADD_ONE (above order 1).
-        weights: (order), or empty: all orders alike.
-        penalties: (hypotheses), what the scores of each are multiplied by.
+    FLOOR counts no match as a tenth, ADD_ONE adds one above order 1. No weights: all orders alike.
     """
-    matches = _count_matches(ids, offsets, hypotheses, order)
+    matches = count_matches(ids, offsets, hypotheses, order)
     references = matches.shape[2]
     scores = np.empty((hypotheses, references))
     numerators, denominators = np.empty(references), np.empty(references)
@@ -226,9 +198,6 @@ class Bleu:
             leaves it, so that the score is 0; "add-1" adds one to matches and n-grams above order 1.
 
     Reference: Papineni et al. (2002); Chen and Cherry (2014) number the smoothings 1, none and 2.
-
-    Raises:
-        SettingsError: If a setting is out of range.
     """
 
     order: int = 4
@@ -279,15 +248,9 @@ class BleuT(Bleu):
     """BLEU_T: BLEU times BP_T of the hypothesis.
 
     Args:
-        order: As in `Bleu`.
-        weights: As in `Bleu`.
-        smoothing: As in `Bleu`.
         max_length: T of BP_T.
 
     Reference: Colombo et al. (2021), arXiv:2110.03389.
-
-    Raises:
-        SettingsError: If a setting is out of range.
     """
 
     max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})
@@ -328,11 +291,7 @@ def _penalties_by_length(max_length: int) -> Floats:
 
 
 def check_max_length(value: object) -> None:
-    """Refuse a T that no hypothesis can have.
-
-    Raises:
-        SettingsError: If so.
-    """
+    """Refuse a T that no hypothesis can have."""
     if type(value) is not int or not 1 <= value <= LARGEST_MAX_LENGTH:
         raise SettingsError(
             f"max_length (T) must be a whole number from 1 to {LARGEST_MAX_LENGTH:,}, not {value!r}."

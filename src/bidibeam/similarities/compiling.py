@@ -43,9 +43,7 @@ event.register("numba:compile", announcer)
 def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """Returns the function as machine code that releases the interpreter's lock.
 
-    Args:
-        function: The kernel.
-        fastmath: Whether sums may be taken in any order, or which of LLVM's fast-math flags are set.
+    `fastmath` says whether sums may be taken in any order, or which of LLVM's fast-math flags are set.
     """
     try:
         return cast("Function", numba.njit(cache=True, nogil=True, fastmath=fastmath)(function))

@@ -78,9 +78,6 @@ def as_similarity(given: Any, name: str | None = None) -> Similarity:
     """Makes a similarity of an object with `pairwise`, a class of such, or a function of two lists.
 
     An object without a signature gets one from its name.
-
-    Raises:
-        SimilarityError: If it is none of these.
     """
     called = name or f"{getattr(given, '__module__', '?')}:{getattr(given, '__name__', type(given).__name__)}"
     if isinstance(given, type):
@@ -105,11 +102,7 @@ def as_similarity(given: Any, name: str | None = None) -> Similarity:
 
 
 def import_similarity(location: str) -> Any:
-    """Imports what stands at "package.module:name".
-
-    Raises:
-        UnknownNameError: If there is no such module, or no such name in it.
-    """
+    """Imports what stands at "package.module:name"."""
     module, _, attribute = location.partition(":")
     try:
         value: Any = import_module(module)

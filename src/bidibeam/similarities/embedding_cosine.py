@@ -33,9 +33,6 @@ class EmbeddingCosine:
     Args:
         space: The vectors.
         remove_stop_words: Whether English stop words are left out, where that leaves anything.
-
-    Raises:
-        SettingsError: If a setting is none of these.
     """
 
     space: WordVectors

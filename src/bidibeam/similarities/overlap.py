@@ -38,7 +38,7 @@ class TokenF1:
         """Compares each hypothesis with each reference, from 0 to 1."""
         count(compared_pairs=len(hypotheses) * len(references))
         tokens = number_tokens([each.tokens for each in hypotheses], [each.tokens for each in references])
-        matches = count_matches(tokens, 1).numerators[0]  # (hypotheses, references)
+        matches = count_matches(*tokens, 1)[0]  # (hypotheses, references)
         lengths = np.diff(tokens.offsets)
         totals = np.add.outer(lengths[: len(hypotheses)], lengths[len(hypotheses) :])  # of both
         return np.where(totals, 2 * matches / np.maximum(1, totals), 1.0)

@@ -144,11 +144,7 @@ def _scan_sender(
 def _find_path(
     source: int, amounts: Matrix, marks: Marks, tables: Tables, senders: int, receivers: int
 ) -> int:
-    """Finds the shortest augmenting path from a sender to a receiver with room, and updates the prices.
-
-    Returns:
-        The receiver, or -1 if none has room.
-    """
+    """Finds the shortest augmenting path from a sender, updates the prices, returns the receiver or -1."""
     for column in range(receivers):
         amounts[REACH, column], marks[IS_SCANNED, column] = inf, 0
     for row in range(senders):
@@ -358,9 +354,7 @@ def find_closest_pair(one: Bags, other: Bags, penalties: Floats, form: int) -> t
     This is a best-first search by upper bounds. At first a row's bound is what its penalty allows. When that
     is the highest, the row's pairs are bounded, and the row by the highest of them. When a pair's bound is
     the highest, its optimal transport is solved. The search ends when no bound is above the best value.
-
-    Returns:
-        The pair's row and column, its similarity, and how many optimal transports were solved.
+    Returns row, column, similarity, and how many optimal transports were solved.
     """
     space = _make_workspace(one, other)
     rows, columns = len(one.totals), len(other.totals)

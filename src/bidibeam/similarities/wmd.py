@@ -51,9 +51,6 @@ class Wmd:
             the paper's formula taken at its word, is highest or lowest.
 
     Reference: Kusner et al. (2015).
-
-    Raises:
-        SettingsError: If a setting is none of these.
     """
 
     space: WordVectors
@@ -115,16 +112,9 @@ class WmdT(Wmd):
     """WMD_T: BP_T / (1 + WMD), where BP_T is that of the hypothesis, stop words and all.
 
     Args:
-        space: As in `Wmd`.
-        weights: As in `Wmd`.
-        remove_stop_words: As in `Wmd`.
-        form: As in `Wmd`.
         max_length: T of BP_T.
 
     Reference: Colombo et al. (2021), arXiv:2110.03389.
-
-    Raises:
-        SettingsError: If a setting is out of range.
     """
 
     max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})

@@ -50,25 +50,15 @@ def english_stop_words() -> frozenset[str]:
 
 
 class Bags(NamedTuple):
-    """Bags of words, one for each of a list of hypotheses. Equal bags are equal in every bit.
+    """Bags of words, one for each of a list of hypotheses. Equal bags are equal in every bit."""
 
-    Attributes:
-        starts: (bags + 1), where each bag begins in `words`, and where the last one ends.
-        words: Rows of `vectors`, rising within a bag.
-        keys: The same as rows of the whole `WordVectors.matrix`, which two lists have in common.
-        masses: As long as `words`: what each word weighs, above 0.
-        totals: (bags), the sum of each bag's masses; 0 for one without words.
-        twins: (bags), a number for each bag without words, the same where the tokens are the same.
-        vectors: (words that occur, dimension).
-    """
-
-    starts: Indices
-    words: Indices
-    keys: Indices
-    masses: Floats
-    totals: Floats
-    twins: Indices
-    vectors: Matrix
+    starts: Indices  # (bags + 1), where each bag begins in `words`, and where the last one ends
+    words: Indices  # rows of `vectors`, rising within a bag
+    keys: Indices  # the same as rows of the whole `WordVectors.matrix`, which two lists have in common
+    masses: Floats  # as long as `words`: what each word weighs, above 0
+    totals: Floats  # (bags), the sum of each bag's masses; 0 for one without words
+    twins: Indices  # (bags), a number for each bag without words, the same where the tokens are the same
+    vectors: Matrix  # (words that occur, dimension)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +73,6 @@ class WordVectors:
         name: What signatures call them.
         word_start: What a token that begins a word begins with, where the words are subwords: only such a one
             can be a stop word.
-
-    Raises:
-        InputError: If there is not one row for each word, or none that can be used.
     """
 
     words: Sequence[str] = field(repr=False)
@@ -117,11 +104,7 @@ class WordVectors:
 
     @classmethod
     def from_file(cls, path: Path, wanted: Collection[str] | None = None) -> WordVectors:
-        """Reads a fastText `.vec` file (plain, .gz or .xz), all its words or those wanted.
-
-        Raises:
-            InputError: If the file is missing, malformed or holds none of them.
-        """
+        """Reads a fastText `.vec` file (plain, .gz or .xz), all its words or those wanted."""
         words, matrix = read_words(path, wanted)
         if not words:
             raise InputError(f"{path} holds none of the words wanted. Is it for another language?")
@@ -151,13 +134,9 @@ class WordVectors:
         remove_stop_words: bool,
         logarithmic: bool = False,
     ) -> tuple[Bags, Bags]:
-        """Returns the words that have vectors, for each hypothesis of two lists.
+        """Returns the bags of two lists: words that have a vector, without stop words where others are left.
 
-        Args:
-            hypotheses: The first list.
-            references: The second.
-            remove_stop_words: Whether to leave out stop words, where other words are left.
-            logarithmic: Whether a word weighs log(1 + its count), and not its count.
+        A word weighs its count, or log(1 + its count) if `logarithmic`.
         """
         numbers: defaultdict[tuple[str, ...], int] = defaultdict(count().__next__)
         both = []
@@ -184,8 +163,7 @@ def _count_words(
 ) -> tuple[Indices, Indices, Floats, Floats, Indices]:
     """Sorts and counts each sequence's rows, of which -1 is none.
 
-    Returns:
-        `starts`, `words`, `masses` and `totals` of `Bags`, and which rows occur, rising.
+    Returns `starts`, `words`, `masses` and `totals` of `Bags`, and which rows occur, rising.
     """
     bags = len(offsets) - 1
     words, masses = np.empty(len(rows), np.int64), np.empty(len(rows))

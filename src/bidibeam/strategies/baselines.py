@@ -23,25 +23,40 @@ LARGEST_EXPONENT = 10
 LARGEST_WEIGHT = 10_000
 
 
+class BeamRanking:
+    """Ranks one direction's beam by a number of each hypothesis, which a subclass gives."""
+
+    name: ClassVar[str]
+    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and settings."""
+        return Signature.of_settings(self, strategy=self.name)
+
+    def score(self, hypothesis: Hypothesis) -> float:
+        """Returns the number; the highest comes first."""
+        raise NotImplementedError
+
+    def rank(self, beams: Beams) -> Ranking:
+        """Ranks the hypotheses; ties keep beam order."""
+        return rank_by(beams, self.requirements.directions[0], self.score)
+
+    def choose(self, beams: Beams) -> Ranked | None:
+        """Returns the first of `rank`."""
+        return best_by(beams, self.requirements.directions[0], self.score)
+
+
 @dataclass(frozen=True)
-class Vbs:
+class Vbs(BeamRanking):
     """VBS: rank the regular beam by length-normalised log-probability, as the search did."""
 
     name: ClassVar[str] = "vbs"
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), score=True)
 
-    @property
-    def signature(self) -> Signature:
-        """Its name."""
-        return Signature.of_settings(self, strategy=self.name)
-
-    def rank(self, beams: Beams) -> Ranking:
-        """Ranks the hypotheses, most likely first."""
-        return rank_by(beams, self.requirements.directions[0], _score)
-
-    def choose(self, beams: Beams) -> Ranked | None:
-        """Returns the most likely."""
-        return best_by(beams, self.requirements.directions[0], _score)
+    def score(self, hypothesis: Hypothesis) -> float:
+        """Returns the search's own score."""
+        return number(hypothesis, "score")
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ class ReverseVbs(Vbs):
 
 
 @dataclass(frozen=True)
-class VbsTuned:
+class VbsTuned(BeamRanking):
     """VBS with other length settings than the search's: what agreement must beat to be more than length.
 
     The score is log P / lp + word_reward * |Y|, lp = (5 + |Y|)^length_exponent / 6^length_exponent.
@@ -61,53 +76,32 @@ class VbsTuned:
     Args:
         length_exponent: The exponent a of lp; `bidibeam tune` finds it.
         word_reward: What each token is worth, in natural logarithms; found likewise.
-
-    Raises:
-        SettingsError: If one is not a finite number, or the exponent is far out.
     """
 
     length_exponent: float
     word_reward: float
+    name: ClassVar[str] = "vbs-tuned"
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), log_prob=True)
 
     def __post_init__(self) -> None:
-        check_finite("length_exponent", self.length_exponent)
+        check_finite("length_exponent", self.length_exponent, LARGEST_EXPONENT)
         check_finite("word_reward", self.word_reward)
-        if abs(self.length_exponent) > LARGEST_EXPONENT:
-            raise SettingsError(
-                f"length_exponent must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}, "
-                f"not {self.length_exponent!r}."
-            )
 
-    @property
-    def signature(self) -> Signature:
-        """Its name and both settings."""
-        return Signature.of_settings(self, strategy="vbs-tuned")
-
-    def rank(self, beams: Beams) -> Ranking:
-        """Ranks the regular hypotheses, best first."""
-
-        def score(hypothesis: Hypothesis) -> float:
-            inverse: float = ((5.0 + hypothesis.length) / 6.0) ** -self.length_exponent
-            return number(hypothesis, "log_prob") * inverse + self.word_reward * hypothesis.length
-
-        return rank_by(beams, Direction.REGULAR, score)
+    def score(self, hypothesis: Hypothesis) -> float:
+        """Returns the log-probability with the length settings."""
+        inverse: float = ((5.0 + hypothesis.length) / 6.0) ** -self.length_exponent
+        return number(hypothesis, "log_prob") * inverse + self.word_reward * hypothesis.length
 
 
 @dataclass(frozen=True)
-class Longest:
+class Longest(BeamRanking):
     """Rank the regular beam by number of tokens, to see how far length alone goes; ties keep beam order."""
 
-    requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
+    name: ClassVar[str] = "longest"
 
-    @property
-    def signature(self) -> Signature:
-        """Its name."""
-        return Signature.of_settings(self, strategy="longest")
-
-    def rank(self, beams: Beams) -> Ranking:
-        """Ranks the regular hypotheses, longest first."""
-        return rank_by(beams, Direction.REGULAR, lambda hypothesis: float(len(hypothesis.tokens)))
+    def score(self, hypothesis: Hypothesis) -> float:
+        """Returns the number of tokens."""
+        return float(len(hypothesis.tokens))
 
 
 @dataclass(frozen=True)
@@ -116,9 +110,6 @@ class Random:
 
     Args:
         seed: Another seed, another shuffle.
-
-    Raises:
-        SettingsError: If the seed is not a whole number.
     """
 
     seed: int = 0
@@ -155,11 +146,7 @@ class Oracle:
         return Signature.of_settings(self, strategy="oracle", by="sentence-bleu,order:4,smoothing:floor")
 
     def rank(self, beams: Beams) -> Ranking:
-        """Ranks the regular hypotheses, nearest to the reference first, whether finished or not.
-
-        Raises:
-            InputError: If there is no reference.
-        """
+        """Ranks the regular hypotheses, nearest to the reference first, whether finished or not."""
         if beams.reference is None:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the oracle chooses by it. "
@@ -174,19 +161,9 @@ class Oracle:
         return Ranking(tuple(sorted(entries, key=lambda entry: -entry.score)))
 
 
-def check_finite(name: str, value: object) -> None:
-    """Refuses what is no finite number, or one so large that sums with it mean nothing.
-
-    Raises:
-        SettingsError: If so.
-    """
+def check_finite(name: str, value: object, largest: int = LARGEST_WEIGHT) -> None:
+    """Refuses what is no finite number, or one so large that powers or sums with it mean nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SettingsError(f"{name} must be a finite number, not {value!r}.")
-    if abs(value) > LARGEST_WEIGHT:
-        raise SettingsError(
-            f"{name} must lie between -{LARGEST_WEIGHT:,} and {LARGEST_WEIGHT:,}, not {value!r}."
-        )
-
-
-def _score(hypothesis: Hypothesis) -> float:
-    return number(hypothesis, "score")
+    if abs(value) > largest:
+        raise SettingsError(f"{name} must lie between -{largest:,} and {largest:,}, not {value!r}.")

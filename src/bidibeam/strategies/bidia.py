@@ -39,9 +39,6 @@ class BidiA:
         answer: Who may answer: "regular" hypotheses, or "either" direction's, each compared with the other's.
         agreement: What of a hypothesis' similarities counts: the "closest", their "mean", or that which is
             "expected" under the other beam's posterior (its log-probabilities, normalised within the beam).
-
-    Raises:
-        SettingsError: If answer or agreement is unknown.
     """
 
     similarity: Similarity
@@ -133,11 +130,7 @@ class BidiA:
 def compare(
     similarity: Similarity, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]
 ) -> Matrix:
-    """Returns the whole matrix, (hypotheses, references); the similarity is not called if a list is empty.
-
-    Raises:
-        SimilarityError: If the similarity fails, or returns something else, or NaN or an infinity.
-    """
+    """Returns the whole matrix, (hypotheses, references); the similarity is not called if a list is empty."""
     if not hypotheses or not references:
         return np.zeros((len(hypotheses), len(references)))
     result = _call(similarity, similarity.pairwise, hypotheses, references)
@@ -166,11 +159,7 @@ def compare(
 def find_closest(
     similarity: ClosestPairFinder, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]
 ) -> ClosestPair:
-    """Returns the highest entry of the matrix, the first of equal ones, by the similarity's shortcut.
-
-    Raises:
-        SimilarityError: If the similarity fails, or the result is no such entry.
-    """
+    """Returns the highest entry of the matrix, the first of equal ones, by the similarity's shortcut."""
     result = _call(similarity, similarity.closest, hypotheses, references)
     try:
         row, column, value = int(result[0]), int(result[1]), float(result[2])

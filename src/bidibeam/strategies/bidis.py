@@ -24,9 +24,6 @@ class BidiS:
 
     Args:
         lambda_: The weight of the reverse decoder's score; `bidibeam tune` finds it.
-
-    Raises:
-        SettingsError: If it is not a finite number.
     """
 
     lambda_: float = 1.0

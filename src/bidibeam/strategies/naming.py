@@ -22,9 +22,7 @@ ANY_LENGTH = {"vbs-tuned": {"length_exponent": 0.0, "word_reward": 0.0}}
 class SystemName:
     """A system's name, word by word: its strategy, a similarity, `either`, an agreement, `tuned`.
 
-    Attributes:
-        strategy: The strategy's name.
-        words: The words after it, by what they say: "similarity", "answer", "agreement", "tuned".
+    `words` holds those after the strategy, by what they say: "similarity", "answer", "agreement", "tuned".
     """
 
     strategy: str
@@ -32,12 +30,7 @@ class SystemName:
 
     @classmethod
     def of(cls, name: str) -> SystemName:
-        """Reads a name, every word of it.
-
-        Raises:
-            UnknownNameError: If nothing is called like the strategy, or like another word.
-            SettingsError: If there is no word, or one does not apply or stands beside another of its kind.
-        """
+        """Reads a name, every word of it."""
         strategy, *words = name.split() or [""]
         if not strategy:
             raise SettingsError(f"A system is named by its strategy, such as 'bidia bleu_t', not {name!r}.")
@@ -111,15 +104,9 @@ class SystemName:
 
 
 def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
-    """Returns the strategy that a system's name stands for.
+    """Returns the strategy that a system's name stands for, such as "bidia bleu_t either expected" or "vbs".
 
-    Args:
-        name: Such as "vbs", "bidia wmd_t", "bidia bleu_t either expected" or "bidia bleu_t tuned".
-        tuned: By strategy, options that were tuned for it; and T by the name of the system without `tuned`.
-
-    Raises:
-        UnknownNameError: If nothing is called like the strategy, or like another word.
-        SettingsError: If a word does not apply, or T must be tuned first.
+    `tuned` holds options by strategy, and T by the name of the system without `tuned`.
     """
     settings = SystemName.of(name).settings().with_tuned(tuned or {})
     settings.check_tuned()
@@ -127,23 +114,13 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
 
 
 def requirements_of(name: str) -> Requirements:
-    """Returns what a system needs; that does not depend on what is tuned for it.
-
-    Raises:
-        UnknownNameError: If nothing is called like the strategy, or like another word.
-        SettingsError: If a word does not apply.
-    """
+    """Returns what a system needs; that does not depend on what is tuned for it."""
     settings = SystemName.of(name).settings()
     return replace(settings, options={**ANY_LENGTH.get(settings.name, {}), **settings.options}).requirements
 
 
 def check_systems(names: Sequence[str]) -> None:
-    """Makes sure that all of these are systems, no two of them the same.
-
-    Raises:
-        UnknownNameError: If nothing is called like a strategy, or like another word.
-        SettingsError: If a word does not apply, or a system is named twice.
-    """
+    """Makes sure that all of these are systems, no two of them the same."""
     found: dict[str, str] = {}
     for name in names:
         requirements_of(name)

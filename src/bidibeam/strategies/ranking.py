@@ -31,11 +31,7 @@ CHUNK = 16
 
 
 def number(hypothesis: Hypothesis, field: Field) -> float:
-    """Returns one of a hypothesis' numbers.
-
-    Raises:
-        InputError: If the list it comes from did not say.
-    """
+    """Returns one of a hypothesis' numbers."""
     value = getattr(hypothesis, field)
     if value is None:
         raise InputError(f'The hypothesis {hypothesis.text!r} has no "{field}"; {REMEDIES[field]}.')
@@ -43,11 +39,7 @@ def number(hypothesis: Hypothesis, field: Field) -> float:
 
 
 def normalisation(hypothesis: Hypothesis) -> float:
-    """Returns score / log-probability: the inverse of the length penalty, whichever that was.
-
-    Raises:
-        InputError: If the score is not a log-probability over some length penalty.
-    """
+    """Returns score / log-probability: the inverse of the length penalty, whichever that was."""
     log_prob, score = number(hypothesis, "log_prob"), number(hypothesis, "score")
     if log_prob == 0.0 and score == 0.0:
         return 1.0
@@ -60,33 +52,28 @@ def normalisation(hypothesis: Hypothesis) -> float:
 
 
 def check_requirements(beams: Beams, requirements: Requirements, strategy: str) -> None:
-    """Makes sure that a list from elsewhere holds what a strategy needs.
-
-    Raises:
-        InputError: If something is missing; the message says what, and where.
-    """
+    """Makes sure that a list from elsewhere holds what a strategy needs."""
     for direction in requirements.directions:
         if not len(beams.of(direction)):
             raise InputError(
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
                 f'list "{direction.value}", or choose another strategy.'
             )
-    needed: dict[Field, bool] = {
+    needs_other = requirements.other_weight is not None
+    is_needed: dict[Field, bool] = {
         "log_prob": requirements.log_prob,
         "score": requirements.score,
-        "other_log_prob": requirements.other_weight is not None,
+        "other_log_prob": needs_other,
     }
-    for field in (field for field, is_needed in needed.items() if is_needed):
-        for direction in requirements.directions:
-            for place, hypothesis in enumerate(beams.of(direction)):
-                if getattr(hypothesis, field) is None:
+    for direction in requirements.directions:
+        for place, hypothesis in enumerate(beams.of(direction)):
+            for field in REMEDIES:
+                if is_needed[field] and getattr(hypothesis, field) is None:
                     raise InputError(
                         f'source {beams.id!r}, {direction.value}[{place}] has no "{field}", and {strategy} '
                         f"needs it; {REMEDIES[field]}."
                     )
-    if requirements.other_weight is not None:
-        for direction in requirements.directions:
-            for hypothesis in beams.of(direction):
+            if needs_other:
                 normalisation(hypothesis)
     if requirements.reference and beams.reference is None:
         raise InputError(
@@ -126,13 +113,9 @@ def choose(strategy: Strategy, beams: Beams) -> Ranking:
 def rank_all(
     strategy: Strategy, batch: Sequence[Beams], *, workers: int = 1, replies_only: bool = False
 ) -> list[Ranking]:
-    """Ranks many sources, in order.
+    """Ranks many sources, in order; if `replies_only`, with the first of each ranking alone.
 
-    Args:
-        strategy: The strategy.
-        batch: The sources with their hypotheses.
-        workers: Threads, where the similarity allows them; no ranking depends on it.
-        replies_only: Whether the first of each ranking is enough.
+    Similarities that allow it are called from several threads; no ranking depends on their number.
     """
     rank = partial(choose, strategy) if replies_only else strategy.rank
     return map_in_threads(rank, batch, workers if is_parallel(strategy) else 1)

@@ -60,23 +60,18 @@ class StrategySettings:
             SettingsError: If an option is unknown, missing or out of range.
         """
         if not self.compares:
-            return self._create({})
+            return self._create()
         self.check_similarity()
         self.check_tuned()
         similarity = build_similarity(
             self.similarity, self.similarity_options, max_length=max_length, space=space
         )
-        return self._create({"similarity": similarity})
+        return self._create(similarity=similarity)
 
     @property
     def requirements(self) -> Requirements:
-        """What the strategy will need, before it is built.
-
-        Raises:
-            UnknownNameError: If nothing has the strategy's name.
-            SettingsError: If one of its own options is unknown, missing or out of range.
-        """
-        return self._create({"similarity": None} if self.compares else {}).requirements
+        """What the strategy will need, before it is built."""
+        return self._create(**({"similarity": None} if self.compares else {})).requirements
 
     @property
     def compares(self) -> bool:
@@ -86,9 +81,7 @@ class StrategySettings:
     @property
     def uses_vectors(self) -> bool:
         """Whether its similarity has word vectors among its settings."""
-        if not self.compares or not self._has_registered_similarity:
-            return False
-        return "space" in _field_names(SIMILARITIES.get(self.similarity))
+        return self.compares and "space" in (self._similarity_fields or ())
 
     @property
     def unset(self) -> set[str]:
@@ -102,11 +95,7 @@ class StrategySettings:
         return " ".join(map(str, [self.name, *([self.similarity] if self.compares else []), *words]))
 
     def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:
-        """Returns the same with what was tuned, wherever its own settings do not say otherwise.
-
-        Args:
-            known: By strategy, options that were tuned for it; and T by `system`.
-        """
+        """Returns the same with what was tuned (by strategy; T by `system`) where it says nothing itself."""
         options = {**known.get(self.name, {}), **self.options}
         value = known.get(self.system, {}).get("T") if self.wants_tuned else None
         if value is None:
@@ -116,17 +105,12 @@ class StrategySettings:
         return replace(self, options=options, similarity_options=own, wants_tuned=False)
 
     def check_similarity(self) -> None:
-        """Makes sure that there is such a similarity, and that vectors are given only to one that uses them.
-
-        Raises:
-            UnknownNameError: If nothing has its name.
-            SettingsError: If it has no use for the vectors, they are given as an option, or it has no T.
-        """
+        """Makes sure that there is such a similarity, and that vectors are given to one that uses them."""
         self.check_penalty()
-        if not self._has_registered_similarity:
+        known = self._similarity_fields
+        if known is None:
             return
-        SIMILARITIES.get(self.similarity)
-        if self.vectors is not None and not self.uses_vectors:
+        if self.vectors is not None and "space" not in known:
             raise SettingsError(
                 f"The similarity {self.similarity} uses no word vectors: leave `vectors` out."
             )
@@ -134,27 +118,15 @@ class StrategySettings:
             raise SettingsError("Word vectors are given by `vectors`, a file, not as an option.")
 
     def check_penalty(self) -> None:
-        """Makes sure that the similarity has a T if one is to come from what was tuned.
-
-        Raises:
-            SettingsError: If not.
-        """
-        if not self.wants_tuned:
-            return
-        if not self._has_registered_similarity or "max_length" not in _field_names(
-            SIMILARITIES.get(self.similarity)
-        ):
+        """Makes sure that the similarity has a T if one is to come from what was tuned."""
+        if self.wants_tuned and "max_length" not in (self._similarity_fields or ()):
             raise SettingsError(
                 f"The similarity {self.similarity} has no T to be tuned. Leave {TUNED!r} out, or compare by "
                 "bleu_t or wmd_t."
             )
 
     def check_tuned(self) -> None:
-        """Makes sure that no T is still to come.
-
-        Raises:
-            SettingsError: If one is.
-        """
+        """Makes sure that no T is still to come."""
         if self.wants_tuned:
             raise SettingsError(
                 f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
@@ -163,15 +135,16 @@ class StrategySettings:
             )
 
     @property
-    def _has_registered_similarity(self) -> bool:
-        return isinstance(self.similarity, str) and ":" not in self.similarity
+    def _similarity_fields(self) -> set[str] | None:
+        """The names of the similarity's settings; None for one that no registry holds."""
+        if not isinstance(self.similarity, str) or ":" in self.similarity:
+            return None
+        return _field_names(SIMILARITIES.get(self.similarity))
 
-    def _create(self, supplied: Mapping[str, Any]) -> Strategy:
+    def _create(self, **supplied: object) -> Strategy:
+        options = {**self.options, **supplied}
         strategy: Strategy = _create(
-            STRATEGIES.get(self.name),
-            {**self.options, **supplied},
-            f"The strategy {self.name}",
-            hint=TUNING_HINT,
+            STRATEGIES.get(self.name), options, f"The strategy {self.name}", hint=TUNING_HINT
         )
         return strategy
 
@@ -183,12 +156,7 @@ def build_similarity(
     max_length: int | None = None,
     space: Callable[[], WordVectors] | None = None,
 ) -> Similarity:
-    """Returns a similarity from its name, "package.module:name", or the thing itself; see `StrategySettings`.
-
-    Raises:
-        UnknownNameError: If nothing has that name.
-        SettingsError: If an option is unknown, or word vectors are needed and there are none.
-    """
+    """Returns a similarity from its name, "package.module:name", or the thing itself."""
     name = given if isinstance(given, str) else None
     factory = given if name is None else import_similarity(name) if ":" in name else SIMILARITIES.get(name)
     if name is None or ":" in name or not isinstance(factory, type):  # it is the similarity itself
@@ -206,11 +174,6 @@ def build_similarity(
             raise SettingsError(f"The similarity {name} needs word vectors: give `vectors`, a file of them.")
         supplied["space"] = space()
     return as_similarity(_create(factory, supplied | dict(options), f"The similarity {name}"), name)
-
-
-def flag_of(name: str) -> str:
-    """Returns an option's flag on the command line."""
-    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def _field_names(factory: Any) -> set[str]:

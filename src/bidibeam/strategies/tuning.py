@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,14 +46,7 @@ OUTER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Corpus BLEU along one setting, the others as they are named.
-
-    Attributes:
-        setting: The setting's name.
-        held: What the other settings were.
-        values: The values tried.
-        bleu: Corpus BLEU at each.
-    """
+    """Corpus BLEU along the values of one setting, while the others are held."""
 
     setting: str
     held: dict[str, float]
@@ -171,14 +164,7 @@ class TuningResult:
 
 
 class HypothesisTable:
-    """The hypotheses of all sources, with BLEU's statistics of each against its reference.
-
-    Args:
-        beams: Regular beams, each with a reference.
-
-    Raises:
-        InputError: If there is no source, or one without reference or hypotheses.
-    """
+    """The regular hypotheses of all sources, with BLEU's statistics of each against its reference."""
 
     def __init__(self, beams: Iterable[Beams]) -> None:
         sizes: list[int] = []
@@ -220,13 +206,11 @@ class HypothesisTable:
         highest = np.maximum.reduceat(ranked, self._starts)  # (sources,)
         rows = np.flatnonzero(ranked == highest[self._owners])
         _, first = np.unique(self._owners[rows], return_index=True)
-        return self._corpus_bleu(rows[first])
+        return self.bleu_at(rows[first] - self._starts)
 
-    def bleu_at(self, places: Sequence[int]) -> float:
+    def bleu_at(self, places: Sequence[int] | Array) -> float:
         """Returns corpus BLEU of one hypothesis per source, named by its place."""
-        return self._corpus_bleu(self._starts + np.array(places))
-
-    def _corpus_bleu(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+        rows = self._starts + np.asarray(places)
         return float(corpus_bleu(self._statistics[rows].sum(axis=0, keepdims=True))[0])
 
 
@@ -242,16 +226,6 @@ def tune(
 
     Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins;
     where all are equal, the one nearest the default: lambda 1, the exponent of the search, no word reward.
-
-    Args:
-        beams: Regular beams with references; for lambda, scored by both directions.
-        lambdas: Values of lambda to try.
-        exponents: Length exponents to try.
-        rewards: Word rewards to try.
-        search: How the beams were searched; by default as a search is.
-
-    Raises:
-        InputError: If a reference, a score or all hypotheses of a source are missing.
     """
     table = HypothesisTable(beams)
     scores = table.values(lambda hypothesis: number(hypothesis, "score"))
@@ -295,18 +269,8 @@ def tune_penalty(
     """Chooses T of BP_T for strategies that compare both directions.
 
     Of equal values the first wins; where all are equal, the one nearest the strategy's own T, or else that of
-    the search.
-
-    Args:
-        beams: Beams of both directions with references.
-        strategies: By the name that the result has, such as "bidia bleu_t"; their similarities have a T.
-        values: Values of T to try.
-        space: Word vectors for similarities that need some; called at most once.
-        search: How the beams were searched; by default as a search is.
-
-    Raises:
-        InputError: If there is no source, or one without reference or without hypotheses of a direction.
-        SettingsError: If a similarity has no T, or word vectors are needed and there are none.
+    the search. `strategies` are by the name that the result has, such as "bidia bleu_t"; word vectors are
+    asked for at most once.
     """
     lines = list(beams)
     for line in lines:

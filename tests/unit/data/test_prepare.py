@@ -12,7 +12,7 @@ import pytest
 from bidibeam.data.encoding import REASONS
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, PreparedData
-from bidibeam.errors import CorpusError, RunError, SettingsError, UnknownNameError
+from bidibeam.errors import BidibeamError, CorpusError, RunError, SettingsError
 from tests.unit.data.made_corpora import corpus, pair_texts, settings
 
 NAMES = ("train", "validation", "test")
@@ -23,8 +23,15 @@ def make(tmp_path: Path, *, extra: list[list[str]] | None = None, **changes: Any
 
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
-    data = make(tmp_path)
+    told: dict[str, tuple[int, int | None]] = {}
 
+    def note(stage: str, done: int, total: int | None) -> None:
+        told[stage] = done, total
+
+    data = prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out", progress=note)
+
+    assert list(told) == ["reading", "learning the vocabulary", "encoding", "writing"]
+    assert all(done == total for done, total in told.values())
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(FILES)
     assert sum(len(data.split(name)) for name in NAMES) == 300 * 5
     for name in ("validation", "test"):
@@ -35,13 +42,6 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert data.info["pairs"] == {name: len(data.split(name)) for name in NAMES}
     assert data.info["settings"]["max_response_length"] == 20
     assert list(tmp_path.glob(".*")) == []
-
-
-def test_pieces_work_too(tmp_path: Path) -> None:
-    data = make(tmp_path, tokenizer="bpe", vocabulary_size=300)
-
-    texts = [(example["source"], example["reference"]) for example in data.examples("test")]
-    assert pair_texts(data, "test") == texts
 
 
 def test_no_conversation_straddles_two_splits_unless_pairs_are_split(tmp_path: Path) -> None:
@@ -68,6 +68,9 @@ def test_the_order_of_the_corpus_changes_nothing_but_the_seed_does(tokenizer: st
     assert reseeded.fingerprint != one.fingerprint == other.fingerprint
     for name in FILES:
         assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+    case = str.lower if tokenizer == "word" else str
+    texts = [(case(example["source"]), case(example["reference"])) for example in one.examples("test")]
+    assert pair_texts(one, "test") == texts
 
 
 def test_the_vocabulary_is_that_of_the_training_split(tmp_path: Path) -> None:
@@ -101,37 +104,14 @@ def test_a_text_is_stored_once_and_only_if_needed(tmp_path: Path) -> None:
     assert pairs.tokens.dtype == np.uint16
 
 
-def test_a_large_vocabulary_takes_wider_tokens(tmp_path: Path) -> None:
-    words = [f"w{number}" for number in range(70_000)]
-    extra = [[" ".join(words[i : i + 40]), "Yes."] for i in range(0, len(words), 40)]
-
-    data = make(tmp_path, extra=extra, vocabulary_size=70_000)
-
-    assert data.tokenizer.vocabulary_size > 2**16
-    assert data.split("train").tokens.dtype == np.int32
-
-
-def test_a_limit_takes_so_many_conversations(tmp_path: Path) -> None:
+def test_limit_and_shares(tmp_path: Path) -> None:
     assert sum(make(tmp_path, limit=100).info["pairs"].values()) == 500
-
-
-def test_the_sizes_of_splits_can_be_set(tmp_path: Path) -> None:
-    counts = make(tmp_path, validation_share=0.2, test_share=0.3, split_by="pair").info["pairs"]
+    out = tmp_path / "shares"
+    options = settings(validation_share=0.2, test_share=0.3, split_by="pair")
+    counts = prepare(options, tmp_path / "c.jsonl", out).info["pairs"]
 
     assert counts["validation"] == pytest.approx(0.2 * sum(counts.values()), rel=0.2)
     assert counts["test"] == pytest.approx(0.3 * sum(counts.values()), rel=0.2)
-
-
-def test_stages_are_reported_in_order_and_to_the_end(tmp_path: Path) -> None:
-    told: dict[str, tuple[int, int | None]] = {}
-
-    def note(stage: str, done: int, total: int | None) -> None:
-        told[stage] = done, total
-
-    prepare(settings(), corpus(tmp_path / "c.jsonl"), tmp_path / "out", progress=note)
-
-    assert list(told) == ["reading", "learning the vocabulary", "encoding", "writing"]
-    assert all(done == total for done, total in told.values())
 
 
 def test_the_text_of_training_pairs_is_kept_on_demand(tmp_path: Path) -> None:
@@ -184,8 +164,8 @@ def test_positions_are_counted_from_both_ends(tmp_path: Path) -> None:
 
 
 def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    first = prepare(settings(), source, tmp_path / "out")
+    source, out = corpus(tmp_path / "c.jsonl"), tmp_path / "out"
+    first = prepare(settings(keep_text=True), source, out)
     tokens = first.split("train").tokens[:10].tolist()
     (tmp_path / "out" / "notes.txt").write_text("mine")
 
@@ -195,7 +175,11 @@ def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path
 
     assert second.fingerprint != first.fingerprint
     assert first.split("train").tokens[:10].tolist() == tokens  # what was open stays whole
-    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not (out / "train.jsonl").exists()
+    (out / "train.jsonl").write_text("mine")
+    prepare(settings(), source, out, overwrite=True)
+    assert (out / "train.jsonl").read_text() == "mine"
 
 
 def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> None:
@@ -211,21 +195,15 @@ def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> N
     assert prepare(settings(), source, tmp_path, overwrite=True).path == tmp_path
 
 
-def test_what_an_interrupted_replacement_left_is_ours(tmp_path: Path) -> None:
+def test_an_interrupted_replacement_is_ours_and_the_current_directory_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = make(tmp_path)
     (tmp_path / "out" / "data.json").unlink()
+    monkeypatch.chdir(tmp_path / "out")
 
-    assert make(tmp_path).fingerprint == first.fingerprint
-
-
-def test_the_current_directory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = corpus(tmp_path / "c.jsonl")
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    prepare(settings(), source, Path())
-
-    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(FILES)
+    assert prepare(settings(), tmp_path / "c.jsonl", Path()).fingerprint == first.fingerprint
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(FILES)
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,18 +220,6 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl", "out"]
     assert PreparedData.open(tmp_path / "out").fingerprint == before
-
-
-def test_replaced_data_take_their_training_text_along_and_nobody_elses(tmp_path: Path) -> None:
-    source, out = corpus(tmp_path / "c.jsonl"), tmp_path / "out"
-    prepare(settings(keep_text=True), source, out)
-
-    prepare(settings(), source, out, overwrite=True)
-    assert not (out / "train.jsonl").exists()
-
-    (out / "train.jsonl").write_text("mine")
-    prepare(settings(), source, out, overwrite=True)
-    assert (out / "train.jsonl").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -282,25 +248,20 @@ def test_corpora_of_which_no_data_can_be_made(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pairs": "words"}, r"^pairs is 'words'; choose one of: turns, utterances\.$"),
-        ({"split_by": "line"}, r"^split_by is 'line'; choose one of: conversation, pair\.$"),
-        ({"max_source_length": 0}, r"^max_source_length is 0; it must be at least 1\.$"),
-        ({"max_response_length": -1}, r"^max_response_length is -1; it must be at least 1\.$"),
-        ({"limit": 2}, r"^limit is 2; it must be at least 3\.$"),
-        ({"seed": -1}, r"^seed is -1; it must be at least 0\.$"),
-        ({"tokenizer": "char"}, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
-        ({"validation_share": 0.0}, r"^validation_share is 0; it must be above 0 and below 1\.$"),
-        ({"test_share": 1.5}, r"^test_share is 1\.5; it must be above 0 and below 1\.$"),
-        ({"test_share": float("nan")}, r"^test_share is nan; it must be above 0 and below 1\.$"),
-        ({"validation_share": 0.5, "test_share": 0.5}, r"0\.5 and test_share 0\.5 leave nothing to train on"),
-        ({"vocabulary_size": 3}, r"^vocabulary_size is 3; the tokenizer 'word' needs at least 5\.$"),
+        ({"corpus": "cornel"}, "Did you mean 'cornell'"),
+        ({"pairs": "words"}, "pairs is 'words'; choose one of: turns, utterances"),
+        ({"split_by": "line"}, "split_by is 'line'; choose one of: conversation, pair"),
+        ({"max_source_length": 0}, "max_source_length is 0; it must be at least 1"),
+        ({"max_response_length": -1}, "max_response_length is -1; it must be at least 1"),
+        ({"limit": 2}, "limit is 2; it must be at least 3"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"tokenizer": "char"}, "tokenizer is 'char'; choose one of: word, bpe"),
+        ({"validation_share": 0.0}, "validation_share is 0; it must be above 0 and below 1"),
+        ({"test_share": float("nan")}, "test_share is nan; it must be above 0 and below 1"),
+        ({"validation_share": 0.5, "test_share": 0.5}, "0.5 and test_share 0.5 leave nothing to train on"),
+        ({"vocabulary_size": 3}, "vocabulary_size is 3; the tokenizer 'word' needs at least 5"),
     ],
 )
 def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
+    with pytest.raises(BidibeamError, match=message):
         settings(**changes)
-
-
-def test_an_unknown_corpus_is_named() -> None:
-    with pytest.raises(UnknownNameError, match=r"^Unknown corpus 'cornel'\. Did you mean 'cornell'\?"):
-        settings(corpus="cornel")

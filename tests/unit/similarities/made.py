@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
-
 from bidibeam.hypotheses import Hypothesis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.protocols import ClosestPair, Matrix, Similarity
-
-compiling = settings(deadline=None)
-"""The first example may wait for the compiler."""
 
 
 def hypotheses(*texts: str | Sequence[str]) -> list[Hypothesis]:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate import bleu_score
 
 from bidibeam.errors import SettingsError
-from bidibeam.protocols import ClosestPairFinder
 from bidibeam.similarities.bleu import (
     Bleu,
     BleuT,
@@ -27,13 +26,10 @@ from bidibeam.similarities.bleu import (
     number_tokens,
     sentence_bleus,
 )
-from bidibeam.work import counting
-from tests.unit.similarities.made import compare, compiling, hypotheses, is_first_highest
+from tests.unit.similarities.made import compare, hypotheses
 
 METHODS = {"floor": "method1", "none": "method0", "add-1": "method2"}
 UNEVEN = (0.4, 0.3, 0.2, 0.1)
-IMPOSSIBLE_WEIGHTS = [(0.5, 0.6), (1.0,), (1.5, -0.5), (0.5, math.nan), (0.5, math.inf), ("a", "b"), 0.5, ()]
-
 Lists = list[list[str]]
 sequences = st.lists(st.sampled_from(["a", "b", "c", "the", ""]), max_size=10)
 lists = st.lists(sequences, max_size=5)
@@ -41,16 +37,13 @@ filled = st.lists(sequences, min_size=1, max_size=5)
 
 
 def assert_counts_are_nltks(one: Lists, other: Lists, order: int = 4) -> None:
-    numerators, denominators = count_matches(number_tokens(one, other), order)
-    assert numerators.shape == (order, len(one), len(other))
-    assert denominators.shape == (order, len(one))
+    counts = count_matches(*number_tokens(one, other), order)
+    assert counts.shape == (order, len(one), len(other))
     for (row, hypothesis), (column, reference), n in product(enumerate(one), enumerate(other), range(order)):
         theirs = bleu_score.modified_precision([reference], hypothesis, n + 1)
-        ours = numerators[n, row, column], denominators[n, row]
-        assert ours == (theirs.numerator, theirs.denominator), (hypothesis, reference, n + 1)
+        assert counts[n, row, column] == theirs.numerator, (hypothesis, reference, n + 1)
 
 
-@compiling
 @given(lists, lists, st.integers(1, 7))
 def test_counts_are_nltks(one: Lists, other: Lists, order: int) -> None:
     assert_counts_are_nltks(one, other)
@@ -63,17 +56,6 @@ def test_counts_are_nltks_for_long_sequences(words: int) -> None:
     both = [generator.integers(words, size=size).astype(str).tolist() for size in (200, 63, 64, 65, 1, 128)]
 
     assert_counts_are_nltks(both[:4], both[1:])
-
-
-def test_counts_by_hand() -> None:
-    tokens = number_tokens([["the", "the", "the", "cat"]], [["the", "cat", "the"], []])
-
-    numerators, denominators = count_matches(tokens, 2)
-
-    # Two of three "the" and "cat"; of "the the" twice and "the cat", the last alone.
-    assert numerators.tolist() == [[[3, 0]], [[1, 0]]]
-    assert denominators.tolist() == [[4], [3]]
-    assert [each.tolist() for each in tokens[:2]] == [[0, 0, 0, 1, 0, 1, 0], [0, 4, 7, 7]]
 
 
 def nltks(
@@ -98,7 +80,6 @@ def nltks(
 
 @pytest.mark.parametrize("smoothing", METHODS)
 @pytest.mark.parametrize("weights", [None, UNEVEN, (0.5, 0.5), (0.0, 0.0, 1.0)], ids=str)
-@compiling
 @given(one=lists, other=lists)
 def test_scores_are_nltks(
     one: Lists, other: Lists, weights: tuple[float, ...] | None, smoothing: Any
@@ -117,7 +98,6 @@ def test_scores_are_nltks(
         assert ours[row, column] == pytest.approx(theirs, rel=1e-12, abs=1e-12), (hypothesis, reference)
 
 
-@compiling
 @given(one=lists, reference=sequences)
 def test_sentence_bleus_are_nltks(one: Lists, reference: list[str]) -> None:
     ours = sentence_bleus(one, reference)
@@ -127,7 +107,6 @@ def test_sentence_bleus_are_nltks(one: Lists, reference: list[str]) -> None:
     assert ours.tolist() == pytest.approx(theirs, rel=1e-12, abs=1e-12)
 
 
-@compiling
 @given(one=filled, other=filled, max_length=st.integers(1, 12))
 def test_the_closest_pair_is_the_exhaustive_searchs(one: Lists, other: Lists, max_length: int) -> None:
     penalties = brevity_penalties(np.array([len(each) for each in one], dtype=np.int32), max_length)
@@ -142,24 +121,6 @@ def test_the_closest_pair_is_the_exhaustive_searchs(one: Lists, other: Lists, ma
     assert closest[:2] == max(scores, key=scores.__getitem__)
 
 
-@pytest.mark.parametrize("smoothing", METHODS)
-@pytest.mark.parametrize(
-    "weights", [1, 2, 3, 4, 6, UNEVEN, (0.5, 0.5, 0.0), (0.0, 1.0), (0.0, 0.0, 0.3, 0.7)], ids=str
-)
-@settings(deadline=None, max_examples=30)
-@given(pool=filled, data=st.data(), max_length=st.sampled_from([None, 1, 3, 5, 9, 20, 5000]))
-def test_the_closest_pair_is_the_first_highest_of_the_matrix(
-    pool: Lists, data: st.DataObject, max_length: int | None, weights: Any, smoothing: Any
-) -> None:
-    order = {"order": weights} if isinstance(weights, int) else {"order": len(weights), "weights": weights}
-    options: dict[str, Any] = {**order, "smoothing": smoothing}
-    similarity = Bleu(**options) if max_length is None else BleuT(**options, max_length=max_length)
-    some = st.lists(st.sampled_from(pool), min_size=1, max_size=5)  # few sequences, so that they recur
-    one, other = (hypotheses(*data.draw(some)) for _ in range(2))
-
-    assert is_first_highest(similarity.closest(one, other), similarity.pairwise(one, other))
-
-
 def test_a_pair_by_hand() -> None:
     # Precisions 4/5, 2/4, 1/3, and no four words in a row.
     pair, product_of_three = ("a b c x d", "a b c d e"), 4 / 5 * 2 / 4 * 1 / 3
@@ -168,18 +129,8 @@ def test_a_pair_by_hand() -> None:
     assert compare(Bleu(smoothing="none"), *pair) == 0
     assert compare(Bleu(smoothing="add-1"), *pair) == pytest.approx((4 / 5 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
     assert compare(Bleu(order=3), *pair) == pytest.approx(product_of_three ** (1 / 3))
+    assert compare(Bleu(), "a b c d", "a b c d e f g h") == 1.0  # no ordinary brevity penalty
     assert compare(Bleu(order=2, weights=(0.8, 0.2)), *pair) == pytest.approx(0.8**0.8 * 0.5**0.2)
-
-
-@pytest.mark.parametrize("smoothing", METHODS)
-def test_no_matching_word_scores_zero_however_smoothed(smoothing: Any) -> None:
-    assert compare(Bleu(smoothing=smoothing), "a b", "c d e") == 0.0
-
-
-def test_a_copy_scores_one_from_four_words_on_and_there_is_no_ordinary_brevity_penalty() -> None:
-    assert compare(Bleu(), "a b c d", "a b c d") == 1.0
-    assert compare(Bleu(), "a", "a") == pytest.approx(0.001**0.25)
-    assert compare(Bleu(), "a b c d", "a b c d e f g h") == 1.0
 
 
 def test_the_penalty_is_the_hypothesis_own() -> None:
@@ -191,7 +142,6 @@ def test_the_penalty_is_the_hypothesis_own() -> None:
     assert matrix[1].tolist() == plain[1].tolist()
 
 
-@compiling
 @given(one=lists, other=lists)
 def test_scores_rank_and_tie_as_exact_fractions_do(one: Lists, other: Lists) -> None:
     scores = Bleu().pairwise(hypotheses(*one), hypotheses(*other))
@@ -208,35 +158,6 @@ def test_scores_rank_and_tie_as_exact_fractions_do(one: Lists, other: Lists) -> 
     assert ranked == sorted(set(ranked))
 
 
-def test_a_tie_by_hand_is_one_to_the_last_bit() -> None:
-    # 5/6 * 4/5 * 3/4 * 2/3 and 8/10 * 7/9 * 6/8 * 5/7 are both a third; as floats the products differ.
-    matrix = Bleu().pairwise(hypotheses("a b c d e x", "a b c d e f g h x y"), hypotheses("a b c d e f g h"))
-
-    assert matrix[0, 0] == matrix[1, 0]
-
-
-def test_uniform_weights_given_are_uniform_weights_and_may_come_as_a_list() -> None:
-    texts = hypotheses("a b x y", "a b c x y z")
-    listed: Any = [1 / 3, 1 / 3, 1 / 3]
-
-    weighted = Bleu(order=3, weights=listed)
-
-    assert weighted == Bleu(order=3, weights=tuple(listed))
-    assert weighted.pairwise(texts, texts).tolist() == Bleu(order=3).pairwise(texts, texts).tolist()
-
-
-def test_the_first_of_equal_pairs_is_closest_and_pairs_are_counted() -> None:
-    one, other = hypotheses("x y z", "a b c", "a b c"), hypotheses("u", "a b c", "a b c", "v")
-
-    with counting() as work:
-        closest = BleuT().closest(one, other)
-
-    assert isinstance(BleuT(), ClosestPairFinder)
-    assert closest[:2] == (1, 1)
-    assert isinstance(closest.value, float)
-    assert work.compared_pairs == 3 * 4
-
-
 def test_signatures_name_every_setting() -> None:
     assert str(BleuT().signature) == "similarity:bleu_t|order:4|smoothing:floor|T:20"
     assert str(BleuT(max_length=30, smoothing="add-1").signature).endswith("|smoothing:add-1|T:30")
@@ -247,27 +168,26 @@ def test_signatures_name_every_setting() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *(
-            ({"order": order}, f"order must be a whole number from 1 to 16, not {order!r}.")
-            for order in (0, 17, 2.0, True, "4")
-        ),
-        *(
-            ({"order": 2, "weights": weights}, f"one for each order, that sum to 1; received {weights!r}.")
-            for weights in IMPOSSIBLE_WEIGHTS
-        ),
-        ({"smoothing": "method7"}, "smoothing must be one of floor, none, add-1, not 'method7'."),
-        *(
-            ({"max_length": value}, f"(T) must be a whole number from 1 to 1,000,000, not {value!r}.")
-            for value in (0, 1.5, True)
-        ),
+        ({"order": 0}, "order must be a whole number from 1 to 16, not 0"),
+        ({"order": 2.0}, "not 2.0"),
+        ({"order": True}, "not True"),
+        ({"order": 2, "weights": (0.5, 0.6)}, "one for each order, that sum to 1; received (0.5, 0.6)"),
+        ({"order": 2, "weights": (1.0,)}, "received (1.0,)"),
+        ({"order": 2, "weights": (1.5, -0.5)}, "received (1.5, -0.5)"),
+        ({"order": 2, "weights": (0.5, math.nan)}, "received (0.5, nan)"),
+        ({"order": 2, "weights": ("a", "b")}, "received ('a', 'b')"),
+        ({"order": 2, "weights": 0.5}, "received 0.5"),
+        ({"smoothing": "method7"}, "smoothing must be one of floor, none, add-1, not 'method7'"),
+        ({"max_length": 0}, "(T) must be a whole number from 1 to 1,000,000, not 0"),
+        ({"max_length": 1.5}, "not 1.5"),
     ],
     ids=str,
 )
-def test_impossible_settings_are_one_sentence(options: dict[str, Any], message: str) -> None:
+def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         BleuT(**options)
 
-    assert str(caught.value).endswith(message)
+    assert str(caught.value).endswith(f"{message}.")
 
 
 @pytest.mark.parametrize("module", ["bleu", "wmd"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bidibeam.errors import SettingsError
 from bidibeam.similarities.embedding_cosine import EmbeddingCosine
 from bidibeam.similarities.word_vectors import WordVectors
-from tests.unit.similarities.made import compare, compiling, hypotheses
+from tests.unit.similarities.made import compare, hypotheses
 
 WORDS = ["east", "north", "west", "far", "the", "nowhere"]
 PLANE = WordVectors(WORDS, np.array([[1.0, 0], [0, 1], [-1, 0], [5, 0], [0, -1], [0, 0]]), "plane")
@@ -54,7 +54,6 @@ def test_stop_words_go_if_asked_and_if_anything_is_left() -> None:
 
 
 @given(st.lists(sentences, min_size=1, max_size=5))
-@compiling
 def test_it_equals_numpys(lists: list[list[str]]) -> None:
     texts = hypotheses(*lists)
     means = np.array(
@@ -68,7 +67,6 @@ def test_it_equals_numpys(lists: list[list[str]]) -> None:
 
 
 @given(sentences, st.lists(sentences, max_size=5), st.randoms())
-@compiling
 def test_nothing_is_closer_than_the_same_words_in_any_order(
     one: list[str], others: list[list[str]], order: Any
 ) -> None:

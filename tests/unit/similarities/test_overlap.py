@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.similarities.overlap import Edit, TokenF1
-from tests.unit.similarities.made import compare, compiling, hypotheses
+from tests.unit.similarities.made import compare, hypotheses
 
 sequences = st.lists(st.sampled_from(["a", "ab", "b", "ba"]), max_size=7).map(tuple)
 Tokens = tuple[str, ...]
 
 
-@compiling
 @given(sequences, sequences)
 def test_token_f1_is_the_harmonic_mean_of_precision_and_recall(one: Tokens, other: Tokens) -> None:
     common = (Counter(one) & Counter(other)).total()

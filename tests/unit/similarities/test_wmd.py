@@ -76,12 +76,6 @@ def test_stop_words_move_only_if_asked_but_always_count_towards_the_length() -> 
     assert compare(WmdT(LINE, max_length=6), *pair) == pytest.approx(exp(1 - 6 / 3) / 4)
 
 
-def test_the_penalty_is_that_of_the_hypothesis() -> None:
-    similarity = WmdT(LINE, max_length=8)
-
-    assert compare(similarity, "paris", "paris see see") < compare(similarity, "paris see see", "paris")
-
-
 # What a hypothesis is where words are stop words or have no vectors: similarities without a penalty.
 FALLBACKS = [
     ("in the", "the", 1 / (1 + 2)),  # nothing but stop words: they count
@@ -110,23 +104,10 @@ def test_hypotheses_with_little_to_go_by(hypothesis: str, reference: str, expect
 
 
 @EVERY_FORM
-@pytest.mark.parametrize("kind", [Wmd, WmdT])
-def test_there_is_no_such_thing_as_nan(kind: type[Wmd], form: Any) -> None:
-    texts = hypotheses(*{text for pair in FALLBACKS for text in pair[:2]})
-    similarity = kind(LINE, form=form)
-
-    matrix = similarity.pairwise(texts, texts)
-
-    assert ((matrix >= 0) & (matrix <= 1)).all()
-    assert is_first_highest(similarity.closest(texts, texts), matrix)
-
-
-@EVERY_FORM
 def test_where_there_are_no_vectors_no_form_prefers_the_unlike(form: Any) -> None:
-    similarity = WmdT(LINE, form=form, max_length=2)
     texts = hypotheses("atlantis", "eldorado", "paris", "")
 
-    matrix = similarity.pairwise(texts[:2], texts)
+    matrix = WmdT(LINE, form=form, max_length=2).pairwise(texts[:2], texts)
 
     assert (matrix[[0, 0, 0, 1, 1, 1], [1, 2, 3, 0, 2, 3]] == 0.0).all()
 
@@ -164,7 +145,7 @@ def test_the_closest_pair_is_found_with_few_transports_and_both_are_counted() ->
 
 @EVERY_FORM
 @pytest.mark.parametrize("weights", ["count", "log"])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     pool=st.lists(
         st.lists(st.sampled_from([*LINE.words, "atlantis", "eldorado"]), max_size=6), min_size=1, max_size=6
@@ -191,17 +172,6 @@ def test_the_closest_pair_is_the_first_highest_of_the_matrix(
     one, other = (hypotheses(*data.draw(some)) for _ in range(2))
 
     assert is_first_highest(similarity.closest(one, other), similarity.pairwise(one, other))
-
-
-def test_the_farthest_pair_needs_every_transport() -> None:
-    with counting() as work:
-        closest = Wmd(LINE, form="literal-max").closest(
-            hypotheses("paris", "see"), hypotheses("rome", "london")
-        )
-
-    assert closest[:2] == (1, 1)
-    assert closest.value == pytest.approx(97 / 98)
-    assert work.exact_transports == work.compared_pairs == 4
 
 
 def test_the_signature_has_every_setting() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.similarities.word_vectors import Bags, WordVectors, english_stop_words
 from tests.unit.similarities.made import hypotheses
@@ -57,16 +56,6 @@ def test_rows_that_are_not_finite_are_dropped_and_first_rows_kept(odd: float) ->
     assert space.matrix.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
-def test_any_kind_of_number_will_do(dtype: type) -> None:
-    space = WordVectors(["cat", "dog"], np.array([[1, 2], [3, 4]], dtype=dtype)[::-1])
-
-    one, _ = space.bags(hypotheses("cat dog"), [], remove_stop_words=False)
-
-    assert one.vectors.dtype == np.float64
-    assert one.vectors.tolist() == [[3.0, 4.0], [1.0, 2.0]]
-
-
 @pytest.mark.parametrize(
     ("words", "matrix", "message"),
     [
@@ -96,13 +85,6 @@ def test_words_are_sorted_and_counted_and_stop_words_left_out() -> None:
     assert all(mine.tolist() == theirs.tolist() for mine, theirs in zip(without, same, strict=True))
 
 
-def test_words_may_weigh_the_logarithm_of_their_count() -> None:
-    bags, _ = SPACE.bags(hypotheses("cat dog dog cat cat"), [], remove_stop_words=True, logarithmic=True)
-
-    assert weigh(bags) == [{"cat": pytest.approx(np.log(4)), "dog": pytest.approx(np.log(3))}]
-    assert bags.totals[0] == bags.masses.sum()
-
-
 def test_where_stop_words_are_all_there_is_they_stay() -> None:
     texts = hypotheses("the n't", "the zebra", "zebra", "", "the cat")
 
@@ -121,20 +103,6 @@ def test_bags_without_words_are_twins_where_the_tokens_are_the_same() -> None:
     assert len(set(other.twins.tolist())) == 3
 
 
-def test_keys_are_common_to_both_lists_though_each_has_its_own_words() -> None:
-    one, other = SPACE.bags(hypotheses("sat cat"), hypotheses("sat"), remove_stop_words=True)
-
-    assert (one.words.tolist(), other.words.tolist()) == ([0, 1], [0])
-    assert (one.keys.tolist(), other.keys.tolist()) == ([1, 3], [3])
-
-
-def test_nothing_gives_nothing() -> None:
-    one, other = SPACE.bags([], [], remove_stop_words=True)
-
-    assert one.starts.tolist() == other.starts.tolist() == [0]
-    assert one.vectors.shape == (0, 2)
-
-
 def test_of_subwords_only_what_begins_a_word_can_be_a_stop_word() -> None:
     pieces = ["\u0120the", "\u0120The", "\u0120cat", "s", "the"]
 
@@ -151,9 +119,3 @@ def test_stop_words_are_nltks_whole_list_and_the_endings_of_contractions() -> No
     assert set(shipped) <= english_stop_words()
     endings = {"n't", "'s", "'re", "'ve", "'ll", "'d", "'m"}  # not the "need" of needn't: a word
     assert english_stop_words() - set(shipped) == endings
-
-
-def test_our_tokens_of_a_sentence_of_stop_words_are_all_stop_words() -> None:
-    tokens = split("I'm sure you're who they'll say he's been, and we've what she'd have; it isn't, can")
-
-    assert [token for token in tokens if token not in english_stop_words()] == ["sure", "say", ",", ";", ","]

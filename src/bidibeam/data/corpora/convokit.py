@@ -49,18 +49,17 @@ class ConvokitReader:
                 raise CorpusError(
                     f"{source} holds no {FILE_NAME}: the corpus 'convokit' is read from {EXPECTED}."
                 )
-            with file.open() as stream:
-                for line in self.lines.read(file.path, stream):
-                    try:
-                        conversation, reply = _parse(line.text)
-                    except json.JSONDecodeError as error:
-                        self.lines.reject(line, f"not JSON: {error.msg} at column {error.colno}")
-                    except KeyError as error:
-                        self.lines.reject(line, f"no field {error.args[0]}")
-                    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                        self.lines.reject(line, str(error))
-                    else:
-                        replies[conversation].append(reply)
+            for line in self.lines.read(file):
+                try:
+                    conversation, reply = _parse(line.text)
+                except json.JSONDecodeError as error:
+                    self.lines.reject(line, f"not JSON: {error.msg} at column {error.colno}")
+                except KeyError as error:
+                    self.lines.reject(line, f"no field {error.args[0]}")
+                except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                    self.lines.reject(line, str(error))
+                else:
+                    replies[conversation].append(reply)
         for identifier, members in replies.items():
             for branch in order_branches(members):
                 yield Conversation(identifier, tuple(reply.utterance for reply in branch))

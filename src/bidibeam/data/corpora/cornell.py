@@ -40,8 +40,7 @@ class CornellReader:
         with open_source(source, "cornell", EXPECTED) as files:
             spoken, listed = find_file(files, LINES), find_file(files, CONVERSATIONS)
             if spoken is None or listed is None:
-                files_by_name = {LINES: spoken, CONVERSATIONS: listed}
-                absent = " and ".join(name for name, file in files_by_name.items() if file is None)
+                absent = " and ".join(name for name in (LINES, CONVERSATIONS) if not find_file(files, name))
                 raise CorpusError(
                     f"{source} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}."
                 )
@@ -50,33 +49,31 @@ class CornellReader:
 
     def _read_utterances(self, file: SourceFile) -> dict[str, Utterance]:
         utterances: dict[str, Utterance] = {}
-        with file.open() as stream:
-            for line in self.lines.read(file.path, stream, _decode):
-                fields = line.text.split(SEPARATOR)
-                if len(fields) == 4 and line.text.endswith(SEPARATOR.rstrip()):
-                    fields = [*fields[:3], fields[3].removesuffix(SEPARATOR.rstrip()), ""]
-                if len(fields) != 5:
-                    self.lines.reject(line, f"{len(fields)} fields instead of 5")
-                    continue
-                utterances[fields[0].strip()] = Utterance(fields[1], html.unescape(MARKUP.sub("", fields[4])))
+        for line in self.lines.read(file, _decode):
+            fields = line.text.split(SEPARATOR)
+            if len(fields) == 4 and line.text.endswith(SEPARATOR.rstrip()):  # a line without text
+                fields.append("")
+            if len(fields) != 5:
+                self.lines.reject(line, f"{len(fields)} fields instead of 5")
+                continue
+            utterances[fields[0].strip()] = Utterance(fields[1], html.unescape(MARKUP.sub("", fields[4])))
         return utterances
 
     def _read_conversations(
         self, file: SourceFile, utterances: dict[str, Utterance]
     ) -> Iterator[Conversation]:
-        with file.open() as stream:
-            for line in self.lines.read(file.path, stream, _decode):
-                fields = line.text.split(SEPARATOR)
-                ids = LINE_ID.findall(fields[3]) if len(fields) == 4 else []
-                unknown = [identifier for identifier in ids if identifier not in utterances]
-                if len(fields) != 4:
-                    self.lines.reject(line, f"{len(fields)} fields instead of 4")
-                elif not ids:
-                    self.lines.reject(line, "no line ids in the last field")
-                elif unknown:
-                    self.lines.reject(line, f"{LINES} has no line {unknown[0]}")
-                else:
-                    yield Conversation(ids[0], tuple(utterances[identifier] for identifier in ids))
+        for line in self.lines.read(file, _decode):
+            fields = line.text.split(SEPARATOR)
+            ids = LINE_ID.findall(fields[3]) if len(fields) == 4 else []
+            unknown = [identifier for identifier in ids if identifier not in utterances]
+            if len(fields) != 4:
+                self.lines.reject(line, f"{len(fields)} fields instead of 4")
+            elif not ids:
+                self.lines.reject(line, "no line ids in the last field")
+            elif unknown:
+                self.lines.reject(line, f"{LINES} has no line {unknown[0]}")
+            else:
+                yield Conversation(ids[0], tuple(utterances[identifier] for identifier in ids))
 
 
 def _decode(raw: bytes) -> str:

@@ -61,37 +61,32 @@ class SwdaReader:
     def _read_text(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of `speaker|text|act` lines."""
         utterances = []
-        with file.open() as stream:
-            for line in self.lines.read(file.path, stream):
-                fields = line.text.split("|")
-                if len(fields) != 3:
-                    self.lines.reject(line, f"{len(fields)} fields instead of 3")
-                    continue
-                utterances.append(Utterance(fields[0].strip(), fields[1]))
+        for line in self.lines.read(file):
+            fields = line.text.split("|")
+            if len(fields) != 3:
+                self.lines.reject(line, f"{len(fields)} fields instead of 3")
+                continue
+            utterances.append(Utterance(fields[0].strip(), fields[1]))
         if utterances:
             yield Conversation(file.name.removesuffix(".txt"), tuple(utterances))
 
     def _read_table(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of a CSV file; a file of other columns (the release has one) has none."""
-        with file.open() as stream:
-            lines = self.lines.read(file.path, stream)
-            header = next(csv.reader(line.text for line in lines), [])
-            if not set(COLUMNS) <= set(header):
-                return
-            self.lines.total -= 1  # the header is not a line of the corpus
-            rows = list(self._parse_rows(file, header, lines))
+        lines = self.lines.read(file)
+        header = next(csv.reader(line.text for line in lines), [])
+        if not set(COLUMNS) <= set(header):
+            return
+        self.lines.total -= 1  # the header is not a line of the corpus
+        rows = list(self._parse_rows(file, header, lines))
         spoken: list[Utterance] = []
         last: dict[str, int] = {}
         for _, act, caller, text in rows:
-            said = clean(text)
-            if act == NON_VERBAL:
-                continue
             if act == CONTINUATION and caller in last:
                 begun = spoken[last[caller]]
-                spoken[last[caller]] = Utterance(caller, f"{begun.text} {said}")
-                continue
-            last[caller] = len(spoken)
-            spoken.append(Utterance(caller, said))
+                spoken[last[caller]] = Utterance(caller, f"{begun.text} {clean(text)}")
+            elif act != NON_VERBAL:
+                last[caller] = len(spoken)
+                spoken.append(Utterance(caller, clean(text)))
         if spoken:
             yield Conversation(rows[0][0], tuple(spoken))
 
