@@ -36,12 +36,6 @@ def metric(name: str) -> Metric:
     return METRICS.create(name)
 
 
-def test_reports_show_quality_first_then_variety_then_length() -> None:
-    ours = ["bleu", "sentence_bleu", "chrf", "distinct-1", "distinct-2", "length_ratio"]
-
-    assert METRICS.names()[: len(ours)] == ours
-
-
 def test_the_score_is_a_finite_number_above_zero_with_name_and_signature(name: str, metric: Metric) -> None:
     score = metric.score(REPLIES, REFERENCES)
 
@@ -52,14 +46,10 @@ def test_the_score_is_a_finite_number_above_zero_with_name_and_signature(name: s
     assert facts["metric"]
     assert facts["bidibeam"]
     assert metric.score(REPLIES, REFERENCES) == score
+    backwards = metric.score(REPLIES[::-1], REFERENCES[::-1])
+    assert backwards.value == pytest.approx(score.value)
+    assert backwards.signature == score.signature
     assert metric.score(REPLIES[:1], REFERENCES[:1]).value > 0  # one pair is enough
-
-
-def test_the_order_of_pairs_does_not_matter(metric: Metric) -> None:
-    score, other = metric.score(REPLIES, REFERENCES), metric.score(REPLIES[::-1], REFERENCES[::-1])
-
-    assert other.value == pytest.approx(score.value)
-    assert other.signature == score.signature
 
 
 @pytest.mark.parametrize("references", [[["a", "b"], ["c"]], [[], []]], ids=["references", "nothing at all"])

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.corpora.convokit import Reply, order_branches
+from bidibeam.data.corpora.cornell import CornellReader
 from bidibeam.data.corpora.files import LineErrors, SourceFile, find_file, hash_texts, open_source
 from bidibeam.data.corpora.swda import clean
 from bidibeam.errors import CorpusError
@@ -179,7 +180,7 @@ def test_a_few_bad_lines_are_counted_and_left_out(tmp_path: Path) -> None:
     bad = b"u0 +++$+++ u2 +++$+++ m0 +++$+++ ['L1', 'L9']\nonly one field\n"
     (tmp_path / "movie_lines.txt").write_bytes(CORNELL_LINES * 200 + b"L9 +++$+++ too few\n")
     (tmp_path / "movie_conversations.txt").write_bytes(CORNELL_CONVERSATIONS + bad)
-    reader = CORPORA.create("cornell")
+    reader = CornellReader()
 
     assert [each.id for each in reader.read(tmp_path)] == ["L1", "L4"]
     assert reader.lines.bad == 3

@@ -179,10 +179,3 @@ def test_words_are_counted_from_the_left_and_from_the_right(
                 "entropy_bits": pytest.approx(-sum(share * math.log2(share) for share in shares)),
                 "above_1000": 0,
             }
-
-
-def test_a_word_is_common_if_it_stands_there_more_than_a_thousand_times() -> None:
-    found = positions([["a", "x"]] * 1001 + [["b", "x"]] * 1000)
-
-    for side in ("left", "right"):
-        assert [each["above_1000"] for each in found["from"][side]] == [1, 1, 0]

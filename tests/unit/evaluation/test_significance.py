@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 import sacrebleu
@@ -68,7 +66,7 @@ def count_ties(ours: BleuSamples, other: BleuSamples, distance: float) -> int:
 
 
 @given(triples)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 def test_p_values_and_intervals_are_sacrebleus_to_the_last_bit(
     triples: list[tuple[list[str], list[str], list[str]]],
 ) -> None:
@@ -91,22 +89,6 @@ def test_p_values_and_intervals_are_sacrebleus_to_the_last_bit(
     assert np.sort(ours.resampled).mean() == bootstrap.mean
 
 
-def test_so_are_they_with_the_default_numbers_of_trials() -> None:
-    chooser = random.Random(3)
-    references = [chooser.choices("abcdefgh", k=chooser.randint(3, 12)) for _ in range(50)]
-    system, baseline = (
-        [[word if chooser.random() < kept else "x" for word in reference] for reference in references]
-        for kept in (0.84, 0.8)
-    )
-
-    found = run_test(system, baseline, references, Resampling())
-
-    assert found.paired_bootstrap == run_sacrebleu("bs", 0, [baseline, system], references).p_value
-    randomised = run_sacrebleu("ar", 0, [baseline, system], references)
-    assert found.approximate_randomisation == pytest.approx(randomised.p_value, abs=1e-3)  # ties count here
-    assert 0.001 < found.approximate_randomisation < 0.999
-
-
 def test_a_difference_on_few_sources_may_be_random() -> None:
     references = [["a", "b", "c", "d", str(number)] for number in range(10)]
 
@@ -120,18 +102,6 @@ def test_a_difference_on_few_sources_may_be_random() -> None:
     assert two.approximate_randomisation == pytest.approx(0.5, abs=0.03)
 
 
-def test_swapping_the_pair_negates_the_difference_and_leaves_the_p_values() -> None:
-    references = [["a", "b", "c", "d", "e"], ["b", "c", "a", "a"], ["d", "d", "e", "f"]]
-    good, bad = [*references[:2], ["x"]], [["a", "b", "x"], *references[1:2], ["d", "d"]]
-
-    there, back = run_test(good, bad, references), run_test(bad, good, references)
-
-    assert there.difference == -back.difference > 0
-    assert (there.low, there.high) == (-back.high, -back.low)
-    assert there.paired_bootstrap == back.paired_bootstrap
-    assert there.approximate_randomisation == back.approximate_randomisation
-
-
 @pytest.mark.parametrize("reply", [["a", "b", "c", "d"], ["x"], []], ids=["right", "wrong", "empty"])
 def test_equal_replies_have_p_1(reply: list[str]) -> None:
     """sacreBLEU would have p = 1 / (trials + 1): the surest of all differences."""
@@ -141,17 +111,6 @@ def test_equal_replies_have_p_1(reply: list[str]) -> None:
 
     assert (found.difference, found.low, found.high) == (0, 0, 0)
     assert (found.paired_bootstrap, found.approximate_randomisation) == (1, 1)
-
-
-def test_a_clear_difference_is_found() -> None:
-    chooser = random.Random(0)
-    references = [chooser.choices("abcdefgh", k=10) for _ in range(60)]
-    spoiled = [[*reference[:-3], "x", "y", "z"] for reference in references]
-
-    found = run_test(references, spoiled, references)
-
-    assert max(found.paired_bootstrap, found.approximate_randomisation) < 0.02
-    assert found.low > 0
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 7 * 64])

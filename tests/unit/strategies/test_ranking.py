@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from bidibeam.strategies.ranking import (
     choose,
     is_parallel,
     map_in_threads,
-    rank_all,
     warm_up,
 )
 from bidibeam.work import counting
@@ -37,40 +35,6 @@ def message(found: Beams, requirements: Requirements) -> str:
     with pytest.raises(InputError) as caught:
         check_requirements(found, requirements, "mine")
     return str(caught.value)
-
-
-def test_what_is_there_passes_and_what_is_not_needed_may_be_missing() -> None:
-    bare = hypothesis("a")._replace(log_prob=None, score=None)
-
-    check_requirements(FULL, ALL, "mine")
-    check_requirements(replace(FULL, reference=""), replace(ALL, reference=True), "mine")
-    check_requirements(beams(bare), Requirements((Direction.REGULAR,)), "mine")
-    check_requirements(beams(reverse=[bare]), Requirements((Direction.REVERSE,)), "mine")
-
-
-@pytest.mark.parametrize("direction", list(Direction))
-def test_a_missing_beam_is_named(direction: Direction) -> None:
-    emptied = FULL.with_hypotheses(direction, beams().regular)
-
-    assert message(emptied, Requirements(BOTH)) == (
-        f"source 's7' has no {direction.value} hypotheses, and mine needs them; add a list "
-        f'"{direction.value}", or choose another strategy.'
-    )
-    check_requirements(emptied, Requirements((direction.other,)), "mine")
-
-
-@pytest.mark.parametrize("field", ["log_prob", "score", "other_log_prob"])
-def test_a_missing_number_is_named_with_its_place_and_who_adds_it(field: str) -> None:
-    lacking: dict[str, Any] = {field: None}
-    first, second = FULL.regular.hypotheses
-    in_regular = replace(FULL, regular=beams(first, second._replace(**lacking)).regular)
-    in_reverse = replace(FULL, reverse=beams(FULL.reverse.best._replace(**lacking)).regular)
-
-    for place, found in (("regular[1]", in_regular), ("reverse[0]", in_reverse)):
-        said = message(found, ALL)
-        assert said.startswith(f"source 's7', {place} has no \"{field}\", and mine needs it; `bidibeam ")
-        assert "`bidibeam score` adds it" in said
-    check_requirements(in_reverse, replace(ALL, directions=(Direction.REGULAR,)), "mine")
 
 
 def test_a_missing_reference_and_an_impossible_score_are_named() -> None:
@@ -119,19 +83,6 @@ def test_threads_work_at_once_where_the_similarity_allows_them_and_errors_come_t
     assert not is_parallel(Vbs())
     with pytest.raises(InputError, match="has no"):
         map_in_threads(lambda found: check_requirements(found, ALL, "mine"), batch, 2)
-
-
-def test_a_similarity_that_allows_no_threads_is_called_from_this_one() -> None:
-    callers = set()
-
-    class Watched(Table):
-        def pairwise(self, judged: Any, others: Any) -> Any:
-            callers.add(threading.current_thread())
-            return super().pairwise(judged, others)
-
-    rank_all(BidiA(Watched({})), [beams("a", reverse=["b"])] * 50, workers=4)
-
-    assert callers == {threading.current_thread()}
 
 
 def test_warming_up_ranks_something_with_our_own_and_leaves_others_alone() -> None:
