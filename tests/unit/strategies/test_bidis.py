@@ -15,7 +15,7 @@ from tests.unit.strategies.lists import beams, hypothesis, random_beams, scores,
 
 
 def test_a_score_by_hand() -> None:
-    # Scores are log-probabilities over 2, so the other direction's are to_half_precision too: -1 - 6/2 and -2 - 2/2.
+    # Scores are log-probabilities over 2, so the other direction's are halved too: -1 - 6/2 and -2 - 2/2.
     found = beams(hypothesis("dull", -1.0, other=-6.0), hypothesis("apt", -2.0, other=-2.0))
 
     ranking = BidiS(lambda_=1.0).rank(found)
