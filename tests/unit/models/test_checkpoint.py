@@ -85,7 +85,7 @@ def test_what_half_precision_cannot_hold_is_refused(value: float) -> None:
 
     assert str(caught.value) == (
         "The tensor 'w_large' holds numbers too large for half precision (above 65,504 in size). "
-        "Export it without --half."
+        "Export it in full precision."
     )
 
 
