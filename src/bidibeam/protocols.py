@@ -318,10 +318,10 @@ class LineCount(Protocol):
 
 
 class CorpusReader(Protocol):
-    """A corpus, as conversations in file order; `lines` is complete once all have been read."""
+    """A corpus, as conversations in file order; `line_errors` is complete once all have been read."""
 
     @property
-    def lines(self) -> LineCount:
+    def line_errors(self) -> LineCount:
         """The lines seen so far."""
         ...
 

@@ -72,8 +72,8 @@ def test_a_small_dialogue_is_read(name: str, tmp_path: Path) -> None:
 
     assert [(pair.source, pair.response) for pair in pairs] == list(pairwise(SAID))
     assert len({pair.conversation_id for pair in pairs}) == 1
-    assert reader.lines.total > 0
-    assert reader.lines.bad == 0
+    assert reader.line_errors.total > 0
+    assert reader.line_errors.bad == 0
 
 
 @EVERY
@@ -83,7 +83,7 @@ def test_malformed_lines_are_counted_and_stop_it(name: str, tmp_path: Path) -> N
     with pytest.raises(CorpusError, match=r"^2 of \d+ lines \([\d.]+ %\) are malformed; 1 % may be\. The"):
         list(reader.read(WRITERS[name](tmp_path, 2)))
 
-    assert reader.lines.bad == 2
+    assert reader.line_errors.bad == 2
 
 
 @EVERY

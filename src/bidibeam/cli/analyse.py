@@ -208,8 +208,8 @@ def _read(name: str, tuned: TunedSettings | None) -> list[Beams]:
     from bidibeam.cli.console import track
     from bidibeam.errors import InputError
     from bidibeam.interchange import nbest
-    from bidibeam.interchange.lines import open_named
     from bidibeam.interchange.reading import model_of
+    from bidibeam.interchange.text_lines import open_named
 
     lines = open_named(name)
     if tuned is not None:

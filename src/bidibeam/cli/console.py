@@ -25,7 +25,7 @@ from rich.table import Column
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from bidibeam.interchange.lines import Lines
+    from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
 SLOW_S = 0.8

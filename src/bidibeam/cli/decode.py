@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.lines import Lines
+    from bidibeam.interchange.text_lines import Lines
 
 
 @click.command()
@@ -137,7 +137,7 @@ def split_arguments(model: str | None, input_file: str | None, *, is_named: bool
 
 def _open(input_file: str) -> Lines:
     """The lines of the file, if it can be read, or of stdin; a person at a keyboard is told so."""
-    from bidibeam.interchange.lines import open_named
+    from bidibeam.interchange.text_lines import open_named
 
     if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)

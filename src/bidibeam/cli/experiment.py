@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.cli import console as output
 from bidibeam.cli.prepare import show_summary, shown_progress
-from bidibeam.cli.watching import TrainingProgress
+from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.experiments.stages import Progress
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import Sample, beams_table, metadata_table, samples_panel, values_table

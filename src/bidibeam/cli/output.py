@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.interchange.formats import Format
-    from bidibeam.interchange.lines import Lines
+    from bidibeam.interchange.text_lines import Lines
     from bidibeam.scores import Signature
     from bidibeam.work import Work
 

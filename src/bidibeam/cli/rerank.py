@@ -78,7 +78,7 @@ def rerank(
     settings.check_tuned()
     model = reader.model
     lists = list(
-        track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.lines)
+        track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.first_file)
     )
     if tuned is not None and facts:
         note_other_model(tuned, input_file, model)

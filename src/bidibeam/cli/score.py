@@ -113,7 +113,7 @@ def score(
         raise SettingsError(
             f"The format {reader.format_name} says itself whose its lists are: leave out --list-direction."
         )
-    lists = list(track(_check_sources(reader, input_file), None, "reading", lines=reader.lines))
+    lists = list(track(_check_sources(reader, input_file), None, "reading", lines=reader.first_file))
 
     from bidibeam.api.scoring import ListScorer  # brings PyTorch, which takes seconds to load
     from bidibeam.search.length import LENGTH_PENALTIES

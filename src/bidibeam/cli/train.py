@@ -161,7 +161,7 @@ def _train_run(
     layers: dict[str, Any],
 ) -> None:
     from bidibeam.cli.console import console
-    from bidibeam.cli.watching import TrainingProgress
+    from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
     from bidibeam.training.run import train_run
@@ -203,7 +203,7 @@ def _fine_tune(
     started: dict[str, Any] | None,
 ) -> None:
     from bidibeam.cli.console import console
-    from bidibeam.cli.watching import TrainingProgress
+    from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.config import build, merge
     from bidibeam.hf import FineTuneSettings, fine_tune
 

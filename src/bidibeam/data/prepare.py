@@ -172,7 +172,7 @@ def _read_pairs(
             f"The corpus {settings.corpus!r} gave no pairs: no conversation has two {settings.pairs}. "
             "Is this the right source?"
         )
-    return pairs, {"total": reader.lines.total, "bad": reader.lines.bad}
+    return pairs, {"total": reader.line_errors.total, "bad": reader.line_errors.bad}
 
 
 def _assign_splits(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:

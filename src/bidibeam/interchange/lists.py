@@ -19,8 +19,8 @@ from bidibeam.interchange.formats import (
     make_hypothesis,
     settings_of,
 )
-from bidibeam.interchange.lines import Lines, describe, open_named
 from bidibeam.interchange.reading import model_of, read_references, read_sources
+from bidibeam.interchange.text_lines import Lines, describe, open_named
 from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class ListReader:
     @cached_property
     def model(self) -> str | None:
         """Who wrote the lists of the first file, as far as it says; to be asked before they are read."""
-        return model_of(self.lines)
+        return model_of(self.first_file)
 
     @property
-    def lines(self) -> Lines:
+    def first_file(self) -> Lines:
         """The lines of the first file."""
         return self._opened[0].lines
 
@@ -104,7 +104,7 @@ class ListReader:
 
     def __iter__(self) -> Iterator[Numbered]:
         files = [file.format.read_numbered(file.lines, allow_empty=self.allow_empty) for file in self._opened]
-        lists, name = files[0], self.lines.name
+        lists, name = files[0], self.first_file.name
         sources = references = None
         if self.sources_file is not None:
             sources = [beams.source for beams in read_sources(open_named(self.sources_file))]

@@ -11,7 +11,7 @@ from bidibeam.errors import InputError
 from bidibeam.files import create_text, replacing
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import LONGEST, Format, check_found, make_hypothesis, not_finite
-from bidibeam.interchange.lines import (
+from bidibeam.interchange.text_lines import (
     LineSource,
     describe,
     get_field,

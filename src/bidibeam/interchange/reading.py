@@ -12,7 +12,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange import nbest
 from bidibeam.interchange.formats import make_hypothesis
-from bidibeam.interchange.lines import (
+from bidibeam.interchange.text_lines import (
     Lines,
     LineSource,
     describe,

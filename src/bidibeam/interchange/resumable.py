@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING
 from bidibeam.errors import InputError
 from bidibeam.files import create_text, open_binary, open_text, replacing
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.interchange.lines import describe, name_of, open_lines, parse_object
 from bidibeam.interchange.nbest import from_object, to_json
+from bidibeam.interchange.text_lines import describe, name_of, open_lines, parse_object
 
 if sys.platform != "win32":
     import fcntl

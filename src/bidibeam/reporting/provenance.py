@@ -20,7 +20,7 @@ def provenance(results: Results) -> Section | None:
         *_seed_tables(results),
         _tuned_table(results),
         _settings_table(results),
-        Table("What could not be made", [*map(text_column, ("kind", "name", "why"))], results.left_out),
+        Table("What could not be made", [*map(text_column, ("kind", "name", "why"))], results.missing),
         _signatures_table(results),
     ]
     blocks: list[Block] = [table for table in tables if table.rows]

@@ -178,7 +178,7 @@ class Results:
         return [analysis for analysis in found if analysis]
 
     @property
-    def left_out(self) -> list[tuple[str, str, str]]:
+    def missing(self) -> list[tuple[str, str, str]]:
         """What could not be computed: kind, name and reason. Seeds name analyses only."""
         rows: dict[tuple[str, str, str], None] = {}
         for source in (*self.seeds, self.content):

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bidibeam.cli import console as module
 from bidibeam.cli.experiment import Terminal
-from bidibeam.interchange.lines import Lines
+from bidibeam.interchange.text_lines import Lines
 
 
 def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:

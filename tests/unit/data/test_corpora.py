@@ -183,8 +183,11 @@ def test_a_few_bad_lines_are_counted_and_left_out(tmp_path: Path) -> None:
     reader = CornellReader()
 
     assert [each.id for each in reader.read(tmp_path)] == ["L1", "L4"]
-    assert reader.lines.bad == 3
-    assert reader.lines.first == "line 1201 of movie_lines.txt (2 fields instead of 5): 'L9 +++$+++ too few'"
+    assert reader.line_errors.bad == 3
+    assert (
+        reader.line_errors.first
+        == "line 1201 of movie_lines.txt (2 fields instead of 5): 'L9 +++$+++ too few'"
+    )
 
 
 def said(identifier: str, reply_to: str | None, **fields: Any) -> dict[str, Any]:
@@ -274,7 +277,7 @@ def test_the_csv_release_of_swda(tmp_path: Path) -> None:
             ("B", 'I said, "um, jazz"'),
         )
     ]
-    assert reader.lines.bad == 0
+    assert reader.line_errors.bad == 0
 
 
 def test_the_text_release_of_swda(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
-from bidibeam.interchange.lines import Lines
 from bidibeam.interchange.reading import (
     Replies,
     model_of,
@@ -25,6 +24,7 @@ from bidibeam.interchange.reading import (
     with_distinct_ids,
     with_references,
 )
+from bidibeam.interchange.text_lines import Lines
 
 RANKED = {
     "id": "x",

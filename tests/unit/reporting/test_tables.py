@@ -142,9 +142,7 @@ def columns(lines: list[str]) -> tuple[list[str], list[str]]:
     """The cells of both beams: rank and text."""
     middle = lines[1].index("reverse beam") - 5  # where its ranks begin
     halves = ([line[:middle], line[middle:]] for line in lines[3:])
-    left, right = zip(
-        *([" ".join(half.split()) for half in halved] for halved in halves), strict=True
-    )
+    left, right = zip(*([" ".join(half.split()) for half in halved] for halved in halves), strict=True)
     return [cell for cell in left if cell], [cell for cell in right if cell]
 
 

@@ -26,24 +26,26 @@ class ChitchatReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, a `dataset.json` or its folder, or from the package."""
         path = _find_installed() if source is None else source / FILE_NAME if source.is_dir() else source
         for identifier, conversation in _load(path).items():
             yield Conversation(identifier, tuple(self._utterances(path, identifier, conversation)))
-        self.lines.check()
+        self.line_errors.check()
 
     def _utterances(self, path: Path, identifier: str, conversation: Any) -> Iterator[Utterance]:
         turns = conversation.get("messages") if isinstance(conversation, dict) else None
         for number, turn in enumerate(turns if isinstance(turns, list) else [None], start=1):
-            self.lines.total += 1
+            self.line_errors.total += 1
             try:
                 texts = [str(message["text"]) for message in turn]
             except (TypeError, KeyError):
                 where = f"{path.name}, conversation {identifier}"
-                self.lines.reject(Line(where, number, json.dumps(turn)), "not a list of messages with a text")
+                self.line_errors.reject(
+                    Line(where, number, json.dumps(turn)), "not a list of messages with a text"
+                )
                 continue
             for text in texts:
                 yield Utterance("AB"[(number - 1) % 2], text)

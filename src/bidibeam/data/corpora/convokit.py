@@ -37,7 +37,7 @@ class ConvokitReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, the file itself or what holds it."""
@@ -49,21 +49,21 @@ class ConvokitReader:
                 raise CorpusError(
                     f"{source} holds no {FILE_NAME}: the corpus 'convokit' is read from {EXPECTED}."
                 )
-            for line in self.lines.read(file):
+            for line in self.line_errors.read(file):
                 try:
                     conversation, reply = _parse(line.text)
                 except json.JSONDecodeError as error:
-                    self.lines.reject(line, f"not JSON: {error.msg} at column {error.colno}")
+                    self.line_errors.reject(line, f"not JSON: {error.msg} at column {error.colno}")
                 except KeyError as error:
-                    self.lines.reject(line, f"no field {error.args[0]}")
+                    self.line_errors.reject(line, f"no field {error.args[0]}")
                 except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                    self.lines.reject(line, str(error))
+                    self.line_errors.reject(line, str(error))
                 else:
                     replies[conversation].append(reply)
         for identifier, members in replies.items():
             for branch in order_branches(members):
                 yield Conversation(identifier, tuple(reply.utterance for reply in branch))
-        self.lines.check()
+        self.line_errors.check()
 
 
 def order_branches(replies: Sequence[Reply]) -> list[list[Reply]]:

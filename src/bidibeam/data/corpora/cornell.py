@@ -33,7 +33,7 @@ class CornellReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from the folder or archive `source`."""
@@ -45,16 +45,16 @@ class CornellReader:
                     f"{source} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}."
                 )
             yield from self._read_conversations(listed, self._read_utterances(spoken))
-        self.lines.check()
+        self.line_errors.check()
 
     def _read_utterances(self, file: SourceFile) -> dict[str, Utterance]:
         utterances: dict[str, Utterance] = {}
-        for line in self.lines.read(file, _decode):
+        for line in self.line_errors.read(file, _decode):
             fields = line.text.split(SEPARATOR)
             if len(fields) == 4 and line.text.endswith(SEPARATOR.rstrip()):  # a line without text
                 fields.append("")
             if len(fields) != 5:
-                self.lines.reject(line, f"{len(fields)} fields instead of 5")
+                self.line_errors.reject(line, f"{len(fields)} fields instead of 5")
                 continue
             utterances[fields[0].strip()] = Utterance(fields[1], html.unescape(MARKUP.sub("", fields[4])))
         return utterances
@@ -62,16 +62,16 @@ class CornellReader:
     def _read_conversations(
         self, file: SourceFile, utterances: dict[str, Utterance]
     ) -> Iterator[Conversation]:
-        for line in self.lines.read(file, _decode):
+        for line in self.line_errors.read(file, _decode):
             fields = line.text.split(SEPARATOR)
             ids = LINE_ID.findall(fields[3]) if len(fields) == 4 else []
             unknown = [identifier for identifier in ids if identifier not in utterances]
             if len(fields) != 4:
-                self.lines.reject(line, f"{len(fields)} fields instead of 4")
+                self.line_errors.reject(line, f"{len(fields)} fields instead of 4")
             elif not ids:
-                self.lines.reject(line, "no line ids in the last field")
+                self.line_errors.reject(line, "no line ids in the last field")
             elif unknown:
-                self.lines.reject(line, f"{LINES} has no line {unknown[0]}")
+                self.line_errors.reject(line, f"{LINES} has no line {unknown[0]}")
             else:
                 yield Conversation(ids[0], tuple(utterances[identifier] for identifier in ids))
 

@@ -25,18 +25,18 @@ class JsonlReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
-        for line in self.lines.read_source(source, "jsonl", EXPECTED, (".jsonl",)):
+        for line in self.line_errors.read_source(source, "jsonl", EXPECTED, (".jsonl",)):
             try:
                 conversation = _parse(line.text)
             except (ValueError, TypeError, RecursionError) as error:
-                self.lines.reject(line, str(error))
+                self.line_errors.reject(line, str(error))
             else:
                 yield conversation
-        self.lines.check()
+        self.line_errors.check()
 
 
 def _parse(text: str) -> Conversation:

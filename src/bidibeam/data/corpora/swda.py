@@ -39,7 +39,7 @@ class SwdaReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from the folder or archive `source`."""
@@ -52,7 +52,7 @@ class SwdaReader:
             for conversation in chain.from_iterable(read):
                 is_empty = False
                 yield conversation
-            self.lines.check()
+            self.line_errors.check()
             if is_empty:
                 raise CorpusError(
                     f"{source} holds no conversation: the corpus 'swda' is read from {EXPECTED}."
@@ -61,10 +61,10 @@ class SwdaReader:
     def _read_text(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of `speaker|text|act` lines."""
         utterances = []
-        for line in self.lines.read(file):
+        for line in self.line_errors.read(file):
             fields = line.text.split("|")
             if len(fields) != 3:
-                self.lines.reject(line, f"{len(fields)} fields instead of 3")
+                self.line_errors.reject(line, f"{len(fields)} fields instead of 3")
                 continue
             utterances.append(Utterance(fields[0].strip(), fields[1]))
         if utterances:
@@ -72,11 +72,11 @@ class SwdaReader:
 
     def _read_table(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of a CSV file; a file of other columns (the release has one) has none."""
-        lines = self.lines.read(file)
+        lines = self.line_errors.read(file)
         header = next(csv.reader(line.text for line in lines), [])
         if not set(COLUMNS) <= set(header):
             return
-        self.lines.total -= 1  # the header is not a line of the corpus
+        self.line_errors.total -= 1  # the header is not a line of the corpus
         rows = list(self._parse_rows(file, header, lines))
         spoken: list[Utterance] = []
         last: dict[str, int] = {}
@@ -99,13 +99,13 @@ class SwdaReader:
             try:
                 row = next(reader, None)
             except csv.Error as error:
-                self.lines.reject(Line(file.path, number, ""), str(error))
+                self.line_errors.reject(Line(file.path, number, ""), str(error))
                 continue
             if row is None:
                 return
             if len(row) != len(header):
                 reason = f"{len(row)} fields instead of {len(header)}"
-                self.lines.reject(Line(file.path, number, ",".join(row)), reason)
+                self.line_errors.reject(Line(file.path, number, ",".join(row)), reason)
                 continue
             yield tuple(row[place] for place in places)
 

@@ -25,16 +25,16 @@ class TsvReader:
     """
 
     def __init__(self) -> None:
-        self.lines = LineErrors()
+        self.line_errors = LineErrors()
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields a conversation a line from `source`, a file (also .gz or .xz) or what holds several."""
-        for line in self.lines.read_source(source, "tsv", EXPECTED, (".tsv", ".txt")):
+        for line in self.line_errors.read_source(source, "tsv", EXPECTED, (".tsv", ".txt")):
             fields = line.text.split("\t")
             if len(fields) not in (2, 3):
-                self.lines.reject(line, f"{len(fields)} fields instead of 2 or 3")
+                self.line_errors.reject(line, f"{len(fields)} fields instead of 2 or 3")
                 continue
             identifier = fields[2].strip() if len(fields) == 3 else ""
             utterances = Utterance("source", fields[0]), Utterance("response", fields[1])
             yield Conversation(identifier or hash_texts(fields[:2]), utterances)
-        self.lines.check()
+        self.line_errors.check()

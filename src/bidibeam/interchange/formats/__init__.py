@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Hypothesis
-from bidibeam.interchange.lines import LineSource, open_lines
+from bidibeam.interchange.text_lines import LineSource, open_lines
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from bidibeam.interchange.formats import (
     parse_finite,
     spell_number,
 )
-from bidibeam.interchange.lines import LineSource, describe, name_of, open_lines
+from bidibeam.interchange.text_lines import LineSource, describe, name_of, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

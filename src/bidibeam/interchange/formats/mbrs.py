@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import Format, list_to_write, make_hypothesis, one_line
-from bidibeam.interchange.lines import LineSource, name_of, open_lines
+from bidibeam.interchange.text_lines import LineSource, name_of, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import Format, check_found, list_to_write, make_hypothesis
-from bidibeam.interchange.lines import (
+from bidibeam.interchange.text_lines import (
     LineSource,
     describe,
     get_field,
