@@ -6,7 +6,10 @@ import json
 import re
 import runpy
 import shlex
+import tomllib
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -98,3 +101,21 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     namespace = runpy.run_path(str(ROOT / "scripts" / "settings_page"))
 
     assert namespace["page"]() == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+
+def test_contributing_names_code_dependencies_and_entry_points_that_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+)\.py:([\w.]+)`", page)
+    assert len(named) > 20
+
+    for path, name in named:
+        found: Any = import_module("bidibeam." + path.replace("/", "."))
+        for part in name.split("."):
+            found = getattr(found, part)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [item for items in project["optional-dependencies"].values() for item in items]
+    for requirement in (item for item in [*project["dependencies"], *extras] if "[" not in item):
+        assert re.split("[>=<]", requirement)[0] in page.split("## Dependencies")[1], requirement
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    groups = set(re.findall(r"group=\"([\w.]+)\"", source))
+    assert groups == set(re.findall(r"\| `(bidibeam\.\w+)` \|", page))
