@@ -123,10 +123,10 @@ LINES = {
     f"{'9' * 5000} ||| a ||| F= 1 ||| -1": "the id must be the number of a sentence, received",
     "0 ||| a ||| F= 1 ||| high": 'the score must be a finite number, received the string "high".',
     "0 ||| a ||| F= 1 ||| nan": 'the score must be a finite number, received the string "nan".',
-    "0 ||| a ||| LogProb= x ||| -1": 'the feature LogProb must be one finite number, received the string "x".',
+    "0 ||| a ||| LogProb= x ||| -1": "the feature LogProb must be one finite number, received",
     "0 ||| a ||| OtherLogProb= 1 2 ||| -1": "the feature OtherLogProb must be one finite number, received",
     "0 ||| a ||| Length= 1.5 ||| -1": "the feature Length must be a whole number between 0 and 1,000,000,",
-    "0 ||| a ||| Finished= 2 ||| -1": "the feature Finished must be a whole number between 0 and 1, received 2.",
+    "0 ||| a ||| Finished= 2 ||| -1": "the feature Finished must be a whole number between 0 and 1,",
     "3 ||| a ||| ||| -1": "the id 3 comes back, after its list began on line 1 and ended.",
 }
 
