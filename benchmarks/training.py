@@ -24,7 +24,7 @@ from bidibeam import __version__
 from bidibeam.config import resolve
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.run import train_run
+from bidibeam.training.networks import train_run
 from bidibeam.training.settings import RunSettings
 
 

@@ -164,7 +164,7 @@ def _train_run(
     from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.training.run import train_run
+    from bidibeam.training.networks import train_run
 
     if resume and before is None:
         click.echo(f"There is no run in {run} yet: starting one.", err=True)

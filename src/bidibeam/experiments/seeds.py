@@ -21,7 +21,7 @@ from bidibeam.experiments.stages import Stage, identify_content
 from bidibeam.files import write_json
 from bidibeam.interchange import nbest
 from bidibeam.training.logs import progress_of
-from bidibeam.training.run import train_run
+from bidibeam.training.networks import train_run
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
 
 NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}

@@ -29,11 +29,10 @@ from bidibeam.models.huggingface.task import (
     without_progress_bars,
 )
 from bidibeam.training.logs import read_metrics
-from bidibeam.training.loop import TrainingLoop
+from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
 from bidibeam.training.optimization import LinearSchedule, make_adamw
 from bidibeam.training.settings import FineTuneSettings
 from bidibeam.training.state import FOLDER, load_unique, unique_weights
-from bidibeam.training.task import check_same_settings, describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import shutil
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
-from bidibeam.errors import RunError, TrainingError
+from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import leftovers
 from bidibeam.models import checkpoint
 from bidibeam.training import state
@@ -19,15 +19,90 @@ from bidibeam.training.logs import METRICS_FILE, LossWindow, MetricsLog, Silence
 from bidibeam.training.steps import make_step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bidibeam.data.batching import BatchPlan
-    from bidibeam.training.logs import TrainingObserver
-    from bidibeam.training.task import Batches, TrainingTask
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
 
+    from bidibeam.data.batching import BatchPlan
+    from bidibeam.data.prepared import PreparedData
+    from bidibeam.hypotheses import Direction
+    from bidibeam.training.logs import TrainingObserver
+    from bidibeam.training.optimization import Schedule
+    from bidibeam.training.settings import LoopSettings
+
+MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
 """Files of a run's folder that training writes."""
+
+
+class Batches(Protocol):
+    """The pairs of a split, ready to be cut into batches on a device."""
+
+    def __len__(self) -> int: ...
+
+    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
+        """Cut the split into batches of one shape each, shuffled if there is a seed."""
+        ...
+
+    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Sequence[Tensor]:
+        """Build one batch, filled up with rows that cost nothing to `rows` of them."""
+        ...
+
+
+class TrainingTask(Protocol):
+    """A model to train, and its data."""
+
+    @property
+    def network(self) -> nn.Module:
+        """Called with the tensors of a batch, it returns `Losses`."""
+        ...
+
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """The directions it learns, in the order of its losses."""
+        ...
+
+    @property
+    def settings(self) -> LoopSettings:
+        """How to train it."""
+        ...
+
+    @property
+    def loss_options(self) -> Mapping[str, Any]:
+        """Further arguments of the network in training, not in evaluations."""
+        ...
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """Each direction's share of the loss that evaluations compare."""
+        ...
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether its step may be captured as a CUDA graph."""
+        ...
+
+    def batches(self, split: str, device: torch.device) -> Batches:
+        """The pairs of "train" or "validation"."""
+        ...
+
+    def optimizer(self) -> Optimizer:
+        """The optimizer of the network's parameters."""
+        ...
+
+    def schedule(self, optimizer: Optimizer, total_steps: int) -> Schedule:
+        """What sets the optimizer's learning rate."""
+        ...
+
+    def mark_started(self, run: Path) -> None:
+        """Write what tells that a training was started; a checkpoint is there already."""
+        ...
+
+    def save_weights(self, run: Path) -> None:
+        """Keep the weights as they are now: those that the training ends with, so far."""
+        ...
 
 
 class TrainingLoop:
@@ -278,3 +353,23 @@ def is_bf16(precision: str) -> bool:
     if precision == "auto":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return precision == "bf16"
+
+
+def describe_data(data: PreparedData) -> dict[str, Any]:
+    """What is written beside a model of the data it was trained on."""
+    kept = {name: data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
+    return {"path": str(data.path.resolve()), **kept}
+
+
+def check_same_settings(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Make sure that a training goes on with what it began with.
+
+    Raises:
+        SettingsError: Naming the first setting that differs.
+    """
+    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
+        if before[name] != now[name]:
+            raise SettingsError(
+                f"{run} began with {name}={before[name]!r}, not {now[name]!r}. Resume with the same "
+                "settings, or choose another directory."
+            )

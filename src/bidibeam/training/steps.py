@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bidibeam.data.batching import BatchPlan
     from bidibeam.models.base import Losses
-    from bidibeam.training.task import Batches, TrainingTask
+    from bidibeam.training.loop import Batches, TrainingTask
 
 _LOG = logging.getLogger(__name__)
 

@@ -170,7 +170,7 @@ def test_help_and_our_own_training_import_no_transformers() -> None:
     script = (
         "import sys\n"
         "from bidibeam.cli.train import train\n"
-        "import bidibeam.hf, bidibeam.training.run\n"
+        "import bidibeam.hf, bidibeam.training.networks\n"
         "from bidibeam.hf import reverse_labels, direction_of\n"
         "try: train(['--help'])\n"
         "except SystemExit: pass\n"
