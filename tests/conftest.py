@@ -34,14 +34,15 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave property tests out of what coverage counts: examples alone must reach every line.
+    """Leave property tests and real corpora out of what coverage counts: examples must reach every line.
 
     Before Python 3.12 coverage doubles the time of all that is Python, and they are the most of it.
     """
     if not config.pluginmanager.hasplugin("pytest_cov"):
         return
     for item in items:
-        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if is_property or item.get_closest_marker("corpus"):
             item.add_marker(pytest.mark.no_cover)
 
 

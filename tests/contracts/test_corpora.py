@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.data.conversations import Conversation, turn_pairs, utterance_pairs
+from bidibeam.data.conversations import turn_pairs
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import CorpusError
 
@@ -92,38 +92,27 @@ def test_a_source_that_is_not_there_says_what_was_looked_for(name: str, tmp_path
         list(CORPORA.create(name).read(tmp_path / "nowhere"))
 
 
-def real(name: str, path: str) -> list[Conversation]:
-    root = os.environ.get("BIDIBEAM_TEST_DATA")
-    if not root:
-        pytest.skip("BIDIBEAM_TEST_DATA does not name a folder that holds the real corpora")
-    if not (Path(root) / path).exists():
-        pytest.skip(f"BIDIBEAM_TEST_DATA holds no {path}")
-    return list(CORPORA.create(name).read(Path(root) / path))
-
-
 @pytest.mark.corpus
-def test_real_cornell() -> None:
-    conversations = real("cornell", "cornell")
+@pytest.mark.parametrize(
+    ("name", "path", "counts"),
+    [
+        ("chitchat", None, (7_168, 131_569, 131_548)),
+        ("cornell", "cornell", (90_049, 213_077, 212_808)),
+        ("swda", "swda/swda_text.tar.xz", (1_155, 98_914, 98_914)),
+    ],
+)
+def test_real_corpora_have_so_many_conversations_and_pairs(
+    name: str, path: str | None, counts: tuple[int, int, int]
+) -> None:
+    root = Path(os.environ.get("BIDIBEAM_TEST_DATA", "nowhere"))
+    if path is not None and not (root / path).exists():
+        pytest.skip(f"BIDIBEAM_TEST_DATA does not name a folder that holds {path}")
+
+    conversations = list(CORPORA.create(name).read(None if path is None else root / path))
 
     pairs = [pair for said in conversations for pair in turn_pairs(said)]
-    assert len(conversations) == 90_049
-    assert len(pairs) == 213_077
-    assert sum(1 for pair in pairs if pair.source and pair.response) == 212_808
-
-
-@pytest.mark.corpus
-def test_real_swda() -> None:
-    conversations = real("swda", "swda/swda_text.tar.xz")
-
-    assert len(conversations) == 1_155
-    assert sum(1 for said in conversations for _ in turn_pairs(said)) == 98_914
-    assert sum(1 for said in conversations for _ in utterance_pairs(said)) == 199_740 - 1_155
-
-
-def test_installed_chitchat() -> None:
-    conversations = list(CORPORA.create("chitchat").read(None))
-
-    pairs = [pair for said in conversations for pair in turn_pairs(said)]
-    assert len(conversations) == 7_168
-    assert len(pairs) == 131_569
-    assert sum(1 for pair in pairs if pair.source and pair.response) == 131_548
+    assert (
+        len(conversations),
+        len(pairs),
+        sum(bool(pair.source and pair.response) for pair in pairs),
+    ) == counts

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,15 +31,11 @@ COMMON = 1000
 """A word that stands somewhere more often than this is a likely choice there: the paper's measure."""
 
 
-class Track(Protocol):
-    """Reports items to a progress bar: the items, how many there are, and what is done with them."""
-
-    def __call__(self, items: Iterable[Any], total: int | None, what: str) -> Iterable[Any]:
-        """Returns the same items."""
-        ...
+Track = Callable[[Iterable[Any], int | None, str], Iterable[Any]]
+"""Reports items to a progress bar: the items, how many there are, and what is done with them."""
 
 
-def track_nothing(items: Iterable[Any], total: int | None, what: str) -> Iterable[Any]:  # noqa: ARG001
+def track_nothing(items: Iterable[Any], *_: object) -> Iterable[Any]:
     """Returns the same items, without a progress bar."""
     return items
 

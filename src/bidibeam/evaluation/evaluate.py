@@ -27,18 +27,7 @@ def evaluate_systems(
     *,
     resampling: Resampling | None = None,
 ) -> dict[str, Any]:
-    """Every score and test, as `bidibeam evaluate --out` writes them; tests only where BLEU is asked for.
-
-    Args:
-        systems: The systems, on the same sources, with references.
-        metrics: Names of metrics.
-        baselines: Names of systems that the others are tested against.
-        resampling: How intervals and tests are found.
-
-    Raises:
-        InputError: If a reference is missing, or two systems have not the same references.
-        UnknownNameError: If nothing has a metric's or a baseline's name.
-    """
+    """Returns every score and test, as `bidibeam evaluate --out` writes them; tests only of BLEU."""
     return {
         "format_version": FORMAT_VERSION,
         "bidibeam": __version__,

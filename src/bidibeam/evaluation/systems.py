@@ -53,18 +53,10 @@ BATCH_SIZE = 256
 
 @dataclass(frozen=True)
 class System:
-    """One way of choosing, and what it chose for every source.
+    """One way of choosing, and what it chose for every source."""
 
-    Attributes:
-        name: As tables show it: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned".
-        beam_size: N_B, the hypotheses it could choose from; 0 where nobody knows.
-        beams: What it chose among, source by source.
-        rankings: Its order of them, the reply first.
-        signature: How it chose.
-    """
-
-    name: str
-    beam_size: int
+    name: str  # as tables show it: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned"
+    beam_size: int  # N_B, the hypotheses it could choose from; 0 where nobody knows
     beams: Sequence[Beams]
     rankings: Sequence[Ranking]
     signature: Signature

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Matrix
     from bidibeam.similarities.word_vectors import Bags, WordVectors
 
-    Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
 
 @dataclass(frozen=True)
 class EmbeddingCosine:
@@ -54,9 +52,12 @@ class EmbeddingCosine:
         count(compared_pairs=len(hypotheses) * len(references))
         one, other = self.space.bags(hypotheses, references, remove_stop_words=self.remove_stop_words)
         directions, other_directions = _normalise_means(one), _normalise_means(other)
-        has_length, other_has_length = np.any(directions, axis=1), np.any(other_directions, axis=1)
         squares = squared_distances(directions, other_directions)  # (hypotheses, references)
-        return _to_similarities(one, other, has_length, other_has_length, squares)
+        similarities = np.maximum(0.0, 1.0 - squares / 4.0)  # |u - v|^2 = 2 - 2 cos, exact where u = v
+        similarities[np.not_equal.outer(directions.any(axis=1), other_directions.any(axis=1))] = 0.5
+        is_empty, other_is_empty = one.totals == 0.0, other.totals == 0.0
+        are_twins = np.logical_and.outer(is_empty, other_is_empty) & np.equal.outer(one.twins, other.twins)
+        return np.where(np.logical_or.outer(is_empty, other_is_empty), are_twins, similarities)
 
 
 def _normalise_means(bags: Bags) -> Matrix:
@@ -77,21 +78,3 @@ def _average(bags: Bags) -> Matrix:
             for axis in range(means.shape[1]):
                 means[bag, axis] += share * vectors[words[place], axis]
     return means
-
-
-@compiled
-def _to_similarities(
-    one: Bags, other: Bags, has_length: Flags, other_has_length: Flags, squares: Matrix
-) -> Matrix:
-    totals, twins, other_totals, other_twins = one.totals, one.twins, other.totals, other.twins
-    similarities = np.empty(squares.shape)
-    for row in range(similarities.shape[0]):
-        for column in range(similarities.shape[1]):
-            if totals[row] == 0.0 or other_totals[column] == 0.0:
-                are_equal = totals[row] == other_totals[column] and twins[row] == other_twins[column]
-                similarities[row, column] = 1.0 if are_equal else 0.0
-            elif has_length[row] != other_has_length[column]:
-                similarities[row, column] = 0.5
-            else:  # |u - v|^2 = 2 - 2 cos, with no rounding where u = v
-                similarities[row, column] = max(0.0, 1.0 - squares[row, column] / 4.0)
-    return similarities

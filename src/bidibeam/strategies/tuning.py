@@ -86,18 +86,14 @@ class Curve:
 class TuningResult:
     """The values that tuning chose, and BLEU along every setting.
 
-    Attributes:
-        options: By strategy, the settings to use; T by strategy and similarity, "bidia bleu_t".
-        bleu: By the same names, corpus BLEU with them; and that of VBS as it was searched.
-        curves: BLEU against lambda, against the exponent and the word reward, each with the other as it was
-            chosen, and against every T; one for each option, in the order of `options`.
-        sources: How many sources decided.
+    There is a curve for each option, in the order of `options`: against lambda, against the exponent and the
+    word reward, each with the other as it was chosen, and against every T.
     """
 
-    options: dict[str, dict[str, float]]
-    bleu: dict[str, float]
+    options: dict[str, dict[str, float]]  # by strategy; T by strategy and similarity, "bidia bleu_t"
+    bleu: dict[str, float]  # by the same names, with these options; and that of VBS as it was searched
     curves: tuple[Curve, ...]
-    sources: int
+    sources: int  # how many decided
 
     @property
     def named_curves(self) -> list[tuple[str, Curve]]:

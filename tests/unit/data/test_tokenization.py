@@ -157,14 +157,6 @@ def test_plain_words_are_joined_without_trying_whether_they_come_apart_again(wor
     assert plain is None or (plain == detokenize(words) and split(plain) == words)
 
 
-def test_most_replies_are_plain() -> None:
-    words = ["i", "do", "n't", "know", ",", "bob", "...", "what", "?"]
-
-    assert detokenize_plain(words) == "i don't know, bob... what?"
-    assert detokenize_plain(["it", "'s", "10,000", "."]) is None
-    assert detokenize_plain(["he", "said", '"', "no", '"']) is None
-
-
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(IndexError, match=r"^The id 1000 is outside the vocabulary of \d+ tokens\.$"):
         WORDS.tokens([4, 1000])

@@ -189,18 +189,6 @@ def test_shares_and_intervals_are_what_plain_resampling_finds(sources: int) -> N
     assert [shares["8"]["longest"], *intervals["8"]["longest"]] == pytest.approx(expected, rel=1e-5)
 
 
-def test_intervals_have_the_systems_that_are_at_hand() -> None:
-    whole = random_evidence(20)
-    systems = {name: {8: whole.systems[name][8]} for name in ("vbs-tuned", "oracle", "vbs")}
-    known = {name: {4: 1.0, 8: 2.0} for name in ("vbs", "bidis")}
-    bleu = {**known, "vbs-tuned": {4: 0.5, 8: 1.0}, "oracle": {4: 3.0, 8: 4.0}}
-
-    found = headroom(evidence_of(systems, bleu=bleu))
-
-    assert [list(shares) for shares in found["by_beam_size"].values()] == [["vbs", "bidis"]] * 2
-    assert {size: list(intervals) for size, intervals in found["intervals"].items()} == {"8": ["vbs"]}
-
-
 @pytest.mark.parametrize(
     ("bleu", "fragment"),
     [

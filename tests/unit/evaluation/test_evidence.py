@@ -13,10 +13,7 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.evidence import Evidence, ReplyScorer
 from bidibeam.metrics import METRICS
-from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.naming import strategy_named
 from tests.unit.evaluation.evidences import (
-    SPACE,
     answering,
     evidence_of,
     random_beams,
@@ -52,23 +49,6 @@ def test_the_same_reply_to_another_source_is_counted_anew() -> None:
         scorer.bleu(["a"])
 
 
-def test_each_system_is_looked_at_where_it_has_most_to_choose_from() -> None:
-    beams = random_beams(3, regular=4, reverse=4)
-    evidence = evidence_of(
-        {
-            "vbs": {4: system("vbs", beams, 4), 2: system("vbs", beams, 2)},
-            "bidia bleu_t": {8: system("bidia bleu_t", beams, 8)},
-            "bidis": {},
-        }
-    )
-
-    assert evidence.largest == 8
-    assert {name: each.beam_size for name, each in evidence.widest.items()} == {"vbs": 4, "bidia bleu_t": 8}
-    assert evidence.agreeing.name == "bidia bleu_t"
-    with pytest.raises(InputError, match=r"so N_B is unknown\.$"):
-        evidence_of({"x": {0: answering("x", ["a"], ["a"], beam_size=0)}}).largest  # noqa: B018
-
-
 def test_what_cannot_be_analysed_is_refused() -> None:
     one = answering("one", ["a", "b"], ["a", "b"])
     nothing: list[Any] = [{}, {"vbs": {}}, {"x": {4: answering("x", [], [])}}]
@@ -98,19 +78,3 @@ def test_bleu_is_computed_where_nobody_knows_it() -> None:
     assert (evidence.bleu_of("vbs", 8), evidence.bleu_of("away", 2)) == (12.5, 3.0)
     sizes = [evidence.bleu_sizes(name) for name in ("vbs", "longest", "away", "x")]
     assert sizes == [{2, 4, 8}, {4, 8}, {2}, set()]
-
-
-def test_vectors_are_asked_for_once_and_only_when_needed() -> None:
-    asked = []
-
-    def space() -> WordVectors:
-        asked.append(1)
-        return SPACE
-
-    evidence = random_evidence(space=space)
-
-    for name, times in (("bidia bleu_t", 0), ("bidia wmd_t", 1), ("bidia wmd_t", 1)):
-        evidence.rank(strategy_named(name), evidence.agreeing.beams, replies_only=True)
-        assert len(asked) == times
-    with pytest.raises(InputError, match="no word vectors"):
-        random_evidence(space=None).vectors  # noqa: B018

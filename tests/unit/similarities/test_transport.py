@@ -109,17 +109,6 @@ def test_equal_bags_are_at_distance_zero_and_equally_far_from_others(
     assert measure(space, [whole], [whole * 3, whole * 7], logarithmic=logarithmic).tolist() == [[0.0, 0.0]]
 
 
-def test_words_with_equal_or_nearly_equal_vectors_are_no_trouble() -> None:
-    matrix = np.ones((4, 300))
-    matrix[2:] += [[1e-9], [2e-9]]
-    space = WordVectors(["0", "1", "2", "3"], matrix)
-
-    distances = measure(space, [[0]], [[1], [2], [3], [2, 3]])
-
-    near = np.sqrt(300) * 1e-9
-    assert distances[0].tolist() == [0.0, *(pytest.approx(near * k, rel=1e-6) for k in (1, 2, 1.5))]
-
-
 def test_a_bag_without_words_is_far_from_all_but_its_twins() -> None:
     distances = measure(make_space(0), [[99], [], [1]], [[99], [98], [], [1, 99]])
 
@@ -160,14 +149,3 @@ def test_the_closest_is_the_first_highest_of_all_bit_for_bit(
     assert (row, column) == divmod(int(matrix.argmax()), matrix.shape[1])
     assert value == matrix.max()
     assert solved <= matrix.size
-
-
-def test_vectors_are_as_far_there_as_back_and_equal_ones_not_at_all() -> None:
-    vectors = np.random.default_rng(0).normal(size=(3, 301))
-    expected = ((vectors[:, np.newaxis] - vectors) ** 2).sum(axis=2)
-
-    squares = transport.squared_distances(vectors, vectors.copy())
-
-    assert squares == pytest.approx(expected, rel=1e-14)
-    assert squares.tolist() == squares.T.tolist()
-    assert squares.diagonal().tolist() == [0.0] * 3

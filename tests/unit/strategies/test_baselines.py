@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -86,21 +85,6 @@ def test_a_shuffle_depends_on_seed_and_id_alone() -> None:
     assert any(order(1, name) != once[name] for name in names)
     # The same shuffle in years to come.
     assert [order(0, name)[0] for name in ("1", "2", "3", "4", "5", "6")] == ["c", "c", "b", "c", "d", "b"]
-
-
-def test_every_hypothesis_is_equally_likely_and_those_cut_off_come_last() -> None:
-    sources = 4000
-    expected = sources / len(FOUR)
-    five_deviations = 5 * math.sqrt(expected * (1 - 1 / len(FOUR)))
-
-    shuffles = [order(7, str(number)) for number in range(sources)]
-
-    for place in range(len(FOUR)):
-        counts = Counter(shuffled[place] for shuffled in shuffles)
-        assert all(abs(counts[text] - expected) < five_deviations for text in FOUR), counts
-    for name in range(20):
-        found = beams(hypothesis("a", finished=False), "b", "c", name=str(name))
-        assert texts(Random().rank(found))[-1] == "a"
 
 
 def test_the_oracle_chooses_by_sentence_bleu() -> None:

@@ -194,15 +194,6 @@ def test_a_penalty_is_what_a_plain_loop_finds(seed: int) -> None:
     assert tuned.sources == len(found)
 
 
-@given(some_beams, st.sampled_from([1, 4, 9]))
-def test_any_beams_have_the_bleu_that_bidia_has(found: list[Beams], length: int) -> None:
-    tuned = tune_penalty(found, {"regular": BLEU_T, "either": EITHER}, values=[length])
-
-    for name, options in (("regular", {}), ("either", EITHER.options)):
-        expected = bleu(BidiA(BleuT(max_length=length), **options), found)
-        assert tuned.bleu[name] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 def test_a_penalty_that_makes_no_difference_is_that_of_the_strategy_or_of_the_search() -> None:
     only = beams("a b c d", reverse=["a b c d"], reference="a b c d")
     own = replace(BLEU_T, similarity_options={"order": 2, "max_length": 4})
@@ -245,19 +236,6 @@ def test_both_directions_are_needed_of_every_source() -> None:
         assert f"Source 's2' has no {direction} hypotheses, and T is tuned on" in str(caught.value)
     with pytest.raises(InputError, match="There are no sources to tune on"):
         tune_penalty([], {"x": BLEU_T})
-
-
-def test_results_are_merged() -> None:
-    found = realistic(0)
-    lengths, penalty = tune(found), tune_penalty(found[:-1], {"bidia bleu_t": BLEU_T})
-
-    merged = lengths.merge(penalty)
-
-    assert list(merged.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
-    assert merged.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
-    assert list(merged.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
-    assert merged.curves == (*lengths.curves, *penalty.curves)
-    assert merged.sources == len(found)
 
 
 @pytest.mark.parametrize(
