@@ -43,11 +43,7 @@ LIMITS = """\
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """Reads everything that a card needs from an exported run.
-
-    Raises:
-        RunError: If a file is missing or damaged.
-    """
+    """Reads everything that a card needs from an exported run."""
     config = checkpoint.read_config(folder)
     weights, tokenizer = folder / checkpoint.WEIGHTS_FILE, folder / checkpoint.TOKENIZER_FILE
     shapes = checkpoint.tensor_shapes(weights)
@@ -72,11 +68,7 @@ def find_package(corpus: str) -> str:
 
 
 def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
-    """Reads perplexities and the scores at the largest N_B from a results.json of `bidibeam reproduce`.
-
-    Args:
-        path: The file.
-        fingerprint: The fingerprint of the weights.
+    """Reads perplexities and the scores at the largest N_B of weights from a results.json.
 
     Raises:
         InputError: If the file cannot be read, or holds no scores of these weights.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,68 +16,32 @@ from bidibeam.protocols import Requirements
 VALIDATION, TEST = "validation", "test"
 
 
-@dataclass(frozen=True)
 class Layout:
-    """The folder of an experiment, and where the prepared data are."""
+    """The files of an experiment, and where the prepared data are."""
 
-    folder: Path
-    data: Path
-
-    @property
-    def positions(self) -> Path:
-        """The frequencies of words by position."""
-        return self.folder / "positions.json"
-
-    @property
-    def constant(self) -> Path:
-        """The scores of one reply to every source."""
-        return self.folder / "constant.json"
-
-    @property
-    def results(self) -> Path:
-        """All numbers of all seeds."""
-        return self.folder / "results.json"
+    def __init__(self, folder: Path, data: Path) -> None:
+        self.folder = folder
+        self.data = data
+        self.positions = folder / "positions.json"  # frequencies of words by position
+        self.constant = folder / "constant.json"  # scores of one reply to every source
+        self.results = folder / "results.json"  # all numbers of all seeds
 
     def seed(self, seed: int) -> SeedLayout:
         """Returns the layout of one seed."""
         return SeedLayout(self.folder / f"seed-{seed}")
 
 
-@dataclass(frozen=True)
 class SeedLayout:
-    """The folder of one seed."""
+    """The files of one seed."""
 
-    folder: Path
-
-    @property
-    def run(self) -> Path:
-        """The trained model."""
-        return self.folder / "run"
-
-    @property
-    def model(self) -> Path:
-        """The fingerprint of the weights."""
-        return self.folder / "model.json"
-
-    @property
-    def perplexity(self) -> Path:
-        """Perplexities of the test references."""
-        return self.folder / "perplexity.json"
-
-    @property
-    def cost(self) -> Path:
-        """Time and work of the strategies."""
-        return self.folder / "cost.json"
-
-    @property
-    def evaluation(self) -> Path:
-        """Scores, tests and analyses."""
-        return self.folder / "evaluation.json"
-
-    @property
-    def results(self) -> Path:
-        """All numbers of the seed."""
-        return self.folder / "results.json"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / "run"  # the trained model
+        self.model = folder / "model.json"  # the fingerprint of the weights
+        self.perplexity = folder / "perplexity.json"  # of the test references
+        self.cost = folder / "cost.json"  # time and work of the strategies
+        self.evaluation = folder / "evaluation.json"  # scores, tests and analyses
+        self.results = folder / "results.json"  # all numbers of the seed
 
     def beams(self, split: str, beam_size: int) -> Path:
         """Returns the file of the n-best lists of a split."""
@@ -124,11 +88,7 @@ def plan_searches(
 
 
 class BeamFiles:
-    """The n-best lists of a split, read when they are first needed.
-
-    Args:
-        paths: By beam size, the file.
-    """
+    """The n-best lists of a split, by beam size, read when they are first needed."""
 
     def __init__(self, paths: Mapping[int, Path]) -> None:
         self._paths = paths
@@ -152,28 +112,22 @@ class BeamFiles:
 
 
 def read_beams(path: Path) -> list[Beams]:
-    """Reads the n-best lists that a search wrote.
-
-    Raises:
-        RunError: If the file is damaged.
-    """
-    try:
+    """Reads the n-best lists that a search wrote."""
+    with _blame_file(path):
         return list(nbest.read(path, allow_empty=True))
-    except (InputError, EOFError, OSError) as error:
-        raise _damaged(path, error) from error
 
 
 def read_json(path: Path) -> Any:
-    """Reads what a stage wrote.
-
-    Raises:
-        RunError: If the file is damaged.
-    """
-    try:
+    """Reads what a stage wrote."""
+    with _blame_file(path):
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise _damaged(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> RunError:
-    return RunError(f"{path} is damaged ({error}). Remove it and call again: it will be made anew.")
+@contextmanager
+def _blame_file(path: Path) -> Iterator[None]:
+    """Turns errors of a damaged file into a RunError with the way out."""
+    try:
+        yield
+    except (InputError, EOFError, OSError, ValueError) as error:
+        told = f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
+        raise RunError(told) from error

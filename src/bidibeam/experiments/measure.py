@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -25,7 +25,6 @@ from bidibeam.experiments.stages import Progress
 from bidibeam.hypotheses import Direction
 from bidibeam.metrics import METRICS
 from bidibeam.protocols import Requirements
-from bidibeam.scores import Signature
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
@@ -89,9 +88,21 @@ class Measurement:
         systems = self.build_systems(settings.largest, replies_only=False)
         for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
             rows[name][str(settings.largest)] = score_system(systems[name])
-        contents, left_out = analyse(self._collect_evidence(systems, rows))
+        evidence = Evidence(
+            systems={name: {settings.largest: system} for name, system in systems.items()},
+            max_length=settings.search.max_length,
+            space=self._space,
+            tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
+            workers=self.plan.workers,
+            examples=settings.examples,
+            bleu={
+                name: {int(size): row["scores"]["bleu"]["value"] for size, row in by_size.items()}
+                for name, by_size in rows.items()
+            },
+        )
+        contents, left_out = analyse(evidence)
         return {
-            "tuned": {str(size): self.read_tuned(size) for size in settings.beam_sizes},
+            "tuned": {str(size): options for size, options in evidence.tuned.items()},
             "systems": {
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
@@ -110,18 +121,20 @@ class Measurement:
         """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
         plan, settings = self.plan, self.plan.settings
         files = BeamFiles({size: self.place.beams(TEST, size) for size in plan.beams[TEST]})
-        found = {}
+        weights, found = read_json(self.place.model)["weights"], {}
         for name in settings.systems:
             beams = files.for_system(requirements_of(name), beam_size)
             if beams is None:
                 continue
             strategy = strategy_named(name, self.read_tuned(beam_size))
             selection = strategy.build(max_length=settings.search.max_length, space=self._space)
+            search = asdict(replace(settings.search, beam_size=beam_size))
+            facts = {key: value for key, value in search.items() if value is not None}
             found[name] = choose_system(
                 name,
                 selection,
                 beams,
-                signature=self._sign(selection.signature, beam_size),
+                signature=selection.signature.extended(**facts, model=weights, bidibeam=__version__),
                 beam_size=beam_size,
                 replies_only=replies_only,
                 workers=plan.workers,
@@ -181,25 +194,3 @@ class Measurement:
 
     def _space(self) -> WordVectors:
         return self._vectors
-
-    def _sign(self, strategy: Signature, beam_size: int) -> Signature:
-        search = asdict(replace(self.plan.settings.search, beam_size=beam_size))
-        facts = {name: value for name, value in search.items() if value is not None}
-        return strategy.extended(**facts, model=read_json(self.place.model)["weights"], bidibeam=__version__)
-
-    def _collect_evidence(
-        self, systems: Mapping[str, System], rows: Mapping[str, Mapping[str, Any]]
-    ) -> Evidence:
-        settings = self.plan.settings
-        return Evidence(
-            systems={name: {settings.largest: system} for name, system in systems.items()},
-            max_length=settings.search.max_length,
-            space=self._space,
-            tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
-            workers=self.plan.workers,
-            examples=settings.examples,
-            bleu={
-                name: {int(size): row["scores"]["bleu"]["value"] for size, row in by_size.items()}
-                for name, by_size in rows.items()
-            },
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -48,25 +48,28 @@ class GivenModel:
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment as its stages see it.
+    """An experiment as its stages see it."""
 
-    Attributes:
-        layout: Its files.
-        settings: What to do.
-        vectors: Word vectors: embeddings start from them, and WMD is computed among them.
-        device: Where to compute.
-        workers: Processes and threads for scoring.
-        progress: Told what happens.
-        given: The model, if none is trained.
-    """
-
-    layout: Layout
+    folder: Path
     settings: ExperimentSettings
-    vectors: Path | None
-    device: str | None
-    workers: int
-    progress: Progress
+    _: KW_ONLY
+    data: Path | None = None
+    """Prepared data to use as they are, instead of preparing."""
+    vectors: Path | None = None
+    """Word vectors: embeddings start from them, and WMD is computed among them."""
+    device: str | None = None
+    """Where to compute; the first GPU, if there is one, by default."""
+    workers: int = 1
+    """Processes and threads for scoring."""
+    progress: Progress = field(default_factory=Progress)
+    """Told what happens."""
     given: GivenModel | None = None
+    """A model to measure instead of training one."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Its files."""
+        return Layout(self.folder, self.data or self.folder / "data")
 
     @cached_property
     def names(self) -> list[SystemName]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
-from bidibeam.experiments.layout import TEST, Layout, read_json
+from bidibeam.experiments.layout import TEST, read_json
 from bidibeam.experiments.plan import GivenModel, Plan
 from bidibeam.experiments.seeds import Seed
-from bidibeam.experiments.settings import ExperimentSettings, resolve, stamp_settings, to_plain
-from bidibeam.experiments.stages import STAMPS, Progress, Stage, Stages, describe_files, identify_content
+from bidibeam.experiments.settings import resolve, stamp_settings, to_plain
+from bidibeam.experiments.stages import STAMPS, Stage, Stages, describe_files, identify_content
 from bidibeam.files import write_json
 from bidibeam.models.base import Model
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
@@ -27,41 +26,23 @@ from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
 
 RESULTS_VERSION = 1
+COUNTS = ("sources", "validation_sources", "examples", "cost_sources", "cost_turns")
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A corpus, settings and seeds, in a folder.
+class Experiment(Plan):
+    """A corpus, settings and seeds, in a folder."""
 
-    Args:
-        folder: The folder of all files.
-        settings: What to do.
-        preset: The name of the preset, for the record.
-        seeds: One training run each.
-        source: Where the corpus is, if it has no place of its own.
-        data: Prepared data to use as they are, instead of preparing.
-        vectors: Word vectors: embeddings start from them, and WMD is computed among them.
-        device: Where to compute; the first GPU, if there is one, by default.
-        workers: Processes and threads for scoring.
-        command: The command line, for the record.
-        progress: Told what happens.
-        given: A model to measure instead of training one.
-        left_out: By name, systems that it cannot serve, and why.
-    """
-
-    folder: Path
-    settings: ExperimentSettings
     preset: str
+    """The name of the preset, for the record."""
     seeds: Sequence[int] = (0,)
+    """One training run each."""
     source: Path | None = None
-    data: Path | None = None
-    vectors: Path | None = None
-    device: str | None = None
-    workers: int = 1
+    """Where the corpus is, if it has no place of its own."""
     command: str = ""
-    progress: Progress = field(default_factory=Progress)
-    given: GivenModel | None = None
+    """The command line, for the record."""
     left_out: Mapping[str, str] = field(default_factory=dict)
+    """By name, systems that the given model cannot serve, and why."""
 
     @classmethod
     def create(
@@ -91,7 +72,7 @@ class Experiment:
         """
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if model is None:
-            return cls(folder, resolve(preset=preset, **layers), preset, **options)
+            return cls(folder, resolve(preset=preset, **layers), preset=preset, **options)
         loaded = model.load("cpu")
         search = {"stopping": loaded.default_stopping, "max_length": loaded.limits.max_length}
         known = {name: value for name, value in search.items() if value is not None}
@@ -102,7 +83,7 @@ class Experiment:
             raise SettingsError(f"{model.name} serves none of the systems: {' '.join(left_out.values())}")
         given = replace(model, weights=loaded.fingerprint)
         settings = replace(settings, systems=systems)
-        return cls(folder, settings, preset, given=given, left_out=left_out, **options)
+        return cls(folder, settings, preset=preset, given=given, left_out=left_out, **options)
 
     def run(self) -> list[str]:
         """Runs every stage that is not done; returns their names.
@@ -127,25 +108,17 @@ class Experiment:
         """Returns every stage, in order."""
         prepared = self._prepare()
         of_corpus = [self._count_positions(prepared), self._score_constant(prepared)]
-        seeds = [Seed(seed, self.plan, self._is_timed(seed)).stages(prepared) for seed in self.seeds]
-        ends = [stages[-1] for stages in seeds]
-        report = self._report([*ends, *of_corpus])
+        has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
+        seeds = [  # the first seed's times are enough, as ratios to VBS
+            Seed(seed, self, is_timed=has_cost and seed == self.seeds[0]).stages(prepared)
+            for seed in self.seeds
+        ]
+        report = self._report([*(stages[-1] for stages in seeds), *of_corpus])
         return [prepared, *of_corpus, *(stage for stages in seeds for stage in stages), report]
-
-    @property
-    def layout(self) -> Layout:
-        """Its files."""
-        return Layout(self.folder, self.data or self.folder / "data")
-
-    @cached_property
-    def plan(self) -> Plan:
-        """What the stages know of it."""
-        options = (self.vectors, self.device, self.workers, self.progress, self.given)
-        return Plan(self.layout, self.settings, *options)
 
     def results(self) -> dict[str, Any]:
         """Returns the content of results.json."""
-        layout, settings, plan = self.layout, self.settings, self.plan
+        layout, settings = self.layout, self.settings
         data = PreparedData.open(layout.data)
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
         if settings.architecture != DEFAULT_ARCHITECTURE:
@@ -164,24 +137,16 @@ class Experiment:
                 "max_length": settings.search.max_length,
                 "search": asdict(settings.search),
                 "systems": list(settings.systems),
-                "vectors": plan.vectors.name if plan.vectors is not None else None,
+                "vectors": None if self.vectors is None else self.vectors.name,
                 **model,
-                "sources": settings.sources,
-                "validation_sources": settings.validation_sources,
-                "examples": settings.examples,
-                "cost_sources": settings.cost_sources,
-                "cost_turns": settings.cost_turns,
+                **{name: getattr(settings, name) for name in COUNTS},
             },
-            "sources": len(plan.read_examples(TEST, settings.sources)),
+            "sources": len(self.read_examples(TEST, settings.sources)),
             **({"left_out": {"systems": dict(self.left_out)}} if self.left_out else {}),
             "positions": read_json(layout.positions),
             "constant": read_json(layout.constant),
             "seeds": [read_json(layout.seed(seed).results) for seed in self.seeds],
         }
-
-    def _is_timed(self, seed: int) -> bool:
-        """The first seed's times are enough, as ratios to VBS."""
-        return seed == self.seeds[0] and self.settings.cost_sources > 0 and "vbs" in self.settings.systems
 
     def _prepare(self) -> Stage:
         layout, settings = self.layout, self.settings
@@ -203,9 +168,8 @@ class Experiment:
         path = self.layout.positions
 
         def work() -> None:
-            write_json(
-                path, analyse_positions(PreparedData.open(self.layout.data), track=self.progress.track)
-            )
+            data = PreparedData.open(self.layout.data)
+            write_json(path, analyse_positions(data, track=self.progress.track))
 
         return Stage("positions", {}, (path,), work, after=(prepared,), identity=identify_content(path))
 
@@ -242,13 +206,9 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
             check_directions(model, requirements, name)
             if requirements.other_weight is not None:
                 model.check_shared_tokens()
-            if strategy.compares and "space" in _similarity_fields(strategy.similarity):
+            similarity = SIMILARITIES.get(strategy.similarity) if strategy.compares else None
+            if "space" in getattr(similarity, "__dataclass_fields__", ()):
                 model.word_vectors(vectors)
         except BidibeamError as error:
             reasons[name] = str(error)
     return reasons
-
-
-def _similarity_fields(name: str) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = getattr(SIMILARITIES.get(name), "__dataclass_fields__", {})
-    return fields

@@ -30,13 +30,7 @@ NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
 
 @dataclass(frozen=True)
 class Seed:
-    """One trained model, or the given one, and everything that is measured of it.
-
-    Attributes:
-        number: The seed.
-        plan: The experiment.
-        is_timed: Whether the cost of its strategies is measured.
-    """
+    """One trained model, or the given one, and everything that is measured of it, the cost if it is timed."""
 
     number: int
     plan: Plan
@@ -48,11 +42,7 @@ class Seed:
         return self.plan.layout.seed(self.number)
 
     def stages(self, prepared: Stage) -> list[Stage]:
-        """Returns every stage, in order; the last one has all numbers.
-
-        Args:
-            prepared: The stage that makes the data.
-        """
+        """Returns every stage after that which prepares the data; the last one has all numbers."""
         model = self._train(prepared) if self.plan.given is None else self._take_given()
         searches = {
             (split, size): self._search(split, size, model)
@@ -85,26 +75,16 @@ class Seed:
                 )
             self._write_model()
 
-        decisive = {
-            name: value for name, value in stamp_settings(training).items() if name not in NOT_DECISIVE
+        stamped = stamp_settings(training)
+        facts = {
+            "model": stamp_settings(settings.model),
+            "training": {name: value for name, value in stamped.items() if name not in NOT_DECISIVE},
+            **plan.vectors_identity,
         }
-        return Stage(
-            f"train seed {self.number}",
-            {
-                **(
-                    {}
-                    if settings.architecture == DEFAULT_ARCHITECTURE
-                    else {"architecture": settings.architecture}
-                ),
-                "model": stamp_settings(settings.model),
-                "training": decisive,
-                **plan.vectors_identity,
-            },
-            (place.run, place.model),
-            work,
-            after=(prepared,),
-            identity=identify_content(place.model),
-        )
+        if settings.architecture != DEFAULT_ARCHITECTURE:
+            facts["architecture"] = settings.architecture
+        name, outputs, identity = f"train seed {self.number}", (place.run, place.model), place.model
+        return Stage(name, facts, outputs, work, after=(prepared,), identity=identify_content(identity))
 
     def _take_given(self) -> Stage:
         """The model that is given stands for a trained one."""
@@ -126,21 +106,12 @@ class Seed:
             loaded = plan.load_model(self.place)
             generator = load_generator(loaded, directions, settings, scored=scored)
             examples = plan.read_examples(split, count)
-            found = search_batches(
-                generator,
-                examples,
-                loaded.batch_size,
-                then=lambda beams: beams,
-                prefetch=loaded.device.type != "cpu",
-            )
+            options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": loaded.device.type != "cpu"}
+            found = search_batches(generator, examples, loaded.batch_size, **options)
             nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 
-        facts = {
-            "search": stamp_settings(settings),
-            "sources": count,
-            "directions": directions,
-            "judged": scored,
-        }
+        search = stamp_settings(settings)
+        facts = {"search": search, "sources": count, "directions": directions, "judged": scored}
         return Stage(f"search seed {self.number} {split} {size}", facts, (path,), work, after=(model,))
 
     def _tune(self, searches: Sequence[Stage], model: Stage) -> Stage:
@@ -156,11 +127,10 @@ class Seed:
         plan, path, count = self.plan, self.place.perplexity, self.plan.settings.sources
 
         def work() -> None:
-            found = perplexities(plan.load_model(self.place), plan.read_examples(TEST, count))
-            scores = {
-                name: {"value": one.value, "signature": str(one.signature)} for name, one in found.items()
-            }
-            write_json(path, scores)
+            found = perplexities(plan.load_model(self.place), plan.read_examples(TEST, count)).items()
+            write_json(
+                path, {name: {"value": one.value, "signature": str(one.signature)} for name, one in found}
+            )
 
         return Stage(f"perplexity seed {self.number}", {"sources": count}, (path,), work, after=(model,))
 

@@ -109,15 +109,14 @@ def resolve(
     """Resolves an experiment's settings; each layer overrules the one before it.
 
     Args:
-        preset: "demo" or "paper": that of a training run and, beside it, that of the experiment.
+        preset: That of a training run and, beside it, that of the experiment.
         corpus: The reader of the corpus.
         config: A YAML file with sections as the fields here have them.
         overrides: Single settings, as `training.epochs=3` or `beam_sizes=[2,10]`.
         base: Settings below the preset.
 
     Raises:
-        SettingsError: If a layer is malformed, or a setting is unknown, of the wrong type or out of range.
-        UnknownNameError: If there is no such preset, corpus, strategy or similarity.
+        BidibeamError: If a layer is malformed, or a name or a setting is unknown or out of range.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
     layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]

@@ -88,11 +88,7 @@ class Progress:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Locks a file for this process alone.
-
-    Raises:
-        RunError: If another process has it.
-    """
+    """Locks a file for this process alone; raises RunError if another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         if sys.platform != "win32":
@@ -110,12 +106,7 @@ def lock(path: Path) -> Iterator[None]:
 
 @dataclass
 class Stages:
-    """Runs stages in a folder, and keeps a stamp of each that is done.
-
-    Attributes:
-        folder: The folder of the stamps.
-        identities: By name, the identities of the stages that are done.
-    """
+    """Runs stages in a folder, and keeps a stamp and the identity of each that is done."""
 
     folder: Path
     identities: dict[str, str] = field(default_factory=dict)
@@ -136,8 +127,8 @@ class Stages:
                     self.identities[stage.name] = str(stamp["identity"])
                     progress.skip(stage.name, **count)
                     continue
-                if not is_same:
-                    _remove(stage.outputs)
+                for path in () if is_same else stage.outputs:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
                 why = "" if is_same else _describe_changes(stamp.get("settings"), stage.settings)
                 progress.begin(stage.name, **count, resumed=is_same, why=why)
                 before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
@@ -148,12 +139,8 @@ class Stages:
 
     def _run_stage(self, stage: Stage, fingerprint: str, *, before_s: float) -> float:
         path = self._path(stage)
-        stamp = {
-            "name": stage.name,
-            "bidibeam": __version__,
-            "fingerprint": fingerprint,
-            "settings": stage.settings,
-        }
+        facts = {"name": stage.name, "settings": stage.settings}
+        stamp = {**facts, "bidibeam": __version__, "fingerprint": fingerprint}
         write_json(path, {**stamp, "is_done": False})
         began = time.perf_counter()
         stage.work()
@@ -209,14 +196,14 @@ def _describe_changes(before: Any, now: Mapping[str, Any]) -> str:
     if not isinstance(before, dict):
         return ""
     old, new = _flatten(before), _flatten(json.loads(json.dumps(now, default=str)))
-    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    shown = [f"{key}: {old.get(key)} -> {new.get(key)}" for key in changed[:MAX_CHANGES]]
-    short = [
-        text if len(text) <= MAX_CHANGE else f"another {key}"
-        for key, text in zip(changed, shown, strict=False)
-    ]
+    changed = {
+        key: f"{key}: {old.get(key)} -> {new.get(key)}"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key)
+    }
+    shown = [text if len(text) <= MAX_CHANGE else f"another {key}" for key, text in changed.items()]
     more = f" and {len(changed) - MAX_CHANGES} more" if len(changed) > MAX_CHANGES else ""
-    return ", ".join(short) + more if short else "what it is made from has changed"
+    return ", ".join(shown[:MAX_CHANGES]) + more if shown else "what it is made from has changed"
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -224,11 +211,3 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in settings.items():
         flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from itertools import compress, groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bidibeam.reporting.numbers import NOTHING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,28 +23,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column; neighbours of one group share a head above theirs. Text is aligned left."""
+    """A column of a table: its head, and the function that makes a cell of an item.
+
+    Neighbours of one group share a head above theirs. Text is aligned left.
+    """
 
     label: str
+    cell: Callable[[Any], Cell | str]
     group: str = ""
     is_text: bool = False
 
 
+def text_column(label: str, cell: Callable[[Any], Cell | str]) -> Column:
+    """Makes a column of text."""
+    return Column(label, cell, is_text=True)
+
+
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes:
-        caption: The title.
-        columns: The heads.
-        rows: A cell per column; a string is a cell without a number of the paper.
-        notes: Sentences below the table.
-        is_folded: Whether a reader must unfold it.
-    """
+    """A table with notes below; a reader must unfold it if it is folded."""
 
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell | str]]
+    rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     is_folded: bool = False
 
@@ -50,20 +54,40 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The heads above the columns and how many columns each spans; empty if no column has a group."""
-        if not any(column.group for column in self.columns):
-            return []
-        spans: list[tuple[str, int]] = []
-        for column in self.columns:
-            if spans and spans[-1][0] == column.group != "":
-                spans[-1] = (column.group, spans[-1][1] + 1)
-            else:
-                spans.append((column.group, 1))
-        return spans
+        spans = [
+            (group, len([*columns])) for group, columns in groupby(column.group for column in self.columns)
+        ]
+        return spans if any(group for group, _ in spans) else []
 
-    @property
-    def cells(self) -> list[list[Cell]]:
-        """All rows as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+
+def make_table(
+    caption: str,
+    columns: Sequence[Column],
+    items: Iterable[Any],
+    notes: Sequence[str] = (),
+    *,
+    head_notes: Mapping[str, str] | None = None,
+    is_folded: bool = False,
+) -> Table:
+    """Makes a table with a row per item; a column without a single value is left out.
+
+    Args:
+        caption: The title.
+        columns: All columns that the table may have.
+        items: What the columns make cells of.
+        notes: Sentences below the table.
+        head_notes: By the label or the group of a column, a sentence that is shown if the column is.
+        is_folded: Whether a reader must unfold the table.
+    """
+    rows = []
+    for item in items:
+        cells = [column.cell(item) for column in columns]
+        rows.append([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
+    is_filled = [any(row[place].text not in ("", NOTHING) for row in rows) for place in range(len(columns))]
+    shown = [*compress(columns, is_filled)]
+    heads = {head for column in shown for head in (column.label, column.group)} - {""}
+    more = [note for head, note in (head_notes or {}).items() if head in heads and note]
+    return Table(caption, shown, [[*compress(row, is_filled)] for row in rows], [*notes, *more], is_folded)
 
 
 @dataclass(frozen=True)
@@ -102,11 +126,9 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples: the page shows all of them one by one, the document the `first`; each has its own hint."""
+    """Examples: the page shows all of them one by one, the document the first."""
 
     examples: Sequence[Example]
-    page_hint: str = ""
-    document_hint: str = ""
     first: int = 5
 
     kind: ClassVar[str] = "examples"
@@ -117,23 +139,9 @@ Block = Table | Picture | Examples
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a report.
-
-    Attributes:
-        name: The anchor of links.
-        title: The heading.
-        blocks: Tables, figures and examples.
-        sentences: What they do not show by themselves.
-        notice: A warning above everything else.
-    """
+    """A section of a report: the anchor of links, the heading, and above the blocks what they do not show."""
 
     name: str
     title: str
     blocks: Sequence[Block]
-    sentences: Sequence[str] = ()
-    notice: str = ""
-
-
-def text_column(label: str, group: str = "") -> Column:
-    """Makes a column of text."""
-    return Column(label, group, is_text=True)
+    sentence: str = ""

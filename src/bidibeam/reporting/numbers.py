@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 NOTHING = "-"
@@ -16,6 +16,8 @@ LABELS = {"bleu": "BLEU", "sentence_bleu": "sentence BLEU", "chrf": "chrF", "len
 LEAST_P = 0.001
 TWO = 2
 """Two seeds are too few for a standard deviation: both values are shown."""
+
+Interval = tuple[float, float]
 
 
 def to_number(value: Any) -> float | None:
@@ -65,10 +67,7 @@ def format_metric(name: str, value: Any) -> str:
 def format_seeds(name: str, values: Sequence[Any], seeds: int) -> str:
     """Formats a metric over seeds: one value, both of two, or mean and standard deviation of more.
 
-    Args:
-        name: The metric.
-        values: One per seed.
-        seeds: The number of seeds; where there are fewer values, the text says how many.
+    Where there are fewer values than seeds, the text says how many.
     """
     numbers = to_numbers(values)
     if len(numbers) == seeds == TWO:
@@ -88,9 +87,7 @@ def format_percent(value: Any, digits: int = 0) -> str:
 def format_p(value: Any) -> str:
     """Formats a p-value; below 0.001 it says only that."""
     number = to_number(value)
-    if number is None:
-        return NOTHING
-    return f"< {LEAST_P}" if number < LEAST_P else f"{number:.3f}"
+    return f"< {LEAST_P}" if number is not None and number < LEAST_P else format_fixed(value, 3)
 
 
 def format_value(value: Any) -> str:
@@ -128,10 +125,21 @@ def average(values: Sequence[Any]) -> Any:
     return found[0] if is_single or len(to_numbers(found)) < len(found) else mean(found)
 
 
-def average_rows(lists: Sequence[Sequence[Mapping[str, Any]]], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Averages the rows of several seeds; rows belong together if they agree in `keys`."""
+def average_rows(analyses: Iterable[Mapping[str, Any]], rows: str, *keys: str) -> list[dict[str, Any]]:
+    """Averages the rows of several seeds' analyses; rows belong together if they agree in `keys`."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for rows in lists:
-        for row in rows:
-            groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
-    return [average(rows) for rows in groups.values()]
+    for row in (row for analysis in analyses for row in analysis.get(rows) or ()):
+        groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    return [average(group) for group in groups.values()]
+
+
+def span_intervals(intervals: Iterable[tuple[Any, Any]]) -> Interval | None:
+    """Returns the lowest and the highest end of intervals; None if none has two ends."""
+    ends = [to_numbers(interval) for interval in intervals]
+    known = [pair for pair in ends if len(pair) == TWO]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def format_interval(interval: Interval | None, format_end: Callable[[float], str]) -> str:
+    """Formats an interval; empty if there is none."""
+    return f"{format_end(interval[0])} to {format_end(interval[1])}" if interval else ""

@@ -50,19 +50,12 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "bidibeam",
     "text.parse_math": False,  # a dollar in a corpus is a dollar
 }
-METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-}
+METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 """No dates and versions: the same numbers give the same bytes."""
 
 
 def check_matplotlib() -> None:
-    """Checks that matplotlib is installed.
-
-    Raises:
-        InputError: If it is not.
-    """
+    """Raises InputError if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise InputError(
             "A report has figures, and matplotlib is not installed: pip install 'bidibeam[plots]'."
@@ -160,14 +153,7 @@ def assign_looks(names: Iterable[str]) -> dict[str, Look]:
 
 @dataclass(frozen=True)
 class Line:
-    """A system's values over N_B.
-
-    Attributes:
-        name: The system.
-        sizes: Values of N_B, rising.
-        values: One per size.
-        spreads: Half the length of the error bar at each size; None for a single seed.
-    """
+    """A system's values over N_B, which rises; spreads are half the lengths of the error bars."""
 
     name: str
     sizes: Sequence[int]
@@ -187,8 +173,7 @@ def draw_lines(axes: Axes, lines: Sequence[Line], looks: Mapping[str, Look], *, 
         drawn.set_label(f" {line.name}")  # a name that begins with _ would not be in the legend
         widths = [scale * (spread or 0.0) for spread in line.spreads]
         if any(widths):
-            low = [value - width for value, width in zip(values, widths, strict=True)]
-            high = [value + width for value, width in zip(values, widths, strict=True)]
+            low, high = ([v + sign * w for v, w in zip(values, widths, strict=True)] for sign in (-1, 1))
             axes.vlines(sizes, low, high, colors=looks[line.name].colour, linewidth=1.0, zorder=depth)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.evaluation.systems import AGREEMENT, BASE, ORACLE, TUNED
-from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, text_column
+from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, make_table, text_column
 from bidibeam.reporting.numbers import (
     TWO,
     average,
+    format_interval,
     format_percent,
     format_seeds,
     stdev,
@@ -20,7 +21,7 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.plots import Line, Look, assign_looks, draw_lines, new_figure, set_size_axis
-from bidibeam.reporting.results import NO_SIZE, Results, format_interval
+from bidibeam.reporting.results import NO_SIZE, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,38 +44,9 @@ LOWEST, TOP = -60.0, 20.0
 """Per cent of headroom: lower values are not drawn, since they would flatten all others; the scale reaches
 the second at least, and the oracle only if a system comes near it."""
 
-Claim = tuple[str, str, int, float]
-"""What the paper says in words: a label, the system, N_B and BLEU."""
-
 
 def quality(results: Results) -> Section | None:
     """BLEU of every system at every N_B."""
-    lines = _bleu_lines(results)
-    if not lines or results.sizes == [NO_SIZE]:
-        return None
-    paper = results.paper
-    draw = partial(
-        draw_quality,
-        lines,
-        assign_looks(results.names),
-        paper=paper.bleu if paper else {},
-        claim=_claim_point(paper) if paper else None,
-    )
-    columns = [text_column("system"), *(Column(str(size), "N_B") for size in results.sizes)]
-    rows = [[name, *(_bleu_text(results, name, size) for size in results.sizes)] for name in results.systems]
-    intervals = [
-        [name, *(results.bleu_interval(name, size) for size in results.sizes)] for name in results.systems
-    ]
-    blocks: list[Block] = [
-        Picture("bleu", _caption(results, lines), draw),
-        Table("Corpus BLEU-4 by N_B", columns, rows, is_folded=True),
-        *_interval_table(results, "corpus BLEU-4", columns, intervals),
-    ]
-    where = "The paper does not say at which N_B its gain holds: it is drawn right of the largest."
-    return Section("bleu", "BLEU-4 against N_B", blocks, [where] if paper else [])
-
-
-def _bleu_lines(results: Results) -> list[Line]:
     lines = []
     for name in results.systems:
         scores = {size: results.values(name, size, "bleu") for size in results.sizes}
@@ -85,47 +57,60 @@ def _bleu_lines(results: Results) -> list[Line]:
         ]
         if found:
             lines.append(Line(name, [*found], [fmean(values) for values in found.values()], spreads))
-    return lines
+    if not lines or results.sizes == [NO_SIZE]:
+        return None
+    count, paper, panels = len(results.seeds), results.paper, split_panels(lines)
+    bars = "to both values" if count == TWO else "of one standard deviation"
+    parts = {
+        "Corpus BLEU-4 against N_B": True,
+        f"mean of {count} seeds with bars {bars}, side by side": results.is_mean,
+        "BidiA's variants on a scale that does not begin at 0": any(not panel.from_zero for panel in panels),
+        "the oracle on a scale of its own": panels[-1].is_oracle and len(panels) > 1,
+        f"white marks: the paper on {paper.name if paper else ''}, its gain of unknown N_B right of the "
+        "largest": paper is not None,
+    }
+    blocks: list[Block] = [
+        Picture(
+            "bleu",
+            "; ".join(part for part, is_true in parts.items() if is_true) + ".",
+            partial(draw_quality, lines, assign_looks(results.names), paper=paper),
+        ),
+        *_make_tables(
+            results,
+            "corpus BLEU-4",
+            (results.systems, results.sizes),
+            lambda size, name: _format_bleu(results, name, size),
+            lambda size, name: results.bleu_interval(name, size),
+        ),
+    ]
+    return Section("bleu", "BLEU-4 against N_B", blocks)
 
 
-def _bleu_text(results: Results, system: str, size: int) -> str:
+def _format_bleu(results: Results, system: str, size: int) -> str:
     return format_seeds("bleu", results.values(system, size, "bleu"), len(results.seeds))
 
 
-def _claim_point(paper: PaperCorpus) -> Claim:
-    """The paper's claim for BidiA as a point at its largest B."""
-    size = max(paper.bleu[BASE])
-    label = f"paper: bidia bleu_t, +{100 * paper.gain:.0f} %"
-    return label, "bidia bleu_t", size, paper.bleu[BASE][size] * (1 + paper.gain)
-
-
-def _caption(results: Results, lines: Sequence[Line]) -> str:
-    count = len(results.seeds)
-    bars = "to both values" if count == TWO else "of one standard deviation"
-    parts = [
-        "Corpus BLEU-4 against N_B",
-        *([f"mean of {count} seeds with bars {bars}, side by side"] if count > 1 else []),
-    ]
-    panels = split_panels(lines)
-    if any(not panel.from_zero for panel in panels):
-        parts.append("BidiA's variants on a scale that does not begin at 0")
-    if panels[-1].is_oracle and len(panels) > 1:
-        parts.append("the oracle on a scale of its own")
-    if results.paper:
-        parts.append(f"white marks: the paper, {results.paper.name}")
-    return "; ".join(parts) + "."
-
-
-def _interval_table(
-    results: Results, what: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
+def _make_tables(
+    results: Results,
+    what: str,
+    axes: tuple[Sequence[str], Sequence[Any]],
+    cell: Callable[[Any, str], str],
+    interval: Callable[[Any, str], str],
 ) -> list[Table]:
-    """The table of intervals by N_B, if there are any."""
-    if not any(any(cells) for _, *cells in rows):
-        return []
-    several = len(results.seeds) > 1
-    caption = f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B"
-    notes = ["From the lowest end of the seeds' intervals to the highest."] if several else []
-    return [Table(caption, columns, rows, notes, is_folded=True)]
+    """Makes the folded tables of a measure and of its intervals: a row per system, a column per N_B."""
+    (names, sizes), several = axes, results.is_mean
+    captions = (
+        f"{what[0].upper()}{what[1:]} by N_B",
+        f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B",
+    )
+    reach = ["From the lowest end of the seeds' intervals to the highest."] if several else []
+    tables = []
+    for caption, make, notes in zip(captions, (cell, interval), ([], reach), strict=True):
+        columns = [Column(str(size), partial(make, size), "N_B") for size in sizes]
+        tables.append(
+            make_table(caption, [text_column("system", str), *columns], names, notes, is_folded=True)
+        )
+    return [table for table in tables if len(table.columns) > 1]
 
 
 @dataclass(frozen=True)
@@ -157,21 +142,8 @@ def split_panels(lines: Sequence[Line]) -> list[Panel]:
     return panels
 
 
-def draw_quality(
-    lines: Sequence[Line],
-    looks: Mapping[str, Look],
-    *,
-    paper: Mapping[str, Mapping[int, float]],
-    claim: Claim | None = None,
-) -> Figure:
-    """Draws BLEU against N_B, panels below each other.
-
-    Args:
-        lines: Ours.
-        looks: The look of each system.
-        paper: The paper's BLEU by system and N_B, drawn as white markers.
-        claim: A point that the paper gives in words.
-    """
+def draw_quality(lines: Sequence[Line], looks: Mapping[str, Look], *, paper: PaperCorpus | None) -> Figure:
+    """Draws BLEU against N_B, panels below each other; the paper's numbers are white markers."""
     panels = split_panels(lines)
     heights = [panel.height for panel in panels]
     figure = new_figure(8.0, sum(heights) + 0.3)
@@ -181,19 +153,19 @@ def draw_quality(
         draw_lines(axes, panel.lines, looks)
         if not panel.from_zero:
             continue
-        printed = {name: points for name, points in paper.items() if (name == ORACLE) == panel.is_oracle}
-        points: list[tuple[str, str, list[float], list[float]]] = [
-            (f"paper: {name}", name, [LEFT * size for size in by_size], [*by_size.values()])
-            for name, by_size in printed.items()
-        ]
-        if claim is not None and not panel.is_oracle:
-            label, system, size, bleu = claim
-            points.append((label, system, [RIGHT * size], [bleu]))
-        for label, system, xs, ys in points:
+        points: dict[str, tuple[str, list[float], list[float]]] = {}
+        for name, by_size in paper.bleu.items() if paper else ():
+            if (name == ORACLE) == panel.is_oracle:
+                points[name] = (name, [LEFT * size for size in by_size], [*by_size.values()])
+                sizes |= by_size.keys()
+        if paper and not panel.is_oracle:
+            size, bleu = max(paper.bleu[BASE].items())
+            label = f"bidia bleu_t, +{100 * paper.gain:.0f} %"
+            points[label] = ("bidia bleu_t", [RIGHT * size], [bleu * (1 + paper.gain)])
+        for label, (system, xs, ys) in points.items():
             markersize = MARKER_SIZES.get(looks[system].marker, 9.0)
             style = looks[system].options | PAPER_STYLE | {"markersize": markersize}
-            axes.plot(xs, ys, label=f" {label}", **style)
-        sizes |= {size for by_size in printed.values() for size in by_size}
+            axes.plot(xs, ys, label=f" paper: {label}", **style)
         axes.set_ylim(bottom=0)
     set_size_axis(grid[-1], sorted(sizes))
     for axes in grid:
@@ -205,10 +177,11 @@ def draw_quality(
 
 def headroom(results: Results) -> Section | None:
     """VBS beside the best hypothesis in its beam, and each system's share of the difference."""
-    blocks: list[Block] = [*_oracle_table(results)]
+    blocks: list[Block] = []
+    if {BASE, ORACLE} <= set(results.systems) and results.sizes != [NO_SIZE]:
+        blocks.append(_make_oracle_table(results))
     analyses = results.analyses("headroom")
     shares: Mapping[str, Mapping[str, Any]] = average([one.get("by_beam_size") for one in analyses]) or {}
-    baseline = str(analyses[0].get("baseline", TUNED)) if analyses else TUNED
     sizes = sorted(shares, key=int)
     known = dict.fromkeys(name for at_size in shares.values() for name in at_size)
     names = list(dict.fromkeys([*(name for name in results.systems if name in known), *known]))
@@ -219,44 +192,40 @@ def headroom(results: Results) -> Section | None:
         if points:
             lines.append(Line(name, [*points], [*points.values()]))
     if lines:
-        caption = f"Headroom captured: 0 is {baseline}, 100 % the oracle at the same N_B."
+        baseline = str(analyses[0].get("baseline", TUNED))
+        over = f", mean of {len(results.seeds)} seeds" if results.is_mean else ""
+        caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
         if any(100 * value < LOWEST for line in lines for value in line.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
         draw = partial(draw_headroom, lines, assign_looks(results.names), baseline=baseline)
-        columns = [text_column("system"), *(Column(size, "N_B") for size in sizes)]
-        rows = [[name, *(format_percent(shares[size].get(name)) for size in sizes)] for name in names]
-        intervals = [
-            [
-                name,
-                *(format_interval(results.headroom_interval(name, size), format_percent) for size in sizes),
-            ]
-            for name in names
-        ]
-        blocks += [
-            Picture("headroom", caption, draw),
-            Table("Headroom captured by N_B", columns, rows, results.means_note, is_folded=True),
-            *_interval_table(results, "headroom captured", columns, intervals),
-        ]
+        blocks.append(Picture("headroom", caption, draw))
+        blocks += _make_tables(
+            results,
+            "headroom captured",
+            (names, sizes),
+            lambda size, name: format_percent(shares[size].get(name)),
+            lambda size, name: format_interval(results.headroom_interval(name, size), format_percent),
+        )
     title = "VBS, Best Hypothesis and the headroom between"
     return Section("headroom", title, blocks) if blocks else None
 
 
-def _oracle_table(results: Results) -> list[Table]:
+def _make_oracle_table(results: Results) -> Table:
     """VBS and the oracle at the paper's beam sizes, or at ours if fewer than two of those are there."""
-    if not {BASE, ORACLE} <= set(results.systems) or results.sizes == [NO_SIZE]:
-        return []
     sizes = [size for size in BEAM_SIZES if size in results.sizes]
-    sizes = sizes if len(sizes) > 1 else results.sizes
-    columns = [text_column("BLEU-4"), *(Column(f"B = {size}") for size in sizes)]
-    rows: list[list[Cell | str]] = []
-    for name in (BASE, TUNED, ORACLE):
-        if name not in results.systems:
-            continue
-        cells = [
-            Cell(_bleu_text(results, name, size), results.paper_score(name, "bleu", size)) for size in sizes
-        ]
-        rows.append([f"{name} ({NAMES[name]})" if name in NAMES else name, *cells])
-    return [Table("VBS and the best hypothesis in its beam", columns, rows)]
+
+    def cell(size: int, name: str) -> Cell:
+        return Cell(_format_bleu(results, name, size), results.paper_score(name, "bleu", size))
+
+    columns = [
+        text_column("BLEU-4", lambda name: f"{name} ({NAMES[name]})" if name in NAMES else name),
+        *(
+            Column(f"B = {size}", partial(cell, size))
+            for size in (sizes if len(sizes) > 1 else results.sizes)
+        ),
+    ]
+    rows = [name for name in (BASE, TUNED, ORACLE) if name in results.systems]
+    return make_table("VBS and the best hypothesis in its beam", columns, rows)
 
 
 def draw_headroom(lines: Sequence[Line], looks: Mapping[str, Look], *, baseline: str) -> Figure:

@@ -14,10 +14,9 @@ from typing import Any
 from bidibeam.errors import InputError
 from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks
+from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
-from bidibeam.reporting.examples import examples
 from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
-from bidibeam.reporting.provenance import provenance
 from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import RESULTS_FILE, Results
 from bidibeam.reporting.sensitivity import sensitivity
@@ -54,11 +53,7 @@ class Written:
 
 
 def write_report(results: Mapping[str, Any], folder: Path) -> Written:
-    """Writes report.html, report.md and the figures; the same results give the same bytes.
-
-    Args:
-        results: What `bidibeam reproduce`, `evaluate` or `analyse` wrote. Missing parts are left out.
-        folder: The output folder; created if missing.
+    """Writes a report of results, whose missing parts are left out; the same results give the same bytes.
 
     Raises:
         InputError: If there is nothing to report, the results are of another format or damaged, or
@@ -108,9 +103,6 @@ def write_joint_report(
 def make_sections(files: Mapping[str, Results]) -> list[Section]:
     """Makes the sections that the results have numbers for, file by file.
 
-    Args:
-        files: By the name of the file, its results.
-
     Raises:
         InputError: If there is none, or the results are damaged.
     """
@@ -120,7 +112,9 @@ def make_sections(files: Mapping[str, Results]) -> list[Section]:
             of = f" of {file}" if len(files) > 1 else ""
             with _blame_results(f"section {make.__name__!r}{of}"):
                 section = make(results)
-            if section is not None and len(files) > 1:
+            if section is None:
+                continue
+            if of:
                 stem = Path(file).stem
                 blocks = [
                     replace(block, name=f"{block.name}-{stem}") if isinstance(block, Picture) else block
@@ -128,7 +122,7 @@ def make_sections(files: Mapping[str, Results]) -> list[Section]:
                 ]
                 name, title = f"{section.name}-{stem}", f"{section.title} ({file})"
                 section = replace(section, name=name, title=title, blocks=blocks)
-            sections += [section] if section is not None else []
+            sections.append(section)
     if not sections:
         raise InputError("There is nothing to report: these results have no systems and no analyses.")
     return sections
@@ -136,11 +130,7 @@ def make_sections(files: Mapping[str, Results]) -> list[Section]:
 
 @contextmanager
 def _blame_results(what: str) -> Iterator[None]:
-    """Turns errors of missing or misshapen values into one sentence.
-
-    Raises:
-        InputError: If there was one.
-    """
+    """Turns errors of missing or misshapen values into one sentence, an InputError."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -151,11 +141,7 @@ def _blame_results(what: str) -> Iterator[None]:
 
 
 def read_sources(folder: Path) -> list[str] | None:
-    """Returns the files, relative to a folder, that the report there was made from.
-
-    Returns:
-        None if there is no report; an empty list if it does not say.
-    """
+    """Returns the files that a folder's report was made from, relative to it; None if there is no report."""
     page = folder / PAGE_FILE
     if not page.is_file():
         return None
@@ -186,12 +172,9 @@ def _render(
         "html": partial(escape, quote=False),
     }
     pictures = {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()}
-    page = environment.get_template("report.html.j2")
-    document = environment.get_template("report.md.j2")
-    return (
-        page.render(title=title, sections=sections, pictures=pictures, sources=sources),
-        document.render(title=title, sections=sections),
-    )
+    values = {"title": title, "sections": sections, "pictures": pictures, "sources": sources}
+    page, document = (environment.get_template(f"report.{kind}.j2").render(values) for kind in ("html", "md"))
+    return page, document
 
 
 def escape_markdown(text: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +11,14 @@ from typing import Any
 
 from bidibeam.errors import InputError
 from bidibeam.reporting.numbers import (
+    Interval,
     format_fixed,
+    format_interval,
     format_metric,
     format_p,
     join_words,
     mean,
+    span_intervals,
     to_number,
     to_numbers,
 )
@@ -29,11 +32,8 @@ KINDS = {"systems": "system", "analyses": "analysis"}
 """The kinds of things that may be left out, in the plural and in the singular."""
 NO_SIZE = 0
 """Stands for N_B where the results have none."""
-
 TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "bootstrap"}
 """The labels of significance tests, in order of preference."""
-
-Interval = tuple[float, float]
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
@@ -61,12 +61,7 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of any of the three kinds behind one interface.
-
-    Attributes:
-        content: The whole file.
-        seeds: The part of each seed.
-    """
+    """Results of any of the three kinds behind one interface: a whole file, and the part of each seed."""
 
     content: Mapping[str, Any]
     seeds: Sequence[Mapping[str, Any]]
@@ -76,7 +71,7 @@ class Results:
         """Wraps the content of a file; an evaluation or analyses become those of a single seed.
 
         Raises:
-            InputError: If the format is another one.
+            InputError: If the format is another one, or the seeds are damaged.
         """
         version = content.get("format_version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
@@ -86,18 +81,21 @@ class Results:
             )
         seeds = content.get("seeds")
         if seeds is None:
+            kept = ("tests", "analyses", "perplexity", "tuned")
             systems = content.get("systems")
             by_size = {
                 name: {str(NO_SIZE): entry}
                 for name, entry in (systems.items() if isinstance(systems, Mapping) else ())
             }
-            kept = {
-                key: content[key] for key in ("tests", "analyses", "perplexity", "tuned") if key in content
-            }
-            seeds = [{**kept, "systems": by_size}]
+            seeds = [{**{key: content[key] for key in kept if key in content}, "systems": by_size}]
         if not isinstance(seeds, list) or not all(isinstance(seed, Mapping) for seed in seeds):
             raise InputError("These results are damaged: `seeds` must be a list of objects.")
         return cls(content, seeds)
+
+    @cached_property
+    def by_seed(self) -> list[Results]:
+        """The results of each seed alone."""
+        return [Results(self.content, [seed]) for seed in self.seeds]
 
     @cached_property
     def corpus(self) -> str:
@@ -105,10 +103,25 @@ class Results:
         name = self.content.get("corpus") or self.content.get("data", {}).get("corpus")
         return name if isinstance(name, str) else ""
 
-    @cached_property
+    @property
     def paper(self) -> PaperCorpus | None:
         """The numbers that the paper prints for the corpus."""
         return PAPER.get(self.corpus)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether numbers are means over several seeds."""
+        return len(self.seeds) > 1
+
+    @property
+    def means_note(self) -> list[str]:
+        """The note of a table of means over seeds; empty for one seed."""
+        return [f"Means over {len(self.seeds)} seeds."] if self.is_mean else []
+
+    @property
+    def interval_label(self) -> str:
+        """The head of a column of intervals."""
+        return "reach of the 95 % intervals" if self.is_mean else "95 % interval"
 
     @cached_property
     def systems(self) -> list[str]:
@@ -124,12 +137,8 @@ class Results:
         for analysis in (*self.analyses("ranks"), *self.analyses("diversity")):
             found += analysis.get("systems", {})
         found += [row["system"] for one in self.analyses("sensitivity") for row in one.get("rows") or ()]
-        found += [
-            name
-            for one in self.analyses("headroom")
-            for shares in one.get("by_beam_size", {}).values()
-            for name in shares
-        ]
+        for analysis in self.analyses("headroom"):
+            found += [name for shares in analysis.get("by_beam_size", {}).values() for name in shares]
         return list(dict.fromkeys(found))
 
     @cached_property
@@ -148,14 +157,28 @@ class Results:
         found = [(seed.get("systems") or {}).get(system, {}).get(str(size)) for seed in self.seeds]
         return [entry for entry in found if entry is not None]
 
+    def scores(self, system: str, size: int, metric: str) -> list[Mapping[str, Any]]:
+        """Returns a score with its interval, one per seed."""
+        return [entry.get("scores", {}).get(metric, {}) for entry in self.entries(system, size)]
+
     def values(self, system: str, size: int, metric: str) -> list[float]:
-        """Returns a score, one per seed."""
-        scores = [entry.get("scores", {}).get(metric, {}) for entry in self.entries(system, size)]
-        return to_numbers(score.get("value") for score in scores)
+        """Returns the value of a score, one per seed."""
+        return to_numbers(score.get("value") for score in self.scores(system, size, metric))
 
     def mean(self, system: str, size: int, metric: str = "bleu") -> float | None:
         """Returns a score's mean over seeds."""
         return mean(self.values(system, size, metric))
+
+    def bleu_interval(self, system: str, size: int) -> str:
+        """Formats the 95 % interval of BLEU, spanned over seeds; empty if there is none."""
+        scores = self.scores(system, size, "bleu")
+        interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
+        return format_interval(interval, lambda value: format_metric("bleu", value))
+
+    def headroom_interval(self, system: str, size: int | str) -> Interval | None:
+        """Returns the interval of a system's share of the headroom, spanned over seeds."""
+        by_size = [(one.get("intervals") or {}).get(str(size)) or {} for one in self.analyses("headroom")]
+        return span_intervals(one.get(system) or (None, None) for one in by_size)
 
     def paper_score(self, system: str, metric: str, size: int) -> str:
         """Formats the score that the paper prints; empty if it prints none."""
@@ -190,53 +213,17 @@ class Results:
                     rows[KINDS["analyses"], str(name), str(reason)] = None
         return list(rows)
 
-    @cached_property
+    @property
     def last_step(self) -> str:
         """Says that the last weights were kept and not the best; empty otherwise."""
         settings = self.content.get("settings") or {}
         if (settings.get("training") or {}).get("keep") != "last":
             return ""
-        is_past = any(best < last for best, last in self.best_steps) or not self.best_steps
+        training = [seed.get("training") or {} for seed in self.seeds]
+        steps = [(to_number(one.get("best step")), to_number(one.get("steps"))) for one in training]
+        known = [(best, last) for best, last in steps if best is not None and last is not None]
+        is_past = any(best < last for best, last in known) or not known
         return "trained to its last step" + (", past its best validation loss" if is_past else "")
-
-    @property
-    def best_steps(self) -> list[tuple[float, float]]:
-        """The step with the best validation loss and the last step, of each seed that has both."""
-        facts = [seed.get("training") or {} for seed in self.seeds]
-        found = [(to_number(one.get("best step")), to_number(one.get("steps"))) for one in facts]
-        return [(best, last) for best, last in found if best is not None and last is not None]
-
-    @property
-    def means_note(self) -> list[str]:
-        """The note of a table of means over seeds; empty for one seed."""
-        return [f"Means over {len(self.seeds)} seeds."] if len(self.seeds) > 1 else []
-
-    @property
-    def positions(self) -> Mapping[str, Any] | None:
-        """The frequencies of words by position, which belong to the corpus."""
-        found = self.content.get("positions")
-        return found or next(iter(self.analyses("positions")), None)
-
-    @property
-    def constant(self) -> Mapping[str, Any] | None:
-        """The scores of one reply to every source, which belong to the corpus."""
-        return self.content.get("constant") or None
-
-    @property
-    def interval_label(self) -> str:
-        """The head of a column of intervals."""
-        return "reach of the 95 % intervals" if len(self.seeds) > 1 else "95 % interval"
-
-    def bleu_interval(self, system: str, size: int) -> str:
-        """Returns the 95 % interval of BLEU, spanned over seeds; empty if there is none."""
-        scores = [entry.get("scores", {}).get("bleu", {}) for entry in self.entries(system, size)]
-        interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
-        return format_interval(interval, lambda value: format_metric("bleu", value))
-
-    def headroom_interval(self, system: str, size: int | str) -> Interval | None:
-        """Returns the interval of a system's share of the headroom, spanned over seeds."""
-        by_size = [(one.get("intervals") or {}).get(str(size)) or {} for one in self.analyses("headroom")]
-        return span_intervals(one.get(system) or (None, None) for one in by_size)
 
 
 @dataclass(frozen=True)
@@ -263,19 +250,7 @@ class Comparison:
             {kind: max(values) for kind, values in p_values.items() if values},
         )
 
-    @property
-    def p(self) -> str:
-        """The p-value of the preferred test; empty if there was none."""
-        return next((format_p(value) for value in self.p_values.values()), "")
-
-
-def span_intervals(intervals: Iterable[tuple[Any, Any]]) -> Interval | None:
-    """Returns the lowest and the highest end of intervals; None if none has two ends."""
-    ends = [(to_number(low), to_number(high)) for low, high in intervals]
-    known = [(low, high) for low, high in ends if low is not None and high is not None]
-    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
-
-
-def format_interval(interval: Interval | None, format_end: Callable[[float], str]) -> str:
-    """Formats an interval; empty if there is none."""
-    return f"{format_end(interval[0])} to {format_end(interval[1])}" if interval else ""
+    def format_p(self, kind: str | None = None) -> str:
+        """Formats the p-value of a kind of test, by default of the preferred; empty if there was none."""
+        values = [value for each, value in self.p_values.items() if kind in (None, each)]
+        return format_p(values[0]) if values else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.reporting.blocks import Block, Column, Picture, Section, Table, text_column
+from bidibeam.reporting.blocks import Block, Column, Picture, Section, make_table, text_column
 from bidibeam.reporting.numbers import LABELS, average_rows, format_metric, to_number
 from bidibeam.reporting.plots import Look, assign_looks, new_figure
 from bidibeam.reporting.results import Results
@@ -15,7 +16,7 @@ from bidibeam.reporting.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = ("bleu", "length_ratio", "distinct-2")
+METRICS = ("bleu", "length_ratio", "distinct-2")
 LEVELS = ("longest", "random")
 """Systems without options."""
 MANY_VALUES = 10
@@ -48,7 +49,7 @@ Trials = Mapping[str, Sequence[Trial]]
 def sensitivity(results: Results) -> Section | None:
     """BLEU by T and by every other option."""
     analyses = results.analyses("sensitivity")
-    rows = average_rows([one.get("rows") or [] for one in analyses], ["system", "option", "value"])
+    rows = average_rows(analyses, "rows", "system", "option", "value")
     if not rows:
         return None
     groups: dict[str, dict[str, list[Trial]]] = {}
@@ -73,36 +74,24 @@ def sensitivity(results: Results) -> Section | None:
     if groups:
         caption = f"BLEU by the other options{at}, on a scale that does not begin at 0."
         blocks.append(Picture("options", caption, partial(draw_options, groups, looks)))
-    blocks.append(_options_table(rows, at, results.means_note))
+
+    def score(metric: str, row: Mapping[str, Any]) -> str:
+        return format_metric(metric, row.get(metric))
+
+    columns = [
+        text_column("system", itemgetter("system")),
+        text_column("option", lambda row: str(row.get("option") or "")),
+        text_column(
+            "value", lambda row: f"{row.get('value')}{' (default)' if row.get('is_default') else ''}"
+        ),
+        *(Column(LABELS.get(metric, metric), partial(score, metric)) for metric in METRICS),
+    ]
+    blocks.append(make_table(f"All options{at}", columns, rows, results.means_note, is_folded=True))
     return Section("sensitivity", "Sensitivity to what the paper leaves open", blocks)
 
 
-def _options_table(rows: Sequence[Mapping[str, Any]], at: str, notes: Sequence[str]) -> Table:
-    metrics = [name for name in COLUMNS if any(name in row for row in rows)]
-    columns = [
-        *map(text_column, ("system", "option", "value")),
-        *(Column(LABELS.get(name, name)) for name in metrics),
-    ]
-    cells = [
-        [
-            row["system"],
-            str(row.get("option") or ""),
-            f"{row.get('value')}{' (default)' if row.get('is_default') else ''}",
-            *(format_metric(name, row.get(name)) for name in metrics),
-        ]
-        for row in rows
-    ]
-    return Table(f"All options{at}", columns, cells, notes, is_folded=True)
-
-
 def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look]) -> Figure:
-    """Draws BLEU and length ratio against T; values that are no number ("none") stand apart.
-
-    Args:
-        trials: By system, every value of T.
-        levels: By system, what does not depend on T, drawn across.
-        looks: The look of each system.
-    """
+    """Draws BLEU and length ratio against T; "none" stands apart, and levels are drawn across."""
     ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
     gap = len(ticks) // MANY_VALUES
     places = {value: place + gap * _is_word(value) for place, value in enumerate(ticks)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from bidibeam.hypotheses import Beams, Hypothesis, NBest, Ranked
+    from bidibeam.hypotheses import Beams, Hypothesis, Ranked
 
 HEADING, QUIET, WINNER = "bold cyan", "dim", "bold green"
 BAR_WIDTH = 40
@@ -65,13 +65,7 @@ class NumbersTable:
     """Named rows of numbers, none of which is ever cut or folded.
 
     Where a console is too narrow for all columns, the rest stands in a table below, with the names again;
-    names fold before that.
-
-    Attributes:
-        title: Stands above.
-        groups: Headers, in groups that stay together where they can; the column of names has none.
-        rows: A name and its numbers, one per header, as text.
-        is_dense: Whether columns stand as near to each other as possible.
+    names fold before that. Groups of headers stay together where they can.
     """
 
     title: str
@@ -142,13 +136,7 @@ def tuning_table(
 ) -> Table:
     """BLEU by the values of a setting, as bars: at most so many rows, evenly spaced, and the best.
 
-    Args:
-        setting: The setting that is varied.
-        held: The values of the others.
-        values: The values tried.
-        scores: BLEU at each.
-        rows: How many are shown.
-        system: The system, where more than one has the setting.
+    The caption names the values at which the other settings are held, and the system if it is given.
     """
     best = max(range(len(values)), key=lambda index: scores[index])
     step = max(1, -(-len(values) // rows))
@@ -201,14 +189,7 @@ def hypotheses_table(title: str, hypotheses: Iterable[Hypothesis]) -> Table:
 
 
 def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: int = 8) -> Table:
-    """Both beams side by side, best first; the winning pairs are marked with their names.
-
-    Args:
-        title: Stands above.
-        beams: The hypotheses.
-        winners: By name, a reply and its partner in the other beam.
-        rows: How many of each beam are shown, besides the winners.
-    """
+    """So many rows of both beams side by side, best first; replies and their partners bear their names."""
     table = _new_table(title)
     marks: dict[Direction, dict[int, list[str]]] = {direction: {} for direction in Direction}
     for name, winner in winners.items():
@@ -219,19 +200,14 @@ def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: i
     for direction in Direction:
         table.add_column(justify="right", style=QUIET, no_wrap=True)
         table.add_column(f"{direction.value} beam", overflow="fold", ratio=1)
-        columns.append(_beam_cells(beams.of(direction), marks[direction], rows))
+        nbest, cells = beams.of(direction), []
+        for rank in sorted({*range(min(rows, len(nbest))), *marks[direction]}):
+            names = marks[direction].get(rank, ())
+            text = Text(_text(nbest.hypotheses[rank]), style=WINNER if names else "")
+            if names:
+                text.append(f"  ◀ {', '.join(names)}", style="cyan")
+            cells.append((str(rank + 1), text))
+        columns.append(cells)
     for left, right in zip_longest(*columns, fillvalue=("", Text())):
         table.add_row(*left, *right)
     return table
-
-
-def _beam_cells(nbest: NBest, marks: Mapping[int, Sequence[str]], rows: int) -> list[tuple[str, Text]]:
-    """Rank and text of the first hypotheses, and of those that are marked."""
-    cells = []
-    for rank in sorted({*range(min(rows, len(nbest))), *marks}):
-        names = marks.get(rank, ())
-        text = Text(_text(nbest.hypotheses[rank]), style=WINNER if names else "")
-        if names:
-            text.append(f"  ◀ {', '.join(names)}", style="cyan")
-        cells.append((str(rank + 1), text))
-    return cells

@@ -13,12 +13,14 @@ import pytest
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.experiments.layout import read_beams
-from bidibeam.experiments.plan import GivenModel
+from bidibeam.experiments.measure import Measurement
+from bidibeam.experiments.plan import GivenModel, Plan
 from bidibeam.experiments.reproduce import Experiment, find_unserved
 from bidibeam.experiments.settings import resolve
 from bidibeam.experiments.stages import Progress, Stage, Stages
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
+from bidibeam.strategies.tuning import Curve, TuningResult
 
 BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
 SEARCHES = [
@@ -32,7 +34,7 @@ WITHOUT_PERPLEXITY = [name for name in LATER if name != "perplexity seed 0"]
 
 def experiment(folder: Path, *overrides: str, **options: Any) -> Experiment:
     settings = resolve(preset="demo", overrides=[*BASE, *overrides])
-    return Experiment(folder, settings, "demo", **options)
+    return Experiment(folder, settings, preset="demo", **options)
 
 
 def ran(made: Experiment) -> list[str]:
@@ -51,15 +53,11 @@ def ran(made: Experiment) -> list[str]:
     return Stages(made.folder).run(map(faked, made.stages()), Progress())
 
 
-def test_everything_runs_once_in_order(tmp_path: Path) -> None:
-    assert ran(experiment(tmp_path)) == ["prepare", "positions", "constant", *FROM_TRAINING]
-    assert ran(experiment(tmp_path)) == []
-
-
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
         ("prepare.limit=1000", ["prepare", "positions", "constant", *FROM_TRAINING]),
+        ("prepare.test_share=0.2", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("training.epochs=9", FROM_TRAINING),
         ("model.decoder_size=64", FROM_TRAINING),
         ("training.log_every=3", []),
@@ -71,27 +69,30 @@ def test_everything_runs_once_in_order(tmp_path: Path) -> None:
         ("validation_sources=2", ["constant", *SEARCHES[:4], *WITHOUT_PERPLEXITY]),
         ("examples=1", ["evaluate seed 0", "gather seed 0", "report"]),
         ("cost_turns=9", ["cost seed 0", "gather seed 0", "report"]),
-        (
+        (  # the searches that were not there, and all that is made of them
             "beam_sizes=[2,5,6]",
-            [f"search seed 0 {each}" for each in ("validation 3", "validation 6", "test 3", "test 6")],
+            [
+                *(f"search seed 0 {each}" for each in ("validation 3", "validation 6", "test 3", "test 6")),
+                *WITHOUT_PERPLEXITY,
+            ],
         ),
-        ("systems=[vbs,oracle]", ["evaluate seed 0", "cost seed 0", "gather seed 0", "report"]),
     ],
 )
 def test_a_changed_setting_repeats_exactly_what_depends_on_it(
     tmp_path: Path, override: str, expected: list[str]
 ) -> None:
+    assert ran(experiment(tmp_path)) == ["prepare", "positions", "constant", *FROM_TRAINING]
+
+    assert ran(experiment(tmp_path, override)) == expected
+
+
+def test_strategies_that_are_gone_need_no_search(tmp_path: Path) -> None:
     ran(experiment(tmp_path))
 
-    again = ran(experiment(tmp_path, override))
+    again = ran(experiment(tmp_path, "systems=[vbs,oracle]"))
 
-    if override.startswith("beam_sizes"):  # the searches that were not there, and all that is made of them
-        assert again == [*expected, *WITHOUT_PERPLEXITY]
-    elif override.startswith("systems"):  # no search for strategies that are gone
-        assert not any("validation" in name for name in again)
-        assert set(expected) <= set(again)
-    else:
-        assert again == expected
+    assert not any("validation" in name for name in again)
+    assert {"evaluate seed 0", "cost seed 0", "gather seed 0", "report"} <= set(again)
 
 
 def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
@@ -99,7 +100,7 @@ def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
     folder = Path("/x")
     overrides = ("systems=[vbs,vbs-tuned,bidis,bidia bleu_t tuned]",)
     settings = resolve(preset="demo", overrides=["beam_sizes=[2,5]", "sources=7", *overrides])
-    made = Experiment(folder, settings, "demo", command="bidibeam reproduce")
+    made = Experiment(folder, settings, preset="demo", command="bidibeam reproduce")
 
     plan = [
         {
@@ -118,93 +119,58 @@ def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
     assert plan == json.loads((Path(__file__).parent / "stages.json").read_text())
 
 
-@pytest.mark.parametrize(("name", "value"), [("validation_share", 0.05), ("test_share", 0.2)])
-def test_a_setting_of_preparation_that_came_later_counts_once_it_is_used(
-    tmp_path: Path, name: str, value: float
+def test_what_is_beside_the_settings_repeats_what_depends_on_it(
+    toy_data: PreparedData, tmp_path: Path
 ) -> None:
-    ran(experiment(tmp_path))
+    vectors, data = tmp_path / "some.vec", tmp_path / "given"
+    out, other = tmp_path / "out", tmp_path / "other"
+    ran(experiment(out))
 
-    assert ran(experiment(tmp_path, f"prepare.{name}={value}"))[0] == "prepare"
-
-
-def test_another_seed_leaves_the_first_alone(tmp_path: Path) -> None:
-    ran(experiment(tmp_path))
-
-    again = ran(experiment(tmp_path, seeds=(0, 1)))
-
-    assert again[0] == "train seed 1"
-    assert again[-1] == "report"
+    assert ran(experiment(out, device="cpu", workers=7)) == []
+    again = ran(experiment(out, seeds=(0, 1)))
+    assert (again[0], again[-1]) == ("train seed 1", "report")
     assert all("seed 1" in name for name in again[:-1])
     assert "cost seed 1" not in again  # one seed's time is enough
+    for text in ("1 2\na 0 1\n", "1 2\na 0.5 1\n"):
+        vectors.write_text(text)
+        assert ran(experiment(out, vectors=vectors)) == FROM_TRAINING
 
-
-def test_what_computes_and_how_many_help_changes_nothing(tmp_path: Path) -> None:
-    ran(experiment(tmp_path))
-
-    assert ran(experiment(tmp_path, device="cpu", workers=7)) == []
-
-
-def test_other_vectors_train_and_measure_again(tmp_path: Path) -> None:
-    vectors = tmp_path / "some.vec"
-    vectors.write_text("1 2\na 0 1\n")
-    ran(experiment(tmp_path))
-
-    assert ran(experiment(tmp_path, vectors=vectors)) == FROM_TRAINING
-    vectors.write_text("1 2\na 0.5 1\n")
-    assert ran(experiment(tmp_path, vectors=vectors)) == FROM_TRAINING
-
-
-def test_another_corpus_does_not_replace_what_is_there(tmp_path: Path) -> None:
-    for folder in ("data", "stages"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "data" / "data.json").write_text('{"corpus": "cornell"}')
-
-    with pytest.raises(SettingsError, match="holds an experiment on cornell, which one on chitchat would"):
-        experiment(tmp_path).run()
-
-
-def test_given_data_are_told_by_their_texts_too(toy_data: PreparedData, tmp_path: Path) -> None:
-    data = tmp_path / "given"
     shutil.copytree(toy_data.path, data)
-    ran(experiment(tmp_path / "out", data=data))
-
-    assert ran(experiment(tmp_path / "out", data=data)) == []
+    ran(experiment(other, data=data))
+    assert ran(experiment(other, data=data)) == []
     test = data / "test.jsonl"
     test.write_text(test.read_text().replace("!", "?", 1))
-    assert ran(experiment(tmp_path / "out", data=data))[0] == "prepare"
+    assert ran(experiment(other, data=data))[0] == "prepare"  # given data are told by their texts too
 
 
-@pytest.mark.parametrize("name", ["run", "run/tuned.json", "tuned/5.json", "beams/test-5.jsonl.gz"])
-def test_what_is_lost_is_made_again(tmp_path: Path, name: str) -> None:
+def test_what_is_there_already_is_not_replaced(tmp_path: Path) -> None:
+    for folder in ("data", "stages"):
+        (tmp_path / "other" / folder).mkdir(parents=True)
+    (tmp_path / "other" / "data" / "data.json").write_text('{"corpus": "cornell"}')
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "report.html").write_text("mine", encoding="utf-8")
+
+    with pytest.raises(SettingsError, match="holds an experiment on cornell, which one on chitchat would"):
+        experiment(tmp_path / "other").run()
+    with pytest.raises(SettingsError, match="holds files, but no experiment"):
+        experiment(tmp_path / "mine").run()
+
+    assert [path.read_text() for path in (tmp_path / "mine").iterdir()] == ["mine"]
+
+
+def test_what_is_lost_is_made_again_and_what_is_damaged_is_named(tmp_path: Path) -> None:
     made = experiment(tmp_path)
     ran(made)
-    lost = tmp_path / "seed-0" / name
-    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
-
-    ran(made)
-
-    assert lost.exists()
-    assert (tmp_path / "seed-0" / "run" / "tuned.json").exists()
-
-
-def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
-    beams = tmp_path / "test-5.jsonl.gz"
-    beams.write_bytes(b"half")
+    for name in ("run", "run/tuned.json", "tuned/5.json", "beams/test-5.jsonl.gz"):
+        lost = tmp_path / "seed-0" / name
+        shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+        ran(made)
+        assert lost.exists()
+        assert (tmp_path / "seed-0" / "run" / "tuned.json").exists()
+    lost.write_bytes(b"half")
 
     with pytest.raises(RunError, match=r"test-5\.jsonl\.gz is damaged .* Remove it and call again"):
-        read_beams(beams)
-
-
-def test_files_that_are_no_experiments_are_not_written_among(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "report.html").write_text("mine", encoding="utf-8")
-    experiment = Experiment(tmp_path / "out", resolve(preset="demo", corpus="chitchat"), "demo")
-
-    with pytest.raises(SettingsError, match="holds files, but no experiment"):
-        experiment.run()
-
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == "mine"
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+        read_beams(lost)
 
 
 @pytest.fixture
@@ -264,4 +230,44 @@ def test_systems_that_a_given_model_cannot_serve_are_left_out_with_the_reason() 
     both.directions = tuple(Direction)  # type: ignore[assignment]
     assert find_unserved(both, ["bidia bleu_t", "bidia wmd_t"], None) == {  # type: ignore[arg-type]
         "bidia wmd_t": "mine writes subwords."
+    }
+
+
+class Notes(Progress):
+    """Remembers the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+
+def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = (0.0, 1.0, 9.0)
+    found = {
+        2: TuningResult({"bidis": {"lambda_": 1.0}}, {}, (Curve("lambda", {}, grid, (1.0, 3.0, 2.0)),), 4),
+        5: TuningResult({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
+        6: TuningResult({"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, grid, (1.0, 2.0, 3.0)),), 4),
+    }
+    monkeypatch.setattr(Measurement, "tune_size", lambda _self, size, _files: found[size])
+    settings = resolve(preset="demo", overrides=["beam_sizes=[2,5,6]"])
+    plan = Plan(tmp_path, settings, progress=Notes())
+    place = plan.layout.seed(0)
+    place.folder.mkdir()
+    place.model.write_text(json.dumps({"weights": "abc"}))
+
+    Measurement(plan, place).tune()
+
+    told = "At the end of what was tried, so better may lie beyond:"
+    assert plan.progress.notes == [  # type: ignore[attr-defined]
+        f"N_B = 5: {told} T of bidia wmd_t (60 of 2 to 60). N_B = 6: {told} lambda of bidis (9 of 0 to 9)."
+    ]
+    ends = {size: json.loads(place.tuned(size).read_text())["at_end"] for size in found}
+    assert ends == {
+        2: [],
+        5: [{"name": "bidia wmd_t", "setting": "T", "value": 60}],
+        6: [{"name": "bidis", "setting": "lambda", "value": 9.0}],
     }

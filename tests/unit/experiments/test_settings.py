@@ -70,18 +70,19 @@ def test_unasked_an_experiment_has_all_our_systems() -> None:
         assert set(resolve(preset=preset).systems) <= set(SYSTEMS)
 
 
-def test_a_preset_for_training_alone_is_no_experiment() -> None:
-    told = r"^The preset 'compact' is for `bidibeam train`; choose demo or paper or transformer for "
-
+@pytest.mark.parametrize(
+    ("preset", "told"),
+    [
+        (
+            "compact",
+            r"^The preset 'compact' is for `bidibeam train`; choose demo or paper or transformer for ",
+        ),
+        ("dmo", r"^Unknown preset 'dmo'\. Choose one of: demo, paper, transformer\.$"),
+    ],
+)
+def test_a_preset_that_is_no_experiments_is_answered_with_those_that_are(preset: str, told: str) -> None:
     with pytest.raises(BidibeamError, match=told):
-        resolve(preset="compact")
-
-
-def test_a_preset_that_nobody_has_is_answered_with_those_of_experiments() -> None:
-    with pytest.raises(
-        BidibeamError, match=r"^Unknown preset 'dmo'\. Choose one of: demo, paper, transformer\.$"
-    ):
-        resolve(preset="dmo")
+        resolve(preset=preset)
 
 
 def test_the_transformers_preset_is_the_papers_experiment_with_another_model() -> None:

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import draw_positions, draw_ranks
-from bidibeam.reporting.examples import CELL, MARGIN, draw_heat_map
+from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
+from bidibeam.reporting.paper import PAPER, PaperCorpus
 from bidibeam.reporting.plots import LOOKS, Line, assign_looks, draw_tuning_curves, save_figure, use_style
 from bidibeam.reporting.quality import draw_headroom, draw_quality
 from bidibeam.reporting.sensitivity import Trial, draw_options, draw_penalty
@@ -57,18 +58,21 @@ def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
         Line("vbs", [1, 10, 50], [0.7, 0.6, 0.5], [None, None, None]),
         Line("bidia bleu_t", [10, 50], [2.0, 2.5], [0.1, 0.2]),
     ]
-    claim = ("paper: +9 %", "bidia bleu_t", 50, 1.4)
+    paper = PaperCorpus("Mine", bleu={"vbs": {6: 1.23, 50: 1.25}}, distinct={}, gain=0.12)
 
-    figure = draw_quality(lines, assign_looks(NAMES), paper={"vbs": {6: 1.23}}, claim=claim)
+    figure = draw_quality(lines, assign_looks(NAMES), paper=paper)
 
     (axes,) = axes_of(figure)
-    assert labels(axes) == ["bidia bleu_t", "vbs", "paper: vbs", "paper: +9 %"]  # the highest first
-    bidia, vbs, paper, claimed = axes.lines
+    assert labels(axes) == [  # the highest first
+        *("bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +12 %"),
+    ]
+    bidia, vbs, printed, claimed = axes.lines
     assert list(vbs.get_ydata()) == [0.7, 0.6, 0.5]
-    assert (list(paper.get_ydata()), list(claimed.get_ydata())) == ([1.23], [1.4])
-    assert 5.5 < paper.get_xdata()[0] < 6
+    assert list(printed.get_ydata()) == [1.23, 1.25]
+    assert list(claimed.get_ydata()) == pytest.approx([1.4])
+    assert 5.5 < printed.get_xdata()[0] < 6
     assert 50 < claimed.get_xdata()[0] < 60
-    for theirs in (paper, claimed):
+    for theirs in (printed, claimed):
         assert theirs.get_markerfacecolor() == "white"
         assert theirs.get_markersize() > vbs.get_markersize()
         assert theirs.get_zorder() > max(bidia.get_zorder(), vbs.get_zorder())
@@ -80,23 +84,23 @@ def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
 def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
     ends = {"vbs": 0.5, "bidia bleu_t": 1.5, "oracle": 6.0}
     lines = [Line(name, [1, 50], [0.7, end]) for name, end in ends.items()]
-    paper = {"vbs": {50: 1.3}, "oracle": {50: 2.56}}
+    paper = PAPER["cornell"]
 
     others, best = axes_of(draw_quality(lines, assign_looks(NAMES), paper=paper))
 
-    assert labels(others) == ["bidia bleu_t", "vbs", "paper: vbs"]
+    assert labels(others) == ["bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +9 %"]
     assert labels(best) == ["oracle", "vbs", "paper: oracle"]
     assert others.get_ylim()[0] == best.get_ylim()[0] == 0
     assert others.get_ylim()[1] < 2 < 6 < best.get_ylim()[1]
     assert others.get_xlim() == best.get_xlim()
-    (alone,) = axes_of(draw_quality(lines[2:], assign_looks(NAMES), paper={}))
+    (alone,) = axes_of(draw_quality(lines[2:], assign_looks(NAMES), paper=None))
     assert list(alone.lines[0].get_ydata()) == [0.7, 6.0]
 
 
 def test_error_bars_stand_side_by_side() -> None:
     lines = [Line(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
 
-    (axes,) = axes_of(draw_quality(lines, assign_looks(NAMES), paper={}))
+    (axes,) = axes_of(draw_quality(lines, assign_looks(NAMES), paper=None))
 
     places = [float(bars.get_segments()[0][0][0]) for bars in axes.collections]
     assert len(set(places)) == 3
@@ -107,14 +111,14 @@ def test_variants_of_bidia_have_a_panel_of_their_own_where_lines_are_many() -> N
     names = ["bidia bleu_t", "bidia bleu_t either", "vbs-tuned", *(f"mine {number}" for number in range(6))]
     lines = [Line(name, [10, 50], [5.0, 5.5]) for name in names]
 
-    figure = draw_quality(lines, assign_looks(names), paper={"vbs": {50: 1.3}})
+    figure = draw_quality(lines, assign_looks(names), paper=PAPER["cornell"])
 
     assert [set(labels(axes)) for axes in axes_of(figure)] == [
-        {*names, "paper: vbs"} - {names[1]},
+        {*names, "paper: vbs", "paper: bidia bleu_t, +9 %"} - {names[1]},
         {*names[:3]},
     ]
     assert [axes.get_ylim()[0] for axes in axes_of(figure)] == pytest.approx([0, 5], abs=0.5)
-    assert len(axes_of(draw_quality(lines[:8], assign_looks(names), paper={}))) == 1
+    assert len(axes_of(draw_quality(lines[:8], assign_looks(names), paper=None))) == 1
 
 
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
@@ -144,16 +148,18 @@ def test_ranks_are_bars_in_per_cent_with_the_ties_as_an_outline() -> None:
 
 
 def test_positions_note_how_many_words_are_common_and_show_odd_words_as_they_are() -> None:
-    panel = (1, ["$x$", "<s>", "a\x00b", "extraordinarily", "no"], [9000, 2000, 10, 2, 1], 2)
+    panel = {"position": 1, "words": ["$x$", "<s>", "a\x00b", "extraordinarily", "no"], "above_1000": 2}
+    panel["counts"] = [9000, 2000, 10, 2, 1]
+    empty = {"position": 3, "words": [], "counts": [], "above_1000": 0}
 
-    figure = draw_positions({"left": [panel, panel], "right": [panel]})
+    figure = draw_positions([("left", panel), ("left", panel), ("right", panel)])
 
     said = words(figure)
     assert said.count("2 above 1,000") == 3
     assert said.count("$x$ <s> ab extraordi…") == 3
     assert {"position 1 from the left", "position 1 from the right", "1,000", "10,000"} <= set(said)
     assert figure.axes[0].get_yscale() == "log"
-    assert "0 above 1,000" in words(draw_positions({"left": [(3, [], [], 0)]}))
+    assert "0 above 1,000" in words(draw_positions([("left", empty)]))
 
 
 def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart() -> None:
