@@ -102,7 +102,11 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
         notes.append(f"Empty replies: {join_words(counts)}; they count as replies of no words.")
     if results.paper:
         notes.append(f"“Paper” is what Colombo et al. (2021) print for {results.paper.name} at the same N_B.")
-    span = "; their reach, from the lowest end to the highest, is no interval of the mean" if results.is_mean else ""
+    span = (
+        "; their reach, from the lowest end to the highest, is no interval of the mean"
+        if results.is_mean
+        else ""
+    )
     largest = ", the largest over seeds" if results.is_mean else ""
     head_notes = {
         results.interval_label: f"Intervals are bootstraps over sources{span}.",
