@@ -265,3 +265,13 @@ def test_corpora_of_which_no_data_can_be_made(
 def test_settings_out_of_range(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BidibeamError, match=message):
         settings(**changes)
+
+
+def test_a_large_vocabulary_takes_wider_tokens(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(70_000)]
+    extra = [[" ".join(words[i : i + 40]), "Yes."] for i in range(0, len(words), 40)]
+
+    data = make(tmp_path, extra=extra, vocabulary_size=70_000)
+
+    assert data.tokenizer.vocabulary_size > 2**16
+    assert data.split("train").tokens.dtype == np.int32

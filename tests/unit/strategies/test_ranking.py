@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from bidibeam.strategies.ranking import (
     choose,
     is_parallel,
     map_in_threads,
+    rank_all,
     warm_up,
 )
 from bidibeam.work import counting
@@ -96,3 +98,16 @@ def test_warming_up_ranks_something_with_our_own_and_leaves_others_alone() -> No
 
     assert table.asked == []
     assert work.compared_pairs > 0
+
+
+def test_a_similarity_that_allows_no_threads_is_called_from_this_one() -> None:
+    callers = set()
+
+    class Watched(Table):
+        def pairwise(self, judged: Any, others: Any) -> Any:
+            callers.add(threading.current_thread())
+            return super().pairwise(judged, others)
+
+    rank_all(BidiA(Watched({})), [beams("a", reverse=["b"])] * 50, workers=4)
+
+    assert callers == {threading.current_thread()}

@@ -303,3 +303,16 @@ def test_what_is_missing_is_named(found: list[Beams], message: str) -> None:
     with pytest.raises(InputError) as caught:
         tune(iter(found))
     assert str(caught.value).startswith(message)
+
+
+def test_results_are_merged() -> None:
+    found = realistic(0)
+    lengths, penalty = tune(found), tune_penalty(found[:-1], {"bidia bleu_t": BLEU_T})
+
+    merged = lengths.merge(penalty)
+
+    assert list(merged.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
+    assert merged.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
+    assert list(merged.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
+    assert merged.curves == (*lengths.curves, *penalty.curves)
+    assert merged.sources == len(found)
