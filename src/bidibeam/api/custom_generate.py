@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,13 +34,8 @@ RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden
 
 Groups = list[list[list[Hypothesis]]]
 """By source, hypotheses in groups that read as the same text; the first of a group stands for all."""
-
-
-class _Chosen(NamedTuple):
-    """Ids that are returned, in reading order, and the score that they have."""
-
-    ids: tuple[int, ...]
-    score: float
+Chosen = tuple[tuple[int, ...], float]
+"""Ids that are returned, in reading order, and their score."""
 
 
 class BidiGenerate:
@@ -104,23 +99,22 @@ class BidiGenerate:
         inputs_tensor: Tensor | None = None,
         **model_kwargs: Any,
     ) -> Any:
-        """What `generate` calls with all that it has prepared.
-
-        Raises:
-            BidibeamError: If the models do not fit together, or cannot be searched.
-        """
-        task = _count_mask(
-            read_task(
-                model,
-                input_ids,
-                logits_processor,
-                generation_config,
-                stopping_criteria,
-                inputs_tensor,
-                **model_kwargs,
+        """What `generate` calls with all that it has prepared."""
+        given = (input_ids, logits_processor, generation_config, stopping_criteria, inputs_tensor)
+        task = read_task(model, *given, **model_kwargs)
+        mask = task.inputs.mask.long()  # (sources, length)
+        counts = mask.sum(1).tolist()
+        if 0 in counts:
+            raise InputError(
+                f"Source {counts.index(0) + 1} of {len(counts)} has no tokens: its attention_mask is all 0."
             )
-        )
-        check_records(generation_config)
+        task = task._replace(inputs=replace(task.inputs, mask=mask))
+        asked = [name for name in RECORDS if getattr(generation_config, name, None)]
+        if asked and generation_config.return_dict_in_generate:
+            raise SettingsError(
+                f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
+                "leave it out; sequences_scores come anyway."
+            )
         beams, groups = self._search(model, task)
         strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
@@ -152,8 +146,10 @@ class BidiGenerate:
         is_scored = self._requirements.other_weight is not None
         for direction, one in models.items():
             check_max_positions(one.model, tasks[direction], is_scored=is_scored)
-        if Direction.REVERSE in searches:
-            tasks[Direction.REVERSE] = reverse_task(tasks[Direction.REVERSE], models[Direction.REVERSE])
+        if Direction.REVERSE in searches:  # and is not asked only to score
+            other = tasks[Direction.REVERSE]
+            special = models[Direction.REVERSE].find_special(other)
+            tasks[Direction.REVERSE] = other._replace(constraints=other.constraints.reverse(special))
         is_merged = len(self._requirements.directions) > 1 or is_scored
         beams = [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)]
         groups: dict[Direction, Groups] = {}
@@ -200,44 +196,15 @@ def tokenizer_beside(name: str) -> Any:
         return None
 
 
-def reverse_task(task: Task, model: DirectionalModel) -> Task:
-    """The same task for a model that writes from the end.
-
-    Raises:
-        SettingsError: If something is asked of the beginning of replies.
-    """
-    return task._replace(constraints=task.constraints.reverse(model.find_special(task)))
-
-
 def wants_reverse(requirements: Requirements) -> bool:
     """Whether a strategy needs a model that writes from the end."""
     return Direction.REVERSE in requirements.directions or requirements.other_weight is not None
 
 
-def check_records(config: GenerationConfig) -> None:
-    """Refuse to return what a search does not keep.
-
-    Raises:
-        SettingsError: If the config asks for it.
-    """
-    asked = [name for name in RECORDS if getattr(config, name, None)]
-    if asked and config.return_dict_in_generate:
-        raise SettingsError(
-            f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
-            "leave it out; sequences_scores come anyway."
-        )
-
-
 def check_max_positions(model: PreTrainedModel, task: Task, *, is_scored: bool) -> None:
     """Refuse replies longer than a model has positions for, before it writes or scores any.
 
-    Args:
-        model: The model.
-        task: What it is to write.
-        is_scored: Whether replies are scored, each with an end, so that those cut off are one token longer.
-
-    Raises:
-        SettingsError: If there are too few.
+    Replies are scored with an end each, so that those cut off are one token longer.
     """
     config, steps = model.config, task.constraints.max_new_tokens
     positions = find_max_positions(config)
@@ -249,21 +216,6 @@ def check_max_positions(model: PreTrainedModel, task: Task, *, is_scored: bool) 
             f"{type(model).__name__} has {positions:,} positions, too few for {begun} tokens and a reply of "
             f"{steps}: lower max_new_tokens."
         )
-
-
-def _count_mask(task: Task) -> Task:
-    """The same task, its mask of whole numbers.
-
-    Raises:
-        InputError: If it leaves nothing of a source.
-    """
-    mask = task.inputs.mask.long()  # (sources, length)
-    counts = mask.sum(1).tolist()
-    if 0 in counts:
-        raise InputError(
-            f"Source {counts.index(0) + 1} of {len(counts)} has no tokens: its attention_mask is all 0."
-        )
-    return task._replace(inputs=replace(task.inputs, mask=mask))
 
 
 def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
@@ -282,20 +234,20 @@ def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) ->
     return task._replace(inputs=replace(task.inputs, encoded=None))
 
 
-def _first(ranking: Ranking, groups: Mapping[Direction, list[list[Hypothesis]]], count: int) -> list[_Chosen]:
+def _first(ranking: Ranking, groups: Mapping[Direction, list[list[Hypothesis]]], count: int) -> list[Chosen]:
     """The first of a ranking as ids; then, if there are too few, what reads the same, best reply first."""
-    chosen = [_Chosen(entry.hypothesis.ids, entry.score) for entry in ranking.entries[:count]]
+    chosen = [(entry.hypothesis.ids, entry.score) for entry in ranking.entries[:count]]
     for entry in ranking.entries if len(chosen) < count else ():
-        chosen += [_Chosen(one.ids, entry.score) for one in groups[entry.direction][entry.place][1:]]
+        chosen += [(one.ids, entry.score) for one in groups[entry.direction][entry.place][1:]]
     return chosen[:count]
 
 
-def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chosen]]) -> Any:
+def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[Chosen]]) -> Any:
     """What `generate` returns: sequences with their prompt, padded; or with their scores."""
     pad = task.config.pad_token_id
     fill = task.constraints.roles.end if pad is None else int(pad)
     prompts, device = task.prompt.tolist(), task.prompt.device
-    rows = [[*prompt, *one.ids] for prompt, line in zip(prompts, chosen, strict=True) for one in line]
+    rows = [[*prompt, *ids] for prompt, line in zip(prompts, chosen, strict=True) for ids, _ in line]
     longest = max(map(len, rows))
     padded = [row + [fill] * (longest - len(row)) for row in rows]  # one copy to the device, not one per row
     sequences = torch.tensor(padded, dtype=torch.long, device=device)
@@ -304,5 +256,5 @@ def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[_Chose
     kind = (
         GenerateBeamEncoderDecoderOutput if model.config.is_encoder_decoder else GenerateBeamDecoderOnlyOutput
     )
-    scores = torch.tensor([one.score for line in chosen for one in line], device=device)
+    scores = torch.tensor([score for line in chosen for _, score in line], device=device)
     return kind(sequences=sequences, sequences_scores=scores)

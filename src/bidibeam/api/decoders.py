@@ -66,6 +66,7 @@ def load_decoder(
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
     check_directions(model, requirements, chosen.name)
+    model.check_settings(search)
     if requirements.other_weight is not None:
         model.check_shared_tokens()
         scored = requirements.directions
@@ -116,9 +117,6 @@ def load_generator(
         directions: The directions to search.
         settings: How.
         scored: Directions whose hypotheses the other one scores too.
-
-    Raises:
-        RunError: If the model lacks a direction.
     """
     for direction in directions:
         model.sequence_scorer(direction)
@@ -137,11 +135,7 @@ def _can_score_other(model: Model) -> bool:
 
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
-    """Refuse a strategy whose directions a model lacks.
-
-    Raises:
-        RunError: If it lacks one.
-    """
+    """Refuse a strategy whose directions a model lacks."""
     needed = Direction if requirements.other_weight is not None else requirements.directions
     for direction in needed:
         if direction not in model.directions:

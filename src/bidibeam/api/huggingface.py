@@ -25,11 +25,7 @@ class HFGenerator:
         models: The models, by direction.
         sizes: How to search, by direction; one without is not searched.
         judged: Whether the other direction scores each hypothesis too (`other_log_prob`).
-        max_source_length: Longer sources keep their last tokens only; by default the longest that a model
-            has room for, or that its training saw.
-
-    Raises:
-        BidibeamError: If a model is missing, has too few positions, or cannot score the other's tokens.
+        max_source_length: As `HuggingFaceModel` has it.
     """
 
     models: Mapping[Direction, DirectionalModel]
@@ -68,22 +64,10 @@ def load_hf_decoder(
     device: str | None = None,
     dtype: str | None = None,
 ) -> Decoder:
-    """A decoder for a pair of Hugging Face models: `load_decoder` over `bidibeam.load`.
+    """A decoder for a pair of Hugging Face models, by the arguments of `bidibeam.load` and `load_decoder`.
 
-    Args:
-        regular: The regular model: a folder or a name on the Hub. One with a shared encoder is both.
-        reverse: The reverse model, for strategies that need one.
-        strategy: How to choose among hypotheses.
-        settings: How to search; a strategy that needs both directions shares the beam out among them.
-        models: Models that are loaded already, instead of `regular` and `reverse`.
-        batch_size: Sources searched at once; 32 by default, 64 on a GPU.
-        workers: Threads that compare hypotheses.
-        replies_only: Whether the replies are enough: rankings then hold nothing else.
-        score_other: Whether the other direction scores every hypothesis too, where it can.
-        max_source_length: Longer sources keep their last tokens only.
-        device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
-        dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights are
-            stored.
+    `models` are models that are loaded already, instead of `regular` and `reverse`. Sources longer than
+    `max_source_length` keep their last tokens only.
 
     Raises:
         BidibeamError: If a model cannot be used or is missing, the two do not fit together, or a setting is
@@ -98,12 +82,10 @@ def load_hf_decoder(
         check_given_as(Direction.REGULAR, *model.models.values())
     if max_source_length is not None:
         model = replace(model, max_source_length=max_source_length)
-    search = settings or replace(SearchSettings(), stopping=model.default_stopping)
-    model.check_settings(search)
     return load_decoder(
         model,
         strategy,
-        settings=search,
+        settings=settings or SearchSettings(stopping=model.default_stopping),
         batch_size=batch_size,
         workers=workers,
         replies_only=replies_only,

@@ -103,19 +103,15 @@ class Model(Protocol):
         ...
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
-        """The vectors of the words it writes: a file's, or its own embeddings.
-
-        Raises:
-            SettingsError: If its tokens are no words, so that these vectors are none of theirs.
-        """
+        """The vectors of the words it writes: a file's, or its own embeddings."""
         ...
 
     def check_shared_tokens(self) -> None:
-        """See that both directions know the same tokens, so that one can score the other's hypotheses.
+        """Refuse directions that do not know the same tokens: none can score the other's hypotheses."""
+        ...
 
-        Raises:
-            SettingsError: If they do not.
-        """
+    def check_settings(self, settings: SearchSettings) -> None:
+        """Refuse settings that the engine does not have or the model cannot follow; nothing is read yet."""
         ...
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:

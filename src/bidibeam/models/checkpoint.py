@@ -54,11 +54,7 @@ def write_config(
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read config.json.
-
-    Raises:
-        RunError: If it is missing, damaged, of another version or of a Hugging Face model.
-    """
+    """Read config.json."""
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise _without_config(folder)
@@ -149,11 +145,7 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def to_half_precision(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights rounded to half precision, float16; a network that takes them over computes in float32.
-
-    Raises:
-        RunError: If one is too large for it.
-    """
+    """Weights rounded to half precision, float16; a network that takes them over computes in float32."""
     rounded = {name: tensor.detach().half() for name, tensor in weights.items()}
     for name, tensor in rounded.items():
         if not tensor.isfinite().all():
@@ -165,11 +157,7 @@ def to_half_precision(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file, in whatever precision it has.
-
-    Raises:
-        RunError: If it is missing or damaged.
-    """
+    """Read a safetensors file, in whatever precision it has."""
     if not path.is_file():
         raise RunError(
             f"{path.parent} has no {path.name}: training has not reached its first evaluation there. "
@@ -183,11 +171,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes in a safetensors file, without reading the tensors; empty if there is no such file.
-
-    Raises:
-        RunError: If it is damaged.
-    """
+    """Names and shapes in a safetensors file, without reading the tensors; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -198,11 +182,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor], origin: Path) -> None:
-    """Compare names and shapes.
-
-    Raises:
-        RunError: Naming the first tensor that is missing, left over or of another shape.
-    """
+    """Compare names and shapes."""
     for name in sorted(set(expected) - set(weights)):
         raise RunError(
             f"{origin} lacks the tensor {name!r}. Its weights and {CONFIG_FILE} do not belong together."
@@ -221,11 +201,7 @@ def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 
 
 def check_vocabulary(folder: Path, model_size: int, tokenizer_size: int) -> None:
-    """Make sure that a network and a tokenizer speak of the same tokens.
-
-    Raises:
-        RunError: If they know different numbers of them.
-    """
+    """Make sure that a network and a tokenizer speak of the same tokens."""
     if model_size != tokenizer_size:
         raise RunError(
             f"{folder} has a {TOKENIZER_FILE} of {tokenizer_size} tokens, but its model knows {model_size}. "
@@ -234,11 +210,7 @@ def check_vocabulary(folder: Path, model_size: int, tokenizer_size: int) -> None
 
 
 def find_device(name: str | None) -> torch.device:
-    """A device by its name, seen to compute; the first GPU, if there is one, by default.
-
-    Raises:
-        SettingsError: If there is none of that name.
-    """
+    """A device by its name, seen to compute; the first GPU, if there is one, by default."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -74,22 +74,14 @@ def find_kind(name: str | Path) -> str:
 
 
 def get_kind(kind: str) -> Any:
-    """The class that loads a kind of model.
-
-    Raises:
-        TransformersMissingError: If it needs transformers, which is not there.
-    """
+    """The class that loads a kind of model."""
     with require_transformers(f"A {TITLES.get(kind, kind)}"):
         return MODELS.get(kind)
 
 
 @contextmanager
 def require_transformers(what: str) -> Iterator[None]:
-    """Run the block; where transformers is missing, say what needs it and how to install it.
-
-    Raises:
-        TransformersMissingError: If it is not there.
-    """
+    """Run the block; where transformers is missing, say what needs it and how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -101,11 +93,7 @@ def require_transformers(what: str) -> Iterator[None]:
 
 
 def bundled_path() -> Path:
-    """The folder of the model that comes with the package, which loads like any run.
-
-    Raises:
-        RunError: If this installation came without it.
-    """
+    """The folder of the model that comes with the package, which loads like any run."""
     folder = Path(__file__).parent.parent / BUNDLED
     if not folder.is_dir():
         raise RunError(

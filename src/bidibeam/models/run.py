@@ -72,12 +72,7 @@ class RunModel:
         dtype: str | None = None,
         trust_remote_code: bool = False,  # noqa: ARG003 (a run holds no code)
     ) -> RunModel:
-        """Load a run directory.
-
-        Raises:
-            RunError: If a file is missing, damaged or of another version.
-            SettingsError: If there is no such device, or a reverse model or a precision is given.
-        """
+        """Load a run directory."""
         if reverse is not None:
             raise SettingsError(
                 f"{name or reverse} is one of bidibeam's own runs, which holds its directions itself: give "
@@ -146,11 +141,7 @@ class RunModel:
         return 32 if self.device.type == "cpu" else 512
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
-        """The vectors of a file for the words it writes, or the network's own embeddings.
-
-        Raises:
-            SettingsError: If it writes subwords, and a file is given.
-        """
+        """The vectors of a file for the words it writes, or the network's own embeddings."""
         tokenizer, special = self.tokenizer, len(SPECIAL_TOKENS)
         words = tokenizer.tokens(range(special, tokenizer.vocabulary_size))
         if file is None:
@@ -166,12 +157,11 @@ class RunModel:
     def check_shared_tokens(self) -> None:
         """Nothing to see to: a run has one tokenizer."""
 
-    def scorer(self, direction: Direction) -> Any:
-        """One direction of the network.
+    def check_settings(self, settings: SearchSettings) -> None:
+        """Nothing to see to: our own search follows all settings."""
 
-        Raises:
-            RunError: If it has no such decoder.
-        """
+    def scorer(self, direction: Direction) -> Any:
+        """One direction of the network."""
         if direction not in self.directions:
             raise RunError(
                 f"{self.path} has no {direction.value} decoder, only: {', '.join(self.directions)}. "
@@ -190,11 +180,7 @@ class RunModel:
         return [self._to_hypotheses(line, direction) for line in found]
 
     def sequence_scorer(self, direction: Direction) -> RunSequenceScorer:
-        """What scores texts under one direction.
-
-        Raises:
-            RunError: If it has no such decoder.
-        """
+        """What scores texts under one direction."""
         return RunSequenceScorer(self, direction)
 
     def read_sources(self, sources: Sequence[str]) -> Tensor:
@@ -238,9 +224,6 @@ class RunSequenceScorer:
     Args:
         model: The run.
         direction: The direction.
-
-    Raises:
-        RunError: If the run has no such decoder.
     """
 
     def __init__(self, model: RunModel, direction: Direction) -> None:

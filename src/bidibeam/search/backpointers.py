@@ -40,19 +40,12 @@ make = partial(tuple.__new__, ScoredSequence)  # faster than its constructor, fo
 
 
 class Step(NamedTuple):
-    """One step of a search. Only pointers: prefixes are never copied.
+    """One step of a search. Only pointers, beam * vocabulary + token: prefixes are never copied."""
 
-    Attributes:
-        sources: (sources,), which sources took part, by their place in the whole batch.
-        live: (sources, beams), what each live hypothesis wrote, as parent * vocabulary + token.
-        candidates: (sources, candidates), the ranked continuations, as beam * vocabulary + token.
-        ended_log_probs: (sources, candidates), of those that ended here; -inf for the others.
-    """
-
-    sources: Tensor
-    live: Tensor
-    candidates: Tensor
-    ended_log_probs: Tensor
+    sources: Tensor  # (sources,), which sources took part, by their place in the whole batch
+    live: Tensor  # (sources, beams), what each live hypothesis wrote, and its parent
+    candidates: Tensor  # (sources, candidates), the ranked continuations
+    ended_log_probs: Tensor  # (sources, candidates), of those that ended here; -inf for the others
 
     def scatter(self, count: int) -> Step:
         """Returns the step with lines for all `count` sources, in which the others did nothing."""
@@ -70,21 +63,13 @@ def scatter(part: Tensor, sources: Tensor, count: int, fill: float) -> Tensor:
 
 
 class Entries(NamedTuple):
-    """The sequences of every source that come back, best first.
+    """The sequences of every source that come back, best first."""
 
-    Attributes:
-        tokens: (sources, entries, steps), of which those past `counts` have no meaning.
-        counts: (sources, entries), the number of tokens, without the end.
-        log_probs: (sources, entries)
-        scores: (sources, entries), -inf where there is no entry.
-        ends: (sources, entries), the end token, or -1.
-    """
-
-    tokens: Tensor
-    counts: Tensor
-    log_probs: Tensor
-    scores: Tensor
-    ends: Tensor
+    tokens: Tensor  # (sources, entries, steps), of which those past `counts` have no meaning
+    counts: Tensor  # (sources, entries), the number of tokens, without the end
+    log_probs: Tensor  # (sources, entries)
+    scores: Tensor  # (sources, entries), -inf where there is no entry
+    ends: Tensor  # (sources, entries), the end token, or -1
 
     def sequences(self, settings: SearchSettings) -> list[list[ScoredSequence]]:
         """Returns the sequences of each source; this waits for the device."""
@@ -110,15 +95,9 @@ def read_back(
 ) -> Entries:
     """Returns the up to B best sequences of each source, as `SearchSettings.unfinished` says.
 
-    Finished ones of equal score rank by the step at which they ended, then as candidates.
-
-    Args:
-        steps: Every step of the search, with lines for all sources.
-        live_log_probs: (sources, beams), of the hypotheses still live after the last step, -inf in empty
-            slots.
-        vocabulary: What the pointers were multiplied by.
-        settings: Those of the search.
-        penalty: That of the search.
+    Finished ones of equal score rank by the step at which they ended, then as candidates. Every step has
+    lines for all sources; `live_log_probs`, (sources, beams), are those after the last step, -inf in empty
+    slots.
     """
     columns = [
         (

@@ -109,24 +109,16 @@ def broken_logits(source: int, step: int) -> ScorerError:
 class BeamState:
     """The hypotheses that go on. An empty slot has log-probability -inf, and no slot after it is in use.
 
-    Attributes:
-        sources: (sources,), the sources still searched, by their place in the whole batch.
-        log_probs: (sources, beams).
-        parents: (sources, beams), the slots they came from.
-        tokens: (sources, beams), what they wrote last.
-        widths: (sources,), how many slots each source has, empty ones included; 0 where it is done, `BROKEN`
-            where its logits were not numbers.
-        finished: (sources,), how many hypotheses have ended.
-        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none.
+    `widths` counts empty slots too; it is 0 where a source is done, `BROKEN` where logits were not numbers.
     """
 
-    sources: Tensor
-    log_probs: Tensor
-    parents: Tensor
-    tokens: Tensor
-    widths: Tensor
-    finished: Tensor
-    kept_scores: Tensor
+    sources: Tensor  # (sources,), those still searched, by their place in the whole batch
+    log_probs: Tensor  # (sources, beams)
+    parents: Tensor  # (sources, beams), the slots they came from
+    tokens: Tensor  # (sources, beams), what they wrote last
+    widths: Tensor  # (sources,), how many slots each source has
+    finished: Tensor  # (sources,), how many hypotheses have ended
+    kept_scores: Tensor  # (sources, B), the best finished scores, best first, -inf where there is none
 
     def narrow(self, left: Tensor | None, width: int) -> BeamState:
         """Returns the first slots only, and of some of the sources, (sources left,), unless that is None."""
@@ -142,21 +134,13 @@ class BeamState:
 
 
 class Moment(NamedTuple):
-    """What depends on the number of a step: plain numbers, or 0-dim tensors in a CUDA graph.
+    """What depends on the number of a step: plain numbers, or 0-dim tensors in a CUDA graph."""
 
-    Attributes:
-        ended: |Y| of a hypothesis that ends at this step.
-        current: |Y| of one that goes on, as it is; at least 1.
-        shortest: |Y| of one that ends at the next step, or at T.
-        may_end: Whether an end token is allowed.
-        is_last: Whether this is step T.
-    """
-
-    ended: Length
-    current: Length
-    shortest: Length
-    may_end: bool | Tensor
-    is_last: bool | Tensor
+    ended: Length  # |Y| of a hypothesis that ends at this step
+    current: Length  # of one that goes on, as it is; at least 1
+    shortest: Length  # of one that ends at the next step, or at T
+    may_end: bool | Tensor  # whether an end token is allowed
+    is_last: bool | Tensor  # whether this is step T
 
 
 class BeamStepper:
@@ -197,12 +181,7 @@ class BeamStepper:
         )
 
     def first_step(self, beams: BeamState, logits: Tensor) -> tuple[BeamState, Step]:
-        """Checks the first logits, (sources, vocabulary), learns the vocabulary from them, and takes a step.
-
-        Raises:
-            ScorerError: If the logits have another shape.
-            SettingsError: If a role's token is not in the vocabulary, or the beam is too large for it.
-        """
+        """Checks the first logits, (sources, vocabulary), learns the vocabulary, and takes a step."""
         shape, rows = tuple(logits.shape), len(beams.sources)
         if len(shape) != 2 or shape[0] != rows:
             raise ScorerError(f"The model's logits have shape {shape}, not ({rows}, vocabulary).")
@@ -225,13 +204,9 @@ class BeamStepper:
         return self._advance(beams, logits, first, moment, beam_size)
 
     def step(self, beams: BeamState, logits: Tensor, moment: Moment, width: int) -> tuple[BeamState, Step]:
-        """Ends some hypotheses and goes on with others, at most `width` per source.
+        """Ends some hypotheses and goes on with others, at most `width` per source; not the first step.
 
-        Args:
-            beams: The hypotheses.
-            logits: (rows, vocabulary), what the model says after their last tokens.
-            moment: Which step this is; not the first.
-            width: How many slots the widest source has.
+        `logits`, (rows, vocabulary), are the model's after their last tokens.
         """
         forbidden = self._late if moment.may_end is True else self._early
         if not isinstance(moment.may_end, bool):
@@ -295,14 +270,8 @@ def split_finished(
     """Splits the candidates of a step into those that end a hypothesis and those that go on with one.
 
     An end token counts only if its candidate ranks within the live beam: with a constant beam there are more
-    candidates than that, and those after it are there only to take the place of ended ones.
-
-    Args:
-        candidates: The candidates.
-        ends: (ends,), the end tokens.
-        allowed: (sources,), how many ranks from the first may end.
-        width: How many may go on.
-        vocabulary: How many tokens there are.
+    candidates than that, and those after it are there only to take the place of ended ones. Of each source
+    the first `allowed`, (sources,), may end with one of `ends`, (ends,), and `width` may go on.
 
     Returns:
         The log-probabilities of those that ended, (sources, candidates), -inf for the others; and those that

@@ -27,29 +27,18 @@ _MAGNITUDE = (1 << 31) - 1  # all bits of a float but the sign
 
 
 class Candidates(NamedTuple):
-    """Continuations of each source's beam, best first; equal ones by beam, then by token.
+    """Continuations of each source's beam, best first; equal ones by beam, then by token."""
 
-    Attributes:
-        log_probs: (sources, candidates), of prefix and token together; -inf past the last possible one.
-        flat: (sources, candidates), beam * vocabulary + token; of no meaning past the last possible one.
-        is_broken: (sources,), whether the logits hold NaN or infinity.
-    """
-
-    log_probs: Tensor
-    flat: Tensor
-    is_broken: Tensor
+    log_probs: Tensor  # (sources, candidates), of prefix and token; -inf past the last possible one
+    flat: Tensor  # (sources, candidates), beam * vocabulary + token; of no meaning past the last possible one
+    is_broken: Tensor  # (sources,), whether the logits hold NaN or infinity
 
 
 class Forbidden(NamedTuple):
-    """Tokens that may not be written; their probability is not shared out among the others.
+    """Tokens that may not be written; their probability is not shared out among the others."""
 
-    Attributes:
-        is_forbidden: (padded vocabulary,), the vocabulary filled up to whole blocks, the padding forbidden.
-        columns: (blocks, 64), the columns of all blocks in which a token may be forbidden.
-    """
-
-    is_forbidden: Tensor
-    columns: Tensor
+    is_forbidden: Tensor  # (padded vocabulary,), filled up to whole blocks, the padding forbidden
+    columns: Tensor  # (blocks, 64), the columns of all blocks in which a token may be forbidden
 
 
 def forbid(tokens: Collection[int], vocabulary: int, device: torch.device) -> Forbidden:
@@ -161,12 +150,7 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pack_keys(log_probs: Tensor, places: Tensor) -> Tensor:
-    """Returns int64 keys that rise as log-probabilities fall, equal ones in the order of their places.
-
-    Args:
-        log_probs: float32; -inf has the largest keys. NaN has no defined rank.
-        places: int64, from 0 up to `PLACES`; broadcast with `log_probs`.
-    """
+    """Returns int64 keys that rise as log-probabilities, float32, fall; equal ones by place, below `PLACES`."""
     costs = 0.0 - log_probs  # not a negation: that would make 0.0 a -0.0, whose sign bit counts
     return _flip_negative(costs.view(torch.int32)).long().bitwise_left_shift_(32).bitwise_or_(places)
 

@@ -91,9 +91,6 @@ class VocabularyRoles:
             Their probability stays with them: the others are not scaled up, so a hypothesis has the
             log-probability that the model itself gives it.
         forbidden_first: What must not be written first, besides.
-
-    Raises:
-        SettingsError: If an id is negative, or the end token is forbidden.
     """
 
     start: int

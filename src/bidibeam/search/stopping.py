@@ -30,12 +30,7 @@ STOPPING: Registry[StoppingRule] = Registry(
 
 
 def stopping_rule(spec: str) -> StoppingRule:
-    """Returns the rule that `spec` names: "shrinking", or with the rule's argument, "patience=1.5".
-
-    Raises:
-        UnknownNameError: If no rule has that name.
-        SettingsError: If the argument is not a number the rule accepts, or the rule takes none.
-    """
+    """Returns the rule that `spec` names: "shrinking", or with the rule's argument, "patience=1.5"."""
     if not isinstance(spec, str):
         raise SettingsError(f"stopping must be a name, not {spec!r}.")
     name, equals, argument = spec.partition("=")

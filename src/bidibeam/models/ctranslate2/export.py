@@ -24,18 +24,9 @@ CONFIG_DEFAULTS = {
 
 
 def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") -> CTranslate2Model:
-    """Convert a Hugging Face encoder-decoder, a pair or one with a shared encoder.
+    """Convert a `HuggingFaceModel`, a pair of encoder-decoders or one with a shared encoder, and load it.
 
-    Args:
-        model: A `HuggingFaceModel`.
-        out: A new folder; one that is there is replaced, once all is done.
-        quantization: "int8" or "float32".
-
-    Returns:
-        What was written, loaded.
-
-    Raises:
-        SettingsError: If CTranslate2 does not support the model.
+    A folder `out` that is there is replaced, once all is done. `quantization` is "int8" or "float32".
     """
     library = import_ctranslate2()
     if quantization not in QUANTIZATIONS:

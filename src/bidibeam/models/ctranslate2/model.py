@@ -24,8 +24,8 @@ from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
+from bidibeam.models.engines import normalise, rank_hypotheses
 from bidibeam.scores import Signature
-from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
 
@@ -43,11 +43,7 @@ class CTranslate2MissingError(BidibeamError, ImportError):
 
 
 def import_ctranslate2() -> Any:
-    """The library.
-
-    Raises:
-        CTranslate2MissingError: If it is not installed.
-    """
+    """The library."""
     try:
         return import_module("ctranslate2")
     except ModuleNotFoundError as error:
@@ -62,12 +58,7 @@ class Manifest:
 
     Attributes:
         directions: The directions there are; each has a folder of its name.
-        quantization: How the weights are stored.
-        model_type: What transformers calls the model.
-        vocabulary_size: The number of tokens.
         exported_from: The signature of the model it was made of.
-        max_source_length: As in `Limits`.
-        max_length: As in `Limits`.
         positions: How many positions the model has; None for any number.
         first: The token that every reply begins with, as a generation config forces it; None for none.
         forbidden: Tokens that are never written.
@@ -93,11 +84,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Read a folder's.
-
-        Raises:
-            RunError: If it is damaged or of another version.
-        """
+        """Read a folder's."""
         path = folder / MANIFEST
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -118,29 +105,27 @@ class Manifest:
 
 
 class CTranslate2Model:
-    """One or two translators of CTranslate2 as a `Model`.
+    """One or two translators of CTranslate2 as a `Model`, of a folder that `export_to_ctranslate2` wrote."""
 
-    Args:
-        path: A folder that `export_to_ctranslate2` wrote.
-        device: "cpu" or "cuda".
-
-    Raises:
-        RunError: If a file is missing or damaged.
-    """
+    batch_size = 32
+    default_stopping = "constant"  # CTranslate2's own rule: the beam stays B until B have finished
 
     def __init__(self, path: Path, *, device: torch.device) -> None:
         self.path, self.device = path, device
-        self.manifest = Manifest.read(path)
+        self.name = path.resolve().name
+        self.manifest = manifest = Manifest.read(path)
+        self.limits = Limits(manifest.max_source_length, manifest.max_length)
+        self.vocabulary_size, self.data = manifest.vocabulary_size, manifest.data
         library = import_ctranslate2()
         self._translators: dict[Direction, Any] = {}
         self.tokenizers: dict[Direction, Any] = {}
-        for name in self.manifest.directions:
+        for name in manifest.directions:
             folder = path / name
             try:
                 self._translators[Direction(name)] = library.Translator(
                     str(folder),
                     device=device.type,
-                    compute_type=self.manifest.quantization,
+                    compute_type=manifest.quantization,
                     intra_threads=torch.get_num_threads(),
                 )
             except (RuntimeError, ValueError) as error:
@@ -148,6 +133,7 @@ class CTranslate2Model:
                     f"{folder} cannot be loaded by CTranslate2 ({str(error).splitlines()[0]})."
                 ) from error
             self.tokenizers[Direction(name)] = _load_tokenizer(folder)
+        self.directions, self.tokenizer = tuple(self._translators), next(iter(self.tokenizers.values()))
 
     @classmethod
     def recognises(cls, folder: Path) -> bool:
@@ -164,11 +150,7 @@ class CTranslate2Model:
         dtype: str | None = None,
         trust_remote_code: bool = False,  # noqa: ARG003 (weights and a tokenizer's data alone)
     ) -> CTranslate2Model:
-        """Load an exported folder.
-
-        Raises:
-            SettingsError: If a reverse model or a precision is given: the folder has its own.
-        """
+        """Load an exported folder."""
         if reverse is not None:
             raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
         if dtype is not None:
@@ -184,46 +166,6 @@ class CTranslate2Model:
         """What `bidibeam info` shows."""
         content = asdict(Manifest.read(folder))
         return {"folder": str(folder), **{name: value for name, value in content.items() if value}}
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return self.path.resolve().name
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions it writes in."""
-        return tuple(self._translators)
-
-    @property
-    def tokenizer(self) -> Any:
-        """The Hugging Face tokenizer of its first direction."""
-        return next(iter(self.tokenizers.values()))
-
-    @property
-    def limits(self) -> Limits:
-        """As training knew them."""
-        return Limits(self.manifest.max_source_length, self.manifest.max_length)
-
-    @property
-    def batch_size(self) -> int:
-        """How many sources to search at once by default."""
-        return 32
-
-    @property
-    def default_stopping(self) -> str:
-        """CTranslate2's own rule: the beam stays B until B have finished."""
-        return "constant"
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens."""
-        return self.manifest.vocabulary_size
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """What training knew of its data."""
-        return self.manifest.data
 
     @cached_property
     def fingerprint(self) -> str:
@@ -241,11 +183,7 @@ class CTranslate2Model:
         return Signature((("engine", engine), ("model", f"{self.name}@{self.fingerprint}")))
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
-        """The vectors of a file.
-
-        Raises:
-            SettingsError: If none is given, since the engine does not show its embeddings.
-        """
+        """The vectors of a file."""
         if file is None:
             raise SettingsError(
                 f"{self.name} does not show its embeddings: give vectors of words, or compare by bleu_t."
@@ -259,6 +197,15 @@ class CTranslate2Model:
         if len(self.tokenizers) == 2:
             check_same_tokens(*self.tokenizers.values())
 
+    def check_settings(self, settings: SearchSettings) -> None:
+        """Refuse a stopping rule that CTranslate2 does not have, and replies too long for the model."""
+        patience_of(settings.stopping)
+        positions = self.manifest.positions
+        if positions is not None and settings.max_length > positions:
+            raise SettingsError(
+                f"{self.name} has {positions:,} positions, too few for max_length {settings.max_length}."
+            )
+
     def scorer(self, direction: Direction) -> None:
         """None: CTranslate2 searches by itself."""
         self._translator(direction)
@@ -268,13 +215,10 @@ class CTranslate2Model:
         return CTranslate2SequenceScorer(self, direction)
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
-        """Search in one direction by CTranslate2's own beam search.
-
-        Raises:
-            SettingsError: If it does not have a setting.
-        """
+        """Search in one direction by CTranslate2's own beam search."""
         if not sources:
             return []
+        self.check_settings(settings)
         translator, tokenizer = self._translator(direction), self.tokenizers[direction]
         first = self.manifest.first
         prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
@@ -289,7 +233,7 @@ class CTranslate2Model:
             disable_unk=not settings.allow_unknown,
             suppress_sequences=forbidden or None,
             min_decoding_length=settings.min_length,
-            max_decoding_length=self._longest(settings),
+            max_decoding_length=settings.max_length,
             max_input_length=0,
             return_end_token=True,
         )
@@ -329,16 +273,13 @@ class CTranslate2Model:
             max_input_length=0,
             max_batch_size=1024,
         )
-        values = iter(
-            [self._without_forced(ids, list(one.log_probs)[: len(ids)])]
-            for (_, ids), one in zip(flat, found, strict=True)
-        )
-        return [[next(values)[0] for _ in line] for line in written]
-
-    def _without_forced(self, ids: Sequence[int], log_probs: list[float]) -> list[float]:
-        if ids and self.manifest.first is not None and ids[0] == self.manifest.first:
-            return [0.0, *log_probs[1:]]
-        return log_probs
+        scored: list[list[list[float]]] = [[] for _ in written]
+        for (source, ids), one in zip(flat, found, strict=True):
+            log_probs = list(one.log_probs)[: len(ids)]
+            if ids and ids[0] == self.manifest.first:
+                log_probs[0] = 0.0
+            scored[source].append(log_probs)
+        return scored
 
     def _to_hypotheses(
         self,
@@ -352,27 +293,16 @@ class CTranslate2Model:
 
         tokenizer = self.tokenizers[direction]
         special, end = special_ids(tokenizer), tokenizer.eos_token_id
-        penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
         hypotheses = []
         for ids, values in zip(written, log_probs, strict=True):
             reading = reverse_labels(list(ids), special) if direction is Direction.REVERSE else list(ids)
             text = " ".join(tokenizer.decode(reading, skip_special_tokens=True).split())
             is_finished, log_prob = bool(ids) and ids[-1] == end, sum(values)
-            length = settings.counted(len(ids)) if is_finished else len(ids)
-            score = float(penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
+            length, score = normalise(log_prob, len(ids), settings, is_finished=is_finished)
             hypotheses.append(
                 Hypothesis(text, tuple(split(text)), log_prob, length, score, is_finished, ids=tuple(reading))
             )
         return rank_hypotheses(hypotheses, settings)
-
-    def _longest(self, settings: SearchSettings) -> int:
-        """T, if the model has positions for it."""
-        positions = self.manifest.positions
-        if positions is not None and settings.max_length > positions:
-            raise SettingsError(
-                f"{self.name} has {positions:,} positions, too few for max_length {settings.max_length}."
-            )
-        return settings.max_length
 
     def _translator(self, direction: Direction) -> Any:
         if direction not in self._translators:
@@ -383,12 +313,7 @@ class CTranslate2Model:
 
 
 class CTranslate2SequenceScorer:
-    """Scores texts under one direction, by CTranslate2's teacher forcing.
-
-    Args:
-        model: The model.
-        direction: The direction.
-    """
+    """Scores texts under one direction, by CTranslate2's teacher forcing."""
 
     def __init__(self, model: CTranslate2Model, direction: Direction) -> None:
         model.scorer(direction)
@@ -425,29 +350,8 @@ class CTranslate2SequenceScorer:
         return [[sum(values[:first]) for values in line] for line in found]
 
 
-def rank_hypotheses(hypotheses: Sequence[Hypothesis], settings: SearchSettings) -> NBest:
-    """Rank what an engine found as `settings.unfinished` says; one hypothesis stands for all of its text."""
-    is_ranked = settings.unfinished == "rank"
-    if settings.unfinished == "drop":
-        hypotheses = [each for each in hypotheses if each.finished]
-    merged: dict[tuple[str, bool], Hypothesis] = {}
-    for each in sorted(hypotheses, key=lambda each: -(each.score or 0.0)):
-        known = merged.get((each.text, each.finished))
-        merged[each.text, each.finished] = (
-            each if known is None else known._replace(multiplicity=known.multiplicity + 1)
-        )
-    ranked = sorted(
-        merged.values(), key=lambda each: (not is_ranked and not each.finished, -(each.score or 0))
-    )
-    return NBest(tuple(ranked[: settings.beam_size]))
-
-
 def patience_of(stopping: str) -> float:
-    """CTranslate2's patience for a stopping rule.
-
-    Raises:
-        SettingsError: If it does not have the rule.
-    """
+    """CTranslate2's patience for a stopping rule."""
     name, _, factor = stopping.partition("=")
     if name == "constant":
         return 1.0

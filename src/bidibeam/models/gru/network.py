@@ -304,9 +304,6 @@ class BidirectionalModel(nn.Module):
 
         All vectors are scaled by one number, so that their components are as large as those of the words that
         have none; the geometry stays, and the other weights need not adapt to the file's units.
-
-        Raises:
-            InputError: If the dimensions differ, or no word has a vector.
         """
         size = self.settings.embedding_size
         if not len(vectors.ids):
@@ -335,11 +332,7 @@ class BidirectionalModel(nn.Module):
     def from_pretrained(
         cls, directory: Path | str, *, device: torch.device | str = "cpu"
     ) -> BidirectionalModel:
-        """Load what `save_pretrained` or training wrote, ready to decode with.
-
-        Raises:
-            RunError: If a file is missing, damaged or of another version; the message says which.
-        """
+        """Load what `save_pretrained` or training wrote, ready to decode with."""
         folder = Path(directory)
         config = checkpoint.read_config(folder)
         model = cls(config.model, config.vocabulary_size)
@@ -347,10 +340,6 @@ class BidirectionalModel(nn.Module):
         return model.to(device).eval()
 
     def load_weights(self, weights: Mapping[str, Tensor], origin: Path) -> None:
-        """Take weights over, having checked that they are this network's; half precision becomes float32.
-
-        Raises:
-            RunError: If a tensor is missing, left over or of another shape.
-        """
+        """Take weights over, having checked that they are this network's; half precision becomes float32."""
         checkpoint.check_weights(weights, self.state_dict(), origin)
         self.load_state_dict(dict(weights))

@@ -65,9 +65,6 @@ class GRUScorer:
     Args:
         model: The network, in evaluation mode.
         direction: Which of its decoders.
-
-    Raises:
-        RunError: If the network has no such decoder.
     """
 
     def __init__(self, model: BidirectionalModel, direction: Direction) -> None:

@@ -25,9 +25,9 @@ from bidibeam.models.huggingface.directional import (
     prepare_task,
     to_n_best,
 )
-from bidibeam.models.huggingface.directions import FIELD, check_same_tokens, read_metadata
+from bidibeam.models.huggingface.directions import FIELD, check_same_tokens, read_metadata, token_ids
 from bidibeam.models.huggingface.labels import special_ids
-from bidibeam.models.huggingface.loading import load_models, load_pair, weights_of
+from bidibeam.models.huggingface.loading import load_models, load_pair
 from bidibeam.models.huggingface.pairs import response_ids
 from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
 from bidibeam.scores import Signature
@@ -67,19 +67,9 @@ class HuggingFaceModel:
         dtype: str | None = None,
         trust_remote_code: bool = False,
     ) -> HuggingFaceModel:
-        """Load a pair of models, one with a shared encoder, or one alone.
+        """Load a pair of models, one with a shared encoder, or one alone, as `bidibeam.load` says.
 
-        Args:
-            name: The regular model, or one with a shared encoder, or the only one, whichever way it writes;
-                None with `reverse` loads the reverse model alone.
-            reverse: The reverse model.
-            device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
-            dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights
-                are stored.
-            trust_remote_code: Whether code that a model brings along may run.
-
-        Raises:
-            BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
+        `name` alone may write in either direction; None with `reverse` loads the reverse model alone.
         """
         how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
         if name is not None and reverse is None:
@@ -157,7 +147,7 @@ class HuggingFaceModel:
     @property
     def fingerprint(self) -> str:
         """The fingerprints of its models, those of a shared folder once."""
-        return weights_of(self.models)
+        return "+".join(dict.fromkeys(self.models[direction].fingerprint for direction in self.directions))
 
     @property
     def signature(self) -> Signature:
@@ -174,11 +164,7 @@ class HuggingFaceModel:
         return Signature(()).extended(**facts)
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
-        """The vectors of a file, or the model's own embeddings where its tokens are words.
-
-        Raises:
-            SettingsError: If its tokens are no words, and no file is given.
-        """
+        """The vectors of a file, or the model's own embeddings where its tokens are words."""
         loaded = self._first
         tokenizer = loaded.tokenizer
         ids = sorted({*tokenizer.get_vocab().values()} - {*tokenizer.all_special_ids})
@@ -194,20 +180,11 @@ class HuggingFaceModel:
         return WordVectors(words, matrix, "model")
 
     def check_shared_tokens(self) -> None:
-        """See that both directions know the same tokens, so that one can score the other's hypotheses.
-
-        Raises:
-            SettingsError: If they do not.
-        """
+        """See that both directions know the same tokens, so that one can score the other's hypotheses."""
         check_same_tokens(*(self._find(direction).tokenizer for direction in Direction))
 
     def check_settings(self, settings: SearchSettings) -> None:
-        """Refuse settings that a model cannot follow, before anything is read.
-
-        Raises:
-            SettingsError: If a model has too few positions, may not end a reply in time, or is searched by
-                `generate`, which does not have a setting.
-        """
+        """Refuse settings that a model cannot follow, before anything is read."""
         for loaded in self.models.values():
             loaded.find_source_limit(settings.max_length, self.max_source_length)
             config = loaded.model.generation_config
@@ -225,10 +202,6 @@ class HuggingFaceModel:
         """Search in one direction: the hypotheses of each source, best first, in reading order.
 
         The model's own `generate` prepares what it reads and the tokens that are forced or suppressed.
-
-        Raises:
-            SettingsError: If the model cannot follow a setting; the message names it.
-            RunError: If there is no model of that direction.
         """
         loaded = self._find(direction)
         if not sources:
@@ -243,7 +216,7 @@ class HuggingFaceModel:
         forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
         task = task._replace(constraints=constraints.forbid(forbidden))
         if find_obstacle(loaded.model):
-            return [to_n_best(line) for line in search_by_generate(loaded, task, settings)]
+            return search_by_generate(loaded, task, settings)
         settings = replace(settings, min_length=max(settings.min_length, constraints.min_new_tokens))
         return [to_n_best(line) for line in loaded.search(task, settings)]
 
@@ -251,10 +224,6 @@ class HuggingFaceModel:
         """What scores texts under one direction.
 
         A model alone whose config does not say which way it writes is taken for either direction.
-
-        Raises:
-            SettingsError: If its config says that it writes the other way.
-            RunError: If there is no model of that direction.
         """
         if direction not in self.models and len(self.models) == 1:
             loaded = self._first
@@ -281,11 +250,7 @@ class HuggingFaceModel:
 
 
 class HFSequenceScorer:
-    """Scores texts under a model, tokenised as its targets are.
-
-    Args:
-        loaded: The model.
-    """
+    """Scores texts under a model, tokenised as its targets are."""
 
     def __init__(self, loaded: DirectionalModel) -> None:
         self.loaded = loaded
@@ -315,7 +280,7 @@ class HFSequenceScorer:
         if not sources:
             return []
         loaded = self.loaded
-        special = special_ids(loaded.tokenizer).union(_end_ids(loaded))
+        special = special_ids(loaded.tokenizer).union(token_ids(loaded.model, "eos_token_id"))
         written = [[loaded.arrange(ids, special)[:first] for ids in line] for line in sequences]
         longest = [max(map(len, line), default=1) for line in written]
         limits = [loaded.find_source_limit(max(1, steps)) for steps in longest]
@@ -323,14 +288,8 @@ class HFSequenceScorer:
         config = loaded.model.config
         most = None if config.is_encoder_decoder else find_max_positions(config)
         if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
-            pairs = zip(
-                sources, sequences, strict=True
-            )  # the longest text has no room behind the longest prompt
+            # The longest text has no room behind the longest prompt.
+            pairs = zip(sources, sequences, strict=True)
             return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
         inputs = prepare_task(loaded.model, ids, mask).inputs
         return self._scorer.log_probs_of(inputs, written)
-
-
-def _end_ids(loaded: DirectionalModel) -> Sequence[int]:
-    ends = loaded.model.generation_config.eos_token_id
-    return ends if isinstance(ends, list) else () if ends is None else (ends,)

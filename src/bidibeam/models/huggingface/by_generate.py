@@ -12,7 +12,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam import work
 from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Direction, Hypothesis
+from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.models.engines import normalise, rank_hypotheses
 from bidibeam.models.huggingface.constraints import STOPPING
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, quiet_transformers
 from bidibeam.models.huggingface.scorer import (
@@ -21,9 +22,9 @@ from bidibeam.models.huggingface.scorer import (
     Inputs,
     check_eval_mode,
     find_obstacle,
-    split_passes,
+    score_in_passes,
+    sum_log_probs,
 )
-from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.settings import SearchSettings
 
 EARLY_STOPPING = {name: early for early, name in STOPPING.items()}
@@ -31,22 +32,11 @@ EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
 
 
-def search_by_generate(
-    loaded: DirectionalModel, task: Task, settings: SearchSettings
-) -> list[list[Hypothesis]]:
-    """All hypotheses of every source that `generate` finds with as many beams, best first.
+def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSettings) -> list[NBest]:
+    """The hypotheses of every source that `generate` finds with as many beams, best first.
 
-    `generate` normalises by |Y|^length_penalty while it searches; the scores, and so the order, are by the
-    settings' own length formula.
-
-    Args:
-        loaded: The model.
-        task: What it is to write; a reverse model's constraints are reversed already.
-        settings: How to search.
-
-    Raises:
-        SettingsError: If `generate` does not have the stopping rule, or cannot follow a reverse model's
-            processors.
+    A reverse model's task has its constraints reversed already. `generate` normalises by |Y|^length_penalty
+    while it searches; the scores, and so the order, are by the settings' own length formula.
     """
     check_stopping(loaded.name, settings)
     constraints, special = task.constraints, loaded.find_special(task)
@@ -73,40 +63,24 @@ def search_by_generate(
             output_scores=True,
         )
     rows = found.sequences[:, task.prompt.shape[1] :].tolist()
-    penalty = LENGTH_PENALTIES.get(settings.length_formula)(settings.length_penalty)
     hypotheses: list[list[Hypothesis]] = [[] for _ in task.prompt]
     for number, (row, value) in enumerate(zip(rows, found.sequences_scores.tolist(), strict=True)):
         if value <= EMPTY_SLOT:
             continue
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)
         written = row if end is None else row[: end + 1]
-        length = len(written) if end is None else settings.counted(len(written))
         log_prob = value * len(written) ** settings.length_penalty
-        score = float(penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
+        length, score = normalise(log_prob, len(written), settings, is_finished=end is not None)
         ids = loaded.arrange(written, special)
         text, words = loaded.detokenize(ids, special)
         hypotheses[number // beams].append(
             Hypothesis(text, words, log_prob, length, score, end is not None, ids=tuple(ids))
         )
-    return [_rank(line, settings.unfinished) for line in hypotheses]
-
-
-def _rank(hypotheses: list[Hypothesis], unfinished: str) -> list[Hypothesis]:
-    """Hypotheses by our score; those cut off compete, come last, or are left out."""
-    if unfinished == "drop":
-        hypotheses = [one for one in hypotheses if one.finished]
-    return sorted(
-        hypotheses,
-        key=lambda one: (unfinished == "keep" and not one.finished, -(one.score or 0.0)),
-    )
+    return [rank_hypotheses(line, settings) for line in hypotheses]
 
 
 def check_stopping(name: str, settings: SearchSettings) -> None:
-    """Refuse a stopping rule that `generate` does not have.
-
-    Raises:
-        SettingsError: If it is one; the message names it, and what to choose.
-    """
+    """Refuse a stopping rule that `generate` does not have."""
     if settings.stopping not in EARLY_STOPPING:
         raise SettingsError(
             f"{name} is searched by its own generate, which does not have the stopping rule "
@@ -132,12 +106,6 @@ class UncachedScorer:
 
     A decoder-only model reads prompt and sequence in one row, padded on the right, where padding changes
     nothing that comes before it.
-
-    Args:
-        model: The model, in evaluation mode.
-
-    Raises:
-        ScorerError: If the model is in training mode.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -154,14 +122,14 @@ class UncachedScorer:
             prompts = [ids[mask.bool()].tolist() for ids, mask in pairs]
         vocabulary = self._model.config.get_text_config(decoder=True).vocab_size
         longest = max(map(len, prompts))
-        totals = [[0.0] * len(line) for line in sequences]
-        padded = [[[0] * longest + [*ids] if len(ids) else [] for ids in line] for line in sequences]
-        for part in split_passes(padded, SCORED_LOGITS // vocabulary):
+
+        def score(part: Sequence[tuple[int, int]]) -> list[float]:
             rows = [(prompts[source], sequences[source][place]) for source, place in part]
             owners = torch.tensor([source for source, _ in part], device=inputs.mask.device)
-            for (source, place), value in zip(part, self._force(inputs, owners, rows), strict=True):
-                totals[source][place] = value
-        return totals
+            return self._force(inputs, owners, rows)
+
+        lengths = [[longest + len(ids) if len(ids) else 0 for ids in line] for line in sequences]
+        return score_in_passes(lengths, SCORED_LOGITS // vocabulary, score)
 
     def _force(
         self, inputs: Inputs, owners: Tensor, rows: Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -175,17 +143,10 @@ class UncachedScorer:
             is_scored[row, len(prompt) : end] = 1
         ids, is_scored = ids.to(owners.device), is_scored.to(owners.device)  # (rows, length)
         work.count(projected_rows=int(is_scored.sum()))
-        logits = self._forward(ids[:, :-1], inputs, owners).float()  # (rows, length - 1, vocabulary)
-        log_probs = logits.gather(2, ids[:, 1:, None]).squeeze(2) - logits.logsumexp(2)
-        values: list[float] = log_probs.double().masked_fill(is_scored[:, 1:] == 0, 0.0).sum(1).tolist()
-        return values
-
-    def _forward(self, ids: Tensor, inputs: Inputs, owners: Tensor) -> Tensor:
-        how: dict[str, Any] = {"use_cache": False, "return_dict": True}
+        read: dict[str, Any] = {"input_ids": ids[:, :-1]}
         if inputs.encoded is not None:
-            how["encoder_outputs"] = BaseModelOutput(last_hidden_state=inputs.encoded[owners])
-            how |= {"attention_mask": inputs.mask[owners], "decoder_input_ids": ids}
-        else:
-            how["input_ids"] = ids
-        logits: Tensor = self._model(**how).logits
-        return logits
+            encoded = BaseModelOutput(last_hidden_state=inputs.encoded[owners])
+            mask = inputs.mask[owners]
+            read = {"encoder_outputs": encoded, "attention_mask": mask, "decoder_input_ids": ids[:, :-1]}
+        output = self._model(use_cache=False, return_dict=True, **read)
+        return sum_log_probs(output.logits.float(), ids[:, 1:], is_scored[:, 1:] > 0)

@@ -66,15 +66,9 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
 
 
 class StaticHFState:
-    """Memory for the states of one key. Rows of all layers' own keys and values are in one tensor.
+    """Memory for states like this one, with room for so many steps; a model's graphs go with the model.
 
-    Args:
-        model: The model; only a weak reference is kept, since the graphs of a model go with it.
-        state: A state with as many sources and rows.
-        steps: How many tokens it has room for.
-
-    Raises:
-        RuntimeError: If the model has too few positions, or layers of different shapes.
+    Rows of all layers' own keys and values are in one tensor.
     """
 
     def __init__(self, model: PreTrainedModel, state: HFState, steps: int) -> None:
@@ -137,10 +131,8 @@ class StaticHFState:
         """Read one more token per row, (rows,); return next-token logits, (rows, vocabulary)."""
         model = self._model()
         assert model is not None
-        ids, how = (
-            tokens.unsqueeze(1),
-            {"past_key_values": self._cache, "use_cache": True, "return_dict": True},
-        )
+        ids = tokens.unsqueeze(1)  # (rows, 1)
+        how = {"past_key_values": self._cache, "use_cache": True, "return_dict": True}
         with share_attention(model, find_configs(model)), act_as_compiling(model):
             if self._cross:
                 read = model(

@@ -58,6 +58,7 @@ IRREVERSIBLE: dict[type, str] = {
 }
 """Which argument of `generate` asks for a processor that has no counterpart from the end."""
 WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs or bidis."
+FIRST = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,10 @@ class GenerationConstraints:
     """What may be written.
 
     Attributes:
-        roles: The tokens that end, and those that are forbidden.
         max_new_tokens: T, the end token included.
-        min_new_tokens: How many tokens must come before the end.
         first: The token that must be written first.
         last: The token that must be written last, at T.
-        processors: All logits processors, if the search cannot follow one of them by the fields above; they
+        processors: All logits processors, if the search cannot follow one of them by the other fields; they
             are then called with every hypothesis.
         rows: How many hypotheses of a source processors are shown at least: `num_beams`.
     """
@@ -87,16 +86,9 @@ class GenerationConstraints:
     def of(
         cls, config: GenerationConfig, processors: LogitsProcessorList, prompt_length: int
     ) -> GenerationConstraints:
-        """The constraints of a generation config and its logits processors.
+        """The constraints of a generation config as `generate` has prepared it, and of its logits processors.
 
-        Args:
-            config: The config, complete: as `generate` has prepared it.
-            processors: What it, and the person who calls, want done to logits.
-            prompt_length: How many tokens the decoder reads before it writes.
-
-        Raises:
-            SettingsError: If the config asks for what a search does not do, or has no end token or no room to
-                write.
+        The decoder reads `prompt_length` tokens before it writes.
         """
         _check_supported(config, processors)
         ends = _ids(config.eos_token_id)
@@ -150,13 +142,8 @@ class GenerationConstraints:
         """The same constraints for a model that writes from the end.
 
         Words and biases of several tokens are reversed, and so are n-grams of the source. The other
-        processors see what is written in the order in which it is written.
-
-        Args:
-            special: Ids that stay in place when a reply is reversed.
-
-        Raises:
-            SettingsError: If one is about what a reply begins with, or about words next to special tokens.
+        processors see what is written in the order in which it is written. `special` ids stay in place when
+        a reply is reversed.
         """
         check_first("begin_suppress_tokens", self.roles.forbidden_first, special)
         check_first("forced_bos_token_id", () if self.first is None else (self.first,), special)
@@ -167,11 +154,7 @@ class GenerationConstraints:
 
 
 def _check_supported(config: GenerationConfig, processors: LogitsProcessorList) -> None:
-    """Refuse what a search does not do.
-
-    Raises:
-        SettingsError: If the config asks for it.
-    """
+    """Refuse what a search does not do."""
     if config.do_sample:
         raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
     for name, usual in UNSUPPORTED.items():
@@ -185,15 +168,7 @@ def _check_supported(config: GenerationConfig, processors: LogitsProcessorList) 
 
 
 def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
-    """Refuse whatever would end a reply otherwise than a search does.
-
-    Args:
-        criteria: When `generate` would stop.
-        config: The config, complete.
-
-    Raises:
-        SettingsError: If one is more than the greatest length and the end tokens of the config.
-    """
+    """Refuse stopping criteria other than the greatest length and the end tokens of the config."""
     for one in criteria:
         if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
             continue
@@ -247,63 +222,39 @@ def _ids(given: Any) -> list[int]:
 
 
 def reverse_processor(processor: Any, special: Container[int]) -> Any:
-    """A processor that asks of replies, from their end, what this one asks from their beginning.
-
-    Raises:
-        SettingsError: If there is none.
-    """
-    name = IRREVERSIBLE.get(type(processor))
-    if name is not None:
-        raise _refuse_first(name)
+    """A processor that asks of replies, from their end, what this one asks from their beginning."""
+    if name := IRREVERSIBLE.get(type(processor)):
+        raise SettingsError(FIRST.format(name=name))
     if isinstance(processor, ForcedBOSTokenLogitsProcessor):
         check_first("forced_bos_token_id", [processor.bos_token_id], special)
     if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
         check_first("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
     if isinstance(processor, SequenceBiasLogitsProcessor):  # bad words are such
-        return SequenceBiasLogitsProcessor(_reverse_biases(processor.sequence_bias, special))
+        for ids in processor.sequence_bias:
+            if len(ids) > 1 and any(token in special for token in ids):
+                raise SettingsError(
+                    f"{[*ids]} of bad_words_ids or sequence_bias has a special token in it, which stays in "
+                    f"place where the reverse model writes: {WAY_OUT}"
+                )
+        return SequenceBiasLogitsProcessor({ids[::-1]: bias for ids, bias in processor.sequence_bias.items()})
     if isinstance(processor, EncoderNoRepeatNGramLogitsProcessor):
         copied = copy(processor)
-        copied.generated_ngrams = [_reverse_ngrams(known) for known in processor.generated_ngrams]
+        copied.generated_ngrams = []
+        for ngrams in processor.generated_ngrams:  # of a source: the last tokens by those before
+            reversed_ngrams: dict[tuple[int, ...], list[int]] = {}
+            for before, lasts in ngrams.items():
+                for last in lasts:
+                    *rest, first = last, *reversed(before)
+                    reversed_ngrams.setdefault(tuple(rest), []).append(first)
+            copied.generated_ngrams.append(reversed_ngrams)
         return copied
     return processor
 
 
 def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
-    """Refuse what is asked of the first token of replies, unless it is about special tokens.
-
-    Raises:
-        SettingsError: If it is about others.
-    """
+    """Refuse what is asked of the first token of replies, unless it is about special tokens."""
     if any(token not in special for token in tokens):
-        raise _refuse_first(name)
-
-
-def _refuse_first(name: str) -> SettingsError:
-    return SettingsError(
-        f"{name} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
-    )
-
-
-def _reverse_biases(
-    biases: Mapping[tuple[int, ...], float], special: Container[int]
-) -> dict[tuple[int, ...], float]:
-    for ids in biases:
-        if len(ids) > 1 and any(token in special for token in ids):
-            raise SettingsError(
-                f"{[*ids]} of bad_words_ids or sequence_bias has a special token in it, which stays in place "
-                f"where the reverse model writes: {WAY_OUT}"
-            )
-    return {ids[::-1]: bias for ids, bias in biases.items()}
-
-
-def _reverse_ngrams(known: Mapping[tuple[int, ...], Iterable[int]]) -> dict[tuple[int, ...], list[int]]:
-    """The last tokens of n-grams by those before, of the same n-grams reversed."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for before, lasts in known.items():
-        for last in lasts:
-            *rest, first = last, *reversed(before)
-            found.setdefault(tuple(rest), []).append(first)
-    return found
+        raise SettingsError(FIRST.format(name=name))
 
 
 @dataclass(frozen=True)
@@ -315,14 +266,7 @@ class _ForcedState(Generic[State]):
 
 
 class ForcedScorer(Generic[State]):
-    """A scorer that is certain of its first token, or of the one at T.
-
-    Args:
-        inner: The scorer.
-        first: The token that comes first, if it is certain.
-        last: The token that comes at T.
-        length: T.
-    """
+    """A scorer that is certain of its first token, or of the last one, at step `length`."""
 
     def __init__(self, inner: StepScorer[State], first: int | None, last: int | None, length: int) -> None:
         self._inner, self._certain = inner, {length: last}
@@ -367,13 +311,7 @@ class ForcedScorer(Generic[State]):
 
 
 class StaticForcedState(Generic[State]):
-    """Static memory of a scorer, with a step counter on the device that tells when a token is certain.
-
-    Args:
-        inner: The scorer's memory.
-        certain: The tokens that are certain, by step.
-        device: Where the scorer computes.
-    """
+    """Static memory of a scorer, with a step counter on the device that tells when a token is certain."""
 
     def __init__(
         self, inner: StaticState[State], certain: Mapping[int, int | None], device: torch.device
@@ -404,19 +342,12 @@ class StaticForcedState(Generic[State]):
 
 @dataclass(frozen=True)
 class _ProcessedState(Generic[State]):
-    """A state, and what its rows have read and written.
-
-    Attributes:
-        inner: The scorer's state.
-        ids: (rows, length)
-        is_fresh: Whether the first token is still to come.
-        sources: (sources left,), their places in the whole batch.
-    """
+    """A state, and what its rows have read and written."""
 
     inner: State
-    ids: Tensor
-    is_fresh: bool
-    sources: Tensor
+    ids: Tensor  # (rows, length)
+    is_fresh: bool  # whether the first token is still to come
+    sources: Tensor  # (sources left,), their places in the whole batch
 
 
 class ProcessedScorer(Generic[State]):
@@ -424,14 +355,8 @@ class ProcessedScorer(Generic[State]):
 
     Processors may know sources, or even hypotheses, by their place in the batch, so at every step they are
     shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
-    and of a source that has left, rows that ended at once.
-
-    Args:
-        inner: The scorer.
-        processors: What is done to log-probabilities.
-        prompt: (sources, length), what was read before the first token.
-        rows: How many rows of a source they are shown at least.
-        end: A token that ends.
+    and of a source that has left, rows that ended at once: their prompt and `end`. Of every source they are
+    shown at least so many `rows`; `prompt`, (sources, length), is what was read before the first token.
     """
 
     is_normalised = True

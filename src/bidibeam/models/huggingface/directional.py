@@ -46,17 +46,10 @@ SPECIAL_FIELDS = (
 
 
 class Task(NamedTuple):
-    """What a model is to write: as `generate` prepares it.
-
-    Attributes:
-        inputs: What it reads.
-        prompt: (sources, length), what its decoder reads.
-        constraints: What it may write.
-        config: The generation config.
-    """
+    """What a model reads and may write, as `generate` prepares it."""
 
     inputs: Inputs
-    prompt: Tensor
+    prompt: Tensor  # (sources, length), what its decoder reads
     constraints: GenerationConstraints
     config: GenerationConfig
 
@@ -88,11 +81,7 @@ def read_task(
     inputs_tensor: Tensor | None = None,
     **model_kwargs: Any,
 ) -> Task:
-    """A task from what `generate` hands over; every source's row comes as often as there are beams.
-
-    Raises:
-        SettingsError: If something was asked for that a search does not heed.
-    """
+    """A task from what `generate` hands over; every source's row comes as often as there are beams."""
     each = max(generation_config.num_beams or 1, generation_config.num_return_sequences or 1)
     prompt = input_ids[::each]  # (sources, length)
     mask = model_kwargs.get("attention_mask")
@@ -100,13 +89,8 @@ def read_task(
     _check_tensors(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
     if model.config.is_encoder_decoder:
         encoded = _undo_expansion(model_kwargs["encoder_outputs"], each)
-        known = (
-            torch.ones(encoded.shape[:2], dtype=torch.long, device=encoded.device)
-            if mask is None
-            else mask[::each]
-        )
-        ids = prompt if inputs_tensor is None else inputs_tensor
-        inputs = Inputs(ids, known, prompt, encoded)
+        known = encoded.new_ones(encoded.shape[:2], dtype=torch.long) if mask is None else mask[::each]
+        inputs = Inputs(prompt if inputs_tensor is None else inputs_tensor, known, prompt, encoded)
     else:
         inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
     constraints = GenerationConstraints.of(generation_config, logits_processor, prompt.shape[1])
@@ -128,26 +112,20 @@ def _undo_expansion(outputs: Any, each: int) -> Tensor:
 
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
-    """Refuse tensors that a search would not read.
-
-    Args:
-        given: What `generate` hands over by name.
-        each: How often every source's row comes.
-        is_encoder_decoder: Whether the model is one; its encoder's hidden states then say what it read.
-
-    Raises:
-        SettingsError: If there is one.
-    """
+    """Refuse tensors that a search would not read; every source's row comes `each` times."""
     names = {name for name, value in given.items() if isinstance(value, Tensor)} - {*READ_BY_SEARCH}
-    if is_encoder_decoder:
+    if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
     if cache is not None and cache.get_seq_length() > 0:
         names.add("past_key_values")
     if decoder_mask is not None and not bool(decoder_mask.all()):
         names.add("decoder_attention_mask")
-    if not is_encoder_decoder and _has_own_positions(given, each):
-        names.add("position_ids")
+    positions, mask = given.get("position_ids"), given.get("attention_mask")
+    if not is_encoder_decoder and positions is not None and positions.dim() == 2:
+        is_token = (torch.ones_like(positions) if mask is None else mask)[::each].long()  # (sources, length)
+        if bool(((is_token.cumsum(-1) - 1 != positions[::each]) & (is_token > 0)).any()):
+            names.add("position_ids")  # other than where the mask has them
     if names:
         what = "input_ids alone" if "inputs_embeds" in names else "input_ids and attention_mask alone"
         raise SettingsError(
@@ -155,24 +133,12 @@ def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: b
         )
 
 
-def _has_own_positions(given: Mapping[str, Any], each: int) -> bool:
-    """Whether tokens of a prompt are anywhere but where the mask has them."""
-    positions, mask = given.get("position_ids"), given.get("attention_mask")
-    if positions is None or positions.dim() != 2:
-        return False
-    is_token = torch.ones_like(positions) if mask is None else mask  # (rows, length)
-    is_token = is_token[::each].long()  # (sources, length)
-    return bool(((is_token.cumsum(-1) - 1 != positions[::each]) & (is_token > 0)).any())
-
-
 @dataclass(frozen=True)
 class DirectionalModel:
-    """A model that writes in one direction.
+    """A model that writes in one direction, in evaluation mode.
 
     Attributes:
-        model: The model, in evaluation mode.
         tokenizer: Its tokenizer; None if it is not known, and ids stand for words.
-        direction: In which order it writes.
         name: What messages and signatures call it.
         fingerprint: Tells it from any other of that name.
         max_source_length: The longest source that training saw, where that is known.
@@ -254,14 +220,9 @@ class DirectionalModel:
         return text, tuple(split(text))
 
     def find_source_limit(self, steps: int, asked: int | None = None) -> int | None:
-        """How many tokens of a source it can read, and write a reply as well; None if any number.
+        """How many tokens of a source it can read, and write a reply of so many steps; None if any number.
 
-        Args:
-            steps: How long the reply is, the end token counted.
-            asked: The limit that was asked for; the longest source of training by default.
-
-        Raises:
-            SettingsError: If it has no positions for so long a reply.
+        At most as many as asked, by default as many as the longest source of training has.
         """
         config = self.model.config
         positions = find_max_positions(config)
@@ -279,15 +240,9 @@ class DirectionalModel:
     def pad_sources(self, texts: Sequence[str], limits: Sequence[int | None]) -> tuple[Tensor, Tensor]:
         """Sources as the model reads them, and their mask: both (sources, length).
 
-        Padding is on the right for an encoder and on the left for a lone decoder. A prompt of no tokens at
-        all becomes the token that begins or ends a text.
-
-        Args:
-            texts: The sources.
-            limits: Of each source, how many of its last tokens are kept.
-
-        Raises:
-            InputError: If a source has no tokens, and there is none to read instead.
+        Of each source as many of its last tokens are kept as its limit says. Padding is on the right for an
+        encoder and on the left for a lone decoder. A prompt of no tokens at all becomes the token that begins
+        or ends a text.
         """
         model, tokenizer = self.model, self.tokenizer
         rows: list[list[int]] = []

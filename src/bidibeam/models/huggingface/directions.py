@@ -27,11 +27,7 @@ def mark(model: Any, direction: Direction) -> None:
 
 
 def direction_of(model: Any) -> Direction:
-    """Which way a model writes, by its config, or by a config itself.
-
-    Raises:
-        InputError: If its config names no direction that exists, or it holds both.
-    """
+    """Which way a model writes, by its config, or by a config itself."""
     config = _config(model)
     if getattr(config, "model_type", None) == JOINT:
         raise InputError(
@@ -50,11 +46,7 @@ def direction_of(model: Any) -> Direction:
 
 
 def check_pair(regular: Any, reverse: Any) -> None:
-    """Refuse two models, or configs, that are not a regular and a reverse one, in this order.
-
-    Raises:
-        InputError: If they are not.
-    """
+    """Refuse two models, or configs, that are not a regular and a reverse one, in this order."""
     found = direction_of(regular), direction_of(reverse)
     if found == (Direction.REGULAR, Direction.REVERSE):
         return
@@ -75,15 +67,8 @@ def check_pair(regular: Any, reverse: Any) -> None:
 def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (None, None)) -> None:
     """Refuse two models, or configs, that cannot read the same ids and write after the same ones.
 
-    Args:
-        regular: The one.
-        reverse: The other.
-        tokenizers: Theirs, where they are known.
-
-    Raises:
-        SettingsError: If one is an encoder-decoder and the other is not, or they differ in the size of their
-            vocabularies, in the token that ends a reply, in the one that a decoder starts with, or in the
-            token that an id stands for.
+    They may differ in kind, in vocabulary, in how replies start and end, or in the token that an id stands
+    for, where their tokenizers are known.
     """
     names, configs = (_name(regular), _name(reverse)), (_config(regular), _config(reverse))
     kinds = ["an encoder-decoder" if one.is_encoder_decoder else "a decoder alone" for one in configs]
@@ -95,8 +80,8 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
         difference = f"{names[0]} knows {sizes[0]:,} tokens and {names[1]} {sizes[1]:,}"
     else:
         for field in ("eos_token_id", "decoder_start_token_id"):
-            ours, theirs = _ids(regular, field), _ids(reverse, field)
-            if ours and theirs and not ours & theirs:
+            ours, theirs = token_ids(regular, field), token_ids(reverse, field)
+            if ours and theirs and not {*ours} & {*theirs}:
                 difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
     if difference is None and None not in tokenizers:
         one, other = (_tokens_by_id(tokenizer) for tokenizer in tokenizers)
@@ -114,32 +99,22 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
 
 
 def check_same_tokens(first: Any, second: Any) -> None:
-    """Refuse two tokenizers that do not give every token the same id: scores of ids would mean nothing.
-
-    Raises:
-        SettingsError: If they differ; it says where they do first.
-    """
-    difference = _find_difference(first, second)
+    """Refuse two tokenizers that do not give every token the same id: scores of ids would mean nothing."""
+    ours, theirs, difference = first.get_vocab(), second.get_vocab(), None
+    if ours != theirs:
+        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
+        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
+        difference = f"the token {token!r} has {one} in one and {other} in the other"
+    for name in SPECIAL if difference is None else ():
+        ids = [getattr(tokenizer, name, None) for tokenizer in (first, second)]
+        if ids[0] != ids[1]:
+            difference = difference or f"{name} is {ids[0]} in one and {ids[1]} in the other"
     if difference is not None:
         raise SettingsError(
             f"The two models have different tokenizers: {difference}. Scoring each other's tokens needs the "
             "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
             "with the tokenizer of the first."
         )
-
-
-def _find_difference(first: Any, second: Any) -> str | None:
-    """Where two tokenizers differ first, by id; then by special token."""
-    ours, theirs = first.get_vocab(), second.get_vocab()
-    if ours != theirs:
-        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
-        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
-        return f"the token {token!r} has {one} in one and {other} in the other"
-    for name in SPECIAL:
-        ids = [getattr(tokenizer, name, None) for tokenizer in (first, second)]
-        if ids[0] != ids[1]:
-            return f"{name} is {ids[0]} in one and {ids[1]} in the other"
-    return None
 
 
 def _tokens_by_id(tokenizer: Any) -> dict[int, set[str]]:
@@ -155,13 +130,13 @@ def _config(model: Any) -> Any:
     return getattr(model, "config", model)
 
 
-def _ids(model: Any, field: str) -> set[int]:
+def token_ids(model: Any, field: str) -> tuple[int, ...]:
     """The ids of a special token, as the generation config has them, or else the config."""
     for config in (getattr(model, "generation_config", None), _config(model)):
         value = getattr(config, field, None)
         if value is not None:
-            return {*value} if isinstance(value, list | tuple) else {value}
-    return set()
+            return tuple(value) if isinstance(value, list | tuple) else (int(value),)
+    return ()
 
 
 def _name(model: Any) -> str:
@@ -179,15 +154,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def describe_folder(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What `bidibeam info` shows: the model, and its data and training where that was ours.
-
-    Args:
-        folder: The folder.
-        config: What its config.json holds.
-
-    Raises:
-        RunError: If a file of weights is damaged.
-    """
+    """What `bidibeam info` shows of a model with this config, its data and training where that was ours."""
     metadata = read_metadata(folder)
     is_joint = config["model_type"] == JOINT
     parameters = sum(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,9 @@ def load_models(
     shown, fingerprint = _identify(where, model)
     halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
     settings = read_metadata(folder).get("settings") if folder else None
-    lengths = [
-        value if isinstance(value, int) and value > 0 else None
-        for value in (
-            settings.get(key) if isinstance(settings, dict) else None
-            for key in ("max_source_length", "max_response_length")
-        )
-    ]
+    known = settings if isinstance(settings, dict) else {}
+    lengths = [known.get(key) for key in ("max_source_length", "max_response_length")]
+    lengths = [value if isinstance(value, int) and value > 0 else None for value in lengths]
     loaded = {}
     for half in halves:
         direction = direction_of(half)
@@ -84,14 +79,9 @@ def load_pair(
     dtype: str | None = None,
     trust_remote_code: bool = False,
 ) -> dict[Direction, DirectionalModel]:
-    """Load a regular and a reverse model, or one of the two.
+    """Load a regular and a reverse model, or one of the two, each as `load_models` does.
 
-    Args:
-        regular: The regular model. One with a shared encoder brings its reverse half along.
-        reverse: The reverse model, or the model with a shared encoder again.
-        device: As in `load_models`.
-        dtype: As in `load_models`.
-        trust_remote_code: As in `load_models`.
+    A model with a shared encoder, given as the regular one, brings its reverse half along.
 
     Raises:
         BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
@@ -100,7 +90,9 @@ def load_pair(
         raise SettingsError("No model was named: give a regular model, a reverse model, or both.")
     how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     first = load_models(regular, **how) if regular is not None else {}
-    is_same = regular is not None and reverse is not None and _is_same(regular, reverse)
+    is_same = (
+        regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
+    )
     second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **how)
     found = {
         direction: models.get(direction) or models[direction.other]
@@ -116,11 +108,7 @@ def load_pair(
 
 
 def check_given_as(direction: Direction, loaded: DirectionalModel) -> None:
-    """Refuse a model that was given as what it is not.
-
-    Raises:
-        InputError: If it writes in the other direction.
-    """
+    """Refuse a model that was given as what it is not."""
     if loaded.direction is not direction:
         raise InputError(
             f"{loaded.name} was given as the {direction.value} model, but it is a {loaded.direction.value} "
@@ -128,19 +116,8 @@ def check_given_as(direction: Direction, loaded: DirectionalModel) -> None:
         )
 
 
-def weights_of(models: Mapping[Direction, DirectionalModel]) -> str:
-    """What tells a pair from any other: the fingerprints of its models, those of a shared folder once."""
-    return "+".join(dict.fromkeys(models[each].fingerprint for each in Direction if each in models))
-
-
 def check_usable(loaded: DirectionalModel) -> None:
-    """Ask a model for the probability of some tokens, lest it be found of no use after hours.
-
-    Raises:
-        ScorerError: If it cannot be searched.
-        InputError: If its tokenizer has ids that it does not know.
-        SettingsError: If its generation config cannot be followed.
-    """
+    """Ask a model for the probability of some tokens: what is of no use is found out now, not after hours."""
     model = loaded.model
     rows = model.get_input_embeddings().weight.shape[0]
     largest = max(loaded.tokenizer.get_vocab().values())
@@ -191,11 +168,8 @@ def _load_config(where: str, *, trust_remote_code: bool) -> Any:
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
     own = getattr(config, "auto_map", None) if trust_remote_code else None
     loader = _find_loader(config)
-    if (
-        loader is BidirectionalSeq2Seq
-        or type(config) in loader._model_mapping
-        or loader.__name__ in (own or ())
-    ):
+    is_joint = loader is BidirectionalSeq2Seq
+    if is_joint or type(config) in loader._model_mapping or loader.__name__ in (own or ()):
         return config
     raise InputError(
         f"{where} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
@@ -252,8 +226,3 @@ def _identify(where: str, model: Any) -> tuple[str, str]:
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "blake2b").digest())
     return folder.resolve().name, digest.hexdigest()[:FINGERPRINT_DIGITS]
-
-
-def _is_same(one: str | Path, other: str | Path) -> bool:
-    paths = Path(one), Path(other)
-    return str(one) == str(other) or (all(path.is_dir() for path in paths) and paths[0].samefile(paths[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -19,6 +19,7 @@ from bidibeam import work
 from bidibeam.errors import ScorerError
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.caches import StaticHFState, static_key
+from bidibeam.models.huggingface.directions import token_ids
 from bidibeam.search.graphs import GraphCache
 
 ENCODER_DECODERS = (
@@ -81,46 +82,27 @@ def find_obstacle(model: PreTrainedModel) -> str | None:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model reads before it writes, a row per source.
+    """What a model reads before it writes, a row per source; prompts are padded on the left."""
 
-    Attributes:
-        ids: (sources, length), the source's ids; for a decoder-only model the prompt, padded on the left.
-        mask: (sources, length), 1 where there is a token, 0 where there is padding.
-        begin: (sources, length), what an encoder-decoder's decoder reads first, the start token mostly.
-        encoded: (sources, length, size), the encoder's hidden states, if they are known already.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    begin: Tensor | None = None
-    encoded: Tensor | None = None
+    ids: Tensor  # (sources, length)
+    mask: Tensor  # (sources, length), 1 where there is a token
+    begin: Tensor | None = None  # (sources, length), what an encoder-decoder's decoder reads first
+    encoded: Tensor | None = None  # (sources, length, size), the encoder's hidden states, once they are known
 
 
 @dataclass
 class HFState:
-    """The rows of a search. A state is good until the next step: its cache grows in place.
-
-    Attributes:
-        cache: Keys and values; those of self-attention per row, cross-attention's per source if it is shared.
-        mask: (sources, length), the sources' attention mask.
-        sources: How many sources there are; each has as many rows.
-        logits: (sources, vocabulary), those of the first token, until the first step.
-        written: How many tokens the rows have read since the prompt.
-        begun: How many tokens the longest prompt has, or what the decoder read first.
-        encoded: (sources at first, length, size), the encoder's hidden states.
-        positions: (sources,), the position of a decoder-only model's first token.
-        is_shared: Whether cross-attention keys are there once per source.
-    """
+    """The rows of a search, as many for every source; good until the next step: its cache grows in place."""
 
     cache: Any
-    mask: Tensor
+    mask: Tensor  # (sources, length)
     sources: int
-    logits: Tensor | None
-    written: int = 0
-    begun: int = 1
-    encoded: Tensor | None = None
-    positions: Tensor | None = None
-    is_shared: bool = False
+    logits: Tensor | None  # (sources, vocabulary), those of the first token, until the first step
+    written: int = 0  # tokens that the rows have read since the prompt
+    begun: int = 1  # tokens of the longest prompt, or of what the decoder read first
+    encoded: Tensor | None = None  # (sources at first, length, size)
+    positions: Tensor | None = None  # (sources,), of a decoder-only model's first token
+    is_shared: bool = False  # whether cross-attention keys are there once per source
 
 
 class HFScorer:
@@ -147,9 +129,8 @@ class HFScorer:
                 "lists with its generate, and rerank them."
             )
         self.model = model
-        self.pad = pad if pad is not None else special_id(model, "pad_token_id")
-        start = special_id(model, "decoder_start_token_id")
-        self._begin = tuple(begin) or (() if start is None else (start,))
+        self.pad = pad if pad is not None else next(iter(token_ids(model, "pad_token_id")), None)
+        self._begin = tuple(begin) or token_ids(model, "decoder_start_token_id")[:1]
         self._is_encoder_decoder: bool = model.config.is_encoder_decoder
         self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
         self._configs = find_configs(model)
@@ -180,11 +161,7 @@ class HFScorer:
 
     @torch.inference_mode()
     def start_with(self, inputs: Inputs) -> HFState:
-        """The same with inputs that are more than ids.
-
-        Raises:
-            ScorerError: If the model has too few positions.
-        """
+        """The same with inputs that are more than ids."""
         if self._is_encoder_decoder:
             return self._start_encoded(inputs)
         positions = (inputs.mask.cumsum(1) - 1).clamp(min=0)  # (sources, length)
@@ -234,9 +211,6 @@ class HFScorer:
         """Read one token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
 
         The first step reads nothing: the first token follows what the decoder has begun with.
-
-        Raises:
-            ScorerError: If the model has too few positions.
         """
         work.count(projected_rows=len(last_tokens))
         if state.logits is not None:
@@ -275,12 +249,12 @@ class HFScorer:
     def log_probs_of(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
         """The same with inputs that are more than ids."""
         state = self.start_with(inputs)
-        totals = [[0.0] * len(line) for line in sequences]
-        for part in split_passes(sequences, SCORED_LOGITS // self.vocabulary_size):
-            values = self._force(state, [(source, sequences[source][place]) for source, place in part])
-            for (source, place), value in zip(part, values, strict=True):
-                totals[source][place] = value
-        return totals
+        lengths = [[*map(len, line)] for line in sequences]
+        return score_in_passes(
+            lengths,
+            SCORED_LOGITS // self.vocabulary_size,
+            lambda part: self._force(state, [(source, sequences[source][place]) for source, place in part]),
+        )
 
     @property
     def graphs(self) -> GraphCache:
@@ -292,11 +266,7 @@ class HFScorer:
         return static_key(self.model, state)
 
     def static_state(self, state: HFState, steps: int) -> StaticHFState:
-        """Memory for states of as many sources and rows.
-
-        Raises:
-            RuntimeError: If the model has too few positions, or layers of different shapes.
-        """
+        """Memory for states of as many sources and rows."""
         return StaticHFState(self.model, state, steps)
 
     def _force(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
@@ -322,9 +292,7 @@ class HFScorer:
                 is_shared=False,
             )
             logits = torch.cat((logits, self._forward(targets[:, :-1].clamp(min=0), rows).float()), dim=1)
-        log_probs = logits.gather(2, targets.clamp(min=0)[..., None]).squeeze(2) - logits.logsumexp(2)
-        values: list[float] = log_probs.double().masked_fill(~is_token, 0.0).sum(1).tolist()
-        return values
+        return sum_log_probs(logits, targets.clamp(min=0), is_token)
 
     def _forward(self, ids: Tensor, state: HFState) -> Tensor:
         """The model's logits after (rows, length) ids: (rows, length, vocabulary)."""
@@ -365,43 +333,45 @@ def _copy_rows(cache: Any, rows: Tensor) -> Any:
     return copied
 
 
-def split_passes(
-    sequences: Sequence[Sequence[Sequence[int]]], most_tokens: int
-) -> Iterator[list[tuple[int, int]]]:
-    """The sequences scored together, as (source, place): of similar length, and not too many tokens."""
+def score_in_passes(
+    lengths: Sequence[Sequence[int]],
+    most_tokens: int,
+    score: Callable[[Sequence[tuple[int, int]]], Sequence[float]],
+) -> list[list[float]]:
+    """The scores of each source's sequences, 0 for empty ones; those of similar length are scored together.
+
+    Args:
+        lengths: How many tokens a pass needs for each source's sequences.
+        most_tokens: How many tokens a pass may have, padding included.
+        score: Scores the sequences of a pass, given as (source, place).
+    """
     numbered = sorted(
-        (len(sequence), source, place)
-        for source, line in enumerate(sequences)
-        for place, sequence in enumerate(line)
-        if len(sequence)
+        (length, source, place)
+        for source, line in enumerate(lengths)
+        for place, length in enumerate(line)
+        if length
     )
-    part: list[tuple[int, int]] = []
+    passes: list[list[tuple[int, int]]] = []
     for length, source, place in numbered:
-        if part and (len(part) + 1) * length > most_tokens:
-            yield sorted(part)
-            part = []
-        part.append((source, place))
-    if part:
-        yield sorted(part)
+        if not passes or (len(passes[-1]) + 1) * length > most_tokens:
+            passes.append([])
+        passes[-1].append((source, place))
+    totals = [[0.0] * len(line) for line in lengths]
+    for part in map(sorted, passes):
+        for (source, place), value in zip(part, score(part), strict=True):
+            totals[source][place] = value
+    return totals
 
 
-def special_id(model: PreTrainedModel, name: str) -> int | None:
-    """A token's id by its name, as the generation config has it, or else the config; of several the first."""
-    for config in (getattr(model, "generation_config", None), model.config):
-        found = getattr(config, name, None)
-        if isinstance(found, list | tuple):
-            found = found[0] if found else None
-        if found is not None:
-            return int(found)
-    return None
+def sum_log_probs(logits: Tensor, targets: Tensor, is_token: Tensor) -> list[float]:
+    """Log-probabilities of rows: logits (rows, tokens, vocabulary), targets and is_token (rows, tokens)."""
+    log_probs = logits.gather(2, targets[..., None]).squeeze(2) - logits.logsumexp(2)  # (rows, tokens)
+    values: list[float] = log_probs.double().masked_fill(~is_token, 0.0).sum(1).tolist()
+    return values
 
 
 def check_eval_mode(model: PreTrainedModel) -> None:
-    """See that a model does the same each time.
-
-    Raises:
-        ScorerError: If it is in training mode.
-    """
+    """See that a model does the same each time."""
     if model.training:
         raise ScorerError(
             f"{type(model).__name__} is in training mode, in which dropout makes scores random; call "
@@ -410,13 +380,12 @@ def check_eval_mode(model: PreTrainedModel) -> None:
 
 
 def check_max_positions(model: PreTrainedModel, tokens: int, encoder: nn.Module | None = None) -> None:
-    """See that the decoder, or the encoder, has positions for so many tokens.
-
-    Raises:
-        ScorerError: If it has fewer.
-    """
-    most = _max_positions(model.get_decoder() if encoder is None else encoder)
-    if most is None or tokens <= most:
+    """See that the decoder, or the encoder, has positions for so many tokens; one without a table has."""
+    part = model.get_decoder() if encoder is None else encoder
+    tables = [getattr(part, name, None) for name in POSITIONS]
+    table = next((one for one in tables if isinstance(one, nn.Embedding)), None)
+    most = tokens if table is None else len(table.weight) - int(getattr(table, "offset", 0))
+    if tokens <= most:
         return
     name = type(model).__name__
     if encoder is not None:
@@ -425,12 +394,3 @@ def check_max_positions(model: PreTrainedModel, tokens: int, encoder: nn.Module 
     raise ScorerError(
         f"{name} has {most:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
     )
-
-
-def _max_positions(part: nn.Module) -> int | None:
-    """How many positions an encoder or a decoder has a table for; None if it counts on without one."""
-    for name in POSITIONS:
-        table = getattr(part, name, None)
-        if isinstance(table, nn.Embedding):
-            return len(table.weight) - int(getattr(table, "offset", 0))
-    return None
