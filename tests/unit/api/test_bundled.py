@@ -32,13 +32,6 @@ def test_it_answers_by_every_strategy_that_needs_no_reference() -> None:
         assert second.best.text
 
 
-def test_without_a_run_a_decoder_is_its_own() -> None:
-    decoder = load_decoder(settings=SearchSettings(beam_size=4, max_length=8))
-
-    assert f"|model:{load_run(device='cpu').fingerprint}|" in str(decoder.signature)
-    assert decoder.decode(["how are you?"])[0].best.text
-
-
 def test_it_is_at_most_12_mib_and_says_nothing_of_a_machine() -> None:
     files = list(bundled_path().iterdir())
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -23,7 +22,7 @@ from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reverse_labels
 from bidibeam.hypotheses import Direction
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model
-from tests.unit.models.huggingface.test_parity import KINDS, model_of
+from tests.unit.models.huggingface.test_parity import model_of
 from tests.unit.models.huggingface.tiny import tiny_model
 
 STRATEGIES = (
@@ -35,6 +34,7 @@ STRATEGIES = (
     "longest",
     "reverse-vbs",
 )
+HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4}
 
 
 def pair(kind: str) -> tuple[Any, Any]:
@@ -44,16 +44,15 @@ def pair(kind: str) -> tuple[Any, Any]:
 
 
 def inputs(model: Any) -> dict[str, torch.Tensor]:
-    left = torch.tensor([[1, 1, 5, 6], [7, 8, 9, 10], [1, 11, 12, 13]])
-    ids = (
-        torch.tensor([[5, 6, 1, 1], [7, 8, 9, 10], [11, 12, 13, 1]])
-        if model.config.is_encoder_decoder
-        else left
+    right, left = (
+        [[5, 6, 1, 1], [7, 8, 9, 10], [11, 12, 13, 1]],
+        [[1, 1, 5, 6], [7, 8, 9, 10], [1, 11, 12, 13]],
     )
+    ids = torch.tensor(right if model.config.is_encoder_decoder else left)
     return {"input_ids": ids, "attention_mask": (ids != 1).long()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_answers_through_generate(kind: str, strategy: str) -> None:
     model, reverse = pair(kind)
@@ -70,7 +69,7 @@ def test_every_strategy_answers_through_generate(kind: str, strategy: str) -> No
         assert torch.equal(found[:, :4], given["input_ids"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["t5", "llama"])
 def test_a_batch_is_answered_as_its_members_one_by_one(kind: str) -> None:
     model, reverse = pair(kind)
     given = inputs(model)
@@ -120,9 +119,7 @@ def test_a_shared_encoder_reads_the_sources_once() -> None:
     calls = []
     joint.regular.get_encoder().register_forward_hook(lambda *_: calls.append(1))
 
-    found = joint.regular.generate(
-        **inputs(joint.regular), custom_generate=BidiGenerate(joint), num_beams=4, max_new_tokens=5
-    )
+    found = joint.regular.generate(**inputs(joint.regular), **HOW, custom_generate=BidiGenerate(joint))
 
     assert len(found) == 3
     assert calls == [1]
@@ -134,12 +131,9 @@ def test_encoder_outputs_are_given_back_as_they_came() -> None:
         hidden = model.get_encoder()(ids).last_hidden_state
     mine = BaseModelOutput(last_hidden_state=hidden.clone(), hidden_states=(hidden,))
 
+    mask = torch.ones_like(ids)
     model.generate(
-        encoder_outputs=mine,
-        attention_mask=torch.ones_like(ids),
-        custom_generate=BidiGenerate(strategy="vbs"),
-        num_beams=4,
-        max_new_tokens=3,
+        encoder_outputs=mine, attention_mask=mask, **HOW, custom_generate=BidiGenerate(None, "vbs")
     )
 
     assert mine.last_hidden_state is not None
@@ -148,81 +142,33 @@ def test_encoder_outputs_are_given_back_as_they_came() -> None:
 
 
 def test_a_config_that_asks_for_tuples_is_no_hindrance() -> None:
-    model, how = model_of("t5", 1), {"num_beams": 3, "max_new_tokens": 4}
-    expected = model.generate(**inputs(model), **how, custom_generate=BidiGenerate(None, "vbs"))
+    model = model_of("t5", 1)
+    expected = model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(None, "vbs"))
 
     model.config.return_dict = False
 
-    found = model.generate(**inputs(model), **how, custom_generate=BidiGenerate(None, "vbs"))
+    found = model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(None, "vbs"))
     assert torch.equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        ({}, {"do_sample": True}, "searched, not sampled"),
-        ({}, {"num_beams": 1}, "num_beams must be at least 2 for bidia"),
-        ({}, {"num_return_sequences": 4}, "num_return_sequences is 4, but bidia ranks only 2"),
-        ({"similarity": "wmd_t"}, {}, "give vectors= and tokenizer="),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_the_reason(
-    given: dict[str, Any], options: dict[str, Any], message: str
-) -> None:
-    model, reverse = pair("bart")
-
-    with pytest.raises(BidibeamError, match=message):
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse, **given),
-            **{"num_beams": 4, "max_new_tokens": 4, **options},
-        )
 
 
 def test_models_that_do_not_serve_are_refused() -> None:
     model, reverse = pair("bart")
-    how: dict[str, Any] = {**inputs(model), "num_beams": 4, "max_new_tokens": 4}
+    name: Any = "bart-reverse"
 
     with pytest.raises(BidibeamError, match="direction"):
-        model.generate(**how, custom_generate=BidiGenerate(model_of("bart", seed=1)))
+        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(model_of("bart", seed=1)))
+    with pytest.raises(BidibeamError, match="give vectors= and tokenizer="):
+        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse, similarity="wmd_t"))
     reverse.train()
     with pytest.raises(BidibeamError, match="training mode"):
-        model.generate(**how, custom_generate=BidiGenerate(reverse))
-    with pytest.raises(BidibeamError, match="needs a reverse model"):
-        BidiGenerate(strategy="bidia")
-    with pytest.raises(BidibeamError, match="asks for the reference"):
-        BidiGenerate(strategy="oracle")
-    name: Any = "bart-reverse"
-    with pytest.raises(BidibeamError, match=r"takes a model, not 'bart-reverse': load it first, as by Auto"):
-        BidiGenerate(name)
-
-
-def test_a_model_that_our_own_search_does_not_run_is_refused() -> None:
-    model = AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(
-            "bloom", vocab_size=40, hidden_size=16, n_layer=1, n_head=2, eos_token_id=2, pad_token_id=1
-        )
-    ).eval()
-    ids = torch.tensor([[5, 6, 7]])
-
-    with pytest.raises(BidibeamError, match="is a bloom model, which cannot be searched here"):
-        model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            custom_generate=BidiGenerate(strategy="vbs"),
-            num_beams=3,
-            max_new_tokens=4,
-        )
-
-
-def test_the_users_model_attends_as_before_afterwards() -> None:
-    model, reverse = pair("bart")
-    before = model.config._attn_implementation
-
-    model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
-
-    assert model.config._attn_implementation == before
-    assert reverse.config._attn_implementation == before
+        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse))
+    for given, message in {
+        (None, "bidia"): "needs a reverse model",
+        (None, "oracle"): "asks for the reference",
+        (name,): r"takes a model, not 'bart-reverse': load it first, as by Auto",
+    }.items():
+        with pytest.raises(BidibeamError, match=message):
+            BidiGenerate(*given)
 
 
 ENDS = [2, 9, 12, 30]
@@ -243,7 +189,7 @@ def ended(row: list[int], pad: int = 1) -> list[int]:
     return row[: max(place for place, token in enumerate(row, start=1) if token != pad)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["marian", "gpt2"])
 def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> None:
     options = {**ENDING, "num_beams": 4, "pad_token_id": 20}
     last: set[int] = set()
@@ -303,7 +249,7 @@ def test_an_end_stays_the_end_of_what_the_reverse_model_writes(kind: str) -> Non
     assert last - {2}
 
 
-@pytest.mark.parametrize("strategy", ["vbs", "longest", "bidis", "bidia bleu_t either"])
+@pytest.mark.parametrize("strategy", ["bidis", "bidia bleu_t either"])
 def test_as_many_sequences_come_back_as_were_found(strategy: str) -> None:
     is_repeated = False
     for seed in range(8):
@@ -347,23 +293,22 @@ class Never(StoppingCriteria):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (
-            "bart",
-            {"stopping_criteria": [Never()]},
-            "given stopping_criteria= with Never, but here a reply en",
-        ),
-        ("bart", {"stopping_criteria": [MaxLengthCriteria(3)]}, "given stopping_criteria= with MaxLengthCri"),
-        ("bart", {"max_time": 9.0}, "given max_time, but here a reply ends with an end token or at its"),
-        ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "given decoder_attention_mask, which"),
-        ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "given position_ids, which a search"),
-        ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "given token_type_ids, which a search does"),
+        ("bart", {"do_sample": True}, "searched, not sampled"),
+        ("bart", {"num_beams": 1}, "num_beams must be at least 2 for bidia"),
+        ("bart", {"num_return_sequences": 4}, "num_return_sequences is 4, but bidia ranks only 2"),
+        ("bart", {"stopping_criteria": [Never()]}, "stopping_criteria= with Never, but here a reply ends"),
+        ("bart", {"stopping_criteria": [MaxLengthCriteria(3)]}, "stopping_criteria= with MaxLengthCriteria"),
+        ("bart", {"max_time": 9.0}, "max_time, but here a reply ends with an end token or at its"),
+        ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "decoder_attention_mask, which a sear"),
+        ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "position_ids, which a search does"),
+        ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "token_type_ids, which a search does"),
         (
             "bart",
             {"output_scores": True, "return_dict_in_generate": True},
-            "given output_scores=True, but a search of both directions keeps no such record",
+            "output_scores=True, but a search",
         ),
-        ("bart", {"max_new_tokens": 65}, "BartForConditionalGeneration has 64 positions, too few for 1 tok"),
-        ("gpt2", {"max_new_tokens": 62}, "GPT2LMHeadModel has 64 positions, too few for 4 tokens and a rep"),
+        ("bart", {"max_new_tokens": 65}, "has 64 positions, too few for 1 tokens and a reply of 65: lower"),
+        ("gpt2", {"max_new_tokens": 62}, "has 64 positions, too few for 4 tokens and a reply of 62: lower"),
     ],
 )
 def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
@@ -372,11 +317,7 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
     model, reverse = pair(kind)
 
     with pytest.raises(BidibeamError, match=message):
-        model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse),
-            **{"num_beams": 4, "max_new_tokens": 4, **options},
-        )
+        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), **{**HOW, **options})
 
 
 @pytest.mark.parametrize(
@@ -393,8 +334,7 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
 )
 def test_what_changes_nothing_is_not_refused(kind: str, options: dict[str, Any]) -> None:
     model, reverse = pair(kind)
-    how: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4, "min_new_tokens": 1}
-    how["custom_generate"] = BidiGenerate(reverse)
+    how = {**HOW, "min_new_tokens": 1, "custom_generate": BidiGenerate(reverse)}
     if "max_new_tokens" in options:
         how["min_new_tokens"] = options["max_new_tokens"] - 1
 
@@ -408,87 +348,56 @@ def test_a_judge_reads_one_token_more_of_what_was_cut_off() -> None:
     model, reverse = pair("bart")
     how: dict[str, Any] = {"custom_generate": BidiGenerate(reverse, "bidis"), "num_beams": 2}
 
-    with pytest.raises(
-        BidibeamError, match="64 positions, too few for 1 tokens and a reply of 64: lower max"
-    ):
+    with pytest.raises(BidibeamError, match="64 positions, too few for 1 tokens and a reply of 64: lower"):
         model.generate(**inputs(model), **how, max_new_tokens=64)
     assert len(model.generate(**inputs(model), **how, max_new_tokens=63, min_new_tokens=62)) == 3
 
 
 def embedded(model: Any) -> dict[str, Any]:
     given = inputs(model)
-    return {
-        "inputs_embeds": model.get_input_embeddings()(given["input_ids"]),
-        "attention_mask": given["attention_mask"],
-    }
+    embeddings = model.get_input_embeddings()(given.pop("input_ids"))
+    return {"inputs_embeds": embeddings, **given}
 
 
 def encoded(model: Any) -> dict[str, Any]:
     given = inputs(model)
-    return {
-        "encoder_outputs": model.get_encoder()(**given),
-        "attention_mask": given["attention_mask"],
-    }
+    return {"encoder_outputs": model.get_encoder()(**given), "attention_mask": given["attention_mask"]}
 
 
 @pytest.mark.parametrize("make", [embedded, encoded])
-def test_a_reverse_encoder_needs_ids(make: Any) -> None:
+def test_only_a_reverse_encoder_of_its_own_needs_ids(make: Any) -> None:
     model, reverse = pair("bart")
-
     with pytest.raises(BidibeamError, match=r"without input_ids, which the reverse model reads with an enc"):
-        model.generate(**make(model), custom_generate=BidiGenerate(reverse), num_beams=4, max_new_tokens=4)
+        model.generate(**make(model), custom_generate=BidiGenerate(reverse), **HOW)
 
-
-@pytest.mark.parametrize("make", [embedded, encoded])
-def test_an_encoder_that_is_shared_or_alone_needs_none(make: Any) -> None:
-    joint = BidirectionalSeq2Seq.from_encoder_decoder(model_of("bart", seed=3), special_ids=[0, 1, 2]).eval()
+    joint = BidirectionalSeq2Seq.from_encoder_decoder(model, special_ids=[0, 1, 2]).eval()
     for ours in (BidiGenerate(joint), BidiGenerate(strategy="vbs")):
-        how: dict[str, Any] = {"custom_generate": ours, "num_beams": 4, "max_new_tokens": 5}
-
-        expected = joint.regular.generate(**inputs(joint.regular), **how)
-
-        assert torch.equal(joint.regular.generate(**make(joint.regular), **how), expected)
+        expected = joint.regular.generate(**inputs(model), **HOW, custom_generate=ours)
+        found = joint.regular.generate(**make(joint.regular), **HOW, custom_generate=ours)
+        assert torch.equal(found, expected)
 
 
-def test_a_prompt_of_embeddings_is_refused() -> None:
-    model, _ = pair("gpt2")
-
-    with pytest.raises(
-        BidibeamError, match="given inputs_embeds, which a search does not read: give input_id"
-    ):
-        model.generate(
-            **embedded(model), custom_generate=BidiGenerate(strategy="vbs"), num_beams=4, max_new_tokens=4
-        )
-
-
-def test_what_was_read_before_is_refused() -> None:
-    model, _ = pair("gpt2")
-    ids = torch.tensor([[5, 6, 7, 8]])
+def test_a_prompt_of_embeddings_or_read_before_is_refused() -> None:
+    model, ids = model_of("gpt2", seed=3), torch.tensor([[5, 6, 7, 8]])
     read = model(input_ids=ids[:, :3], use_cache=True).past_key_values
+    ours = BidiGenerate(strategy="vbs")
 
+    with pytest.raises(BidibeamError, match="given inputs_embeds, which a search does not read: give input_"):
+        model.generate(**embedded(model), custom_generate=ours, **HOW)
     with pytest.raises(BidibeamError, match="given past_key_values, which a search does not read"):
-        model.generate(
-            input_ids=ids,
-            past_key_values=read,
-            custom_generate=BidiGenerate(strategy="vbs"),
-            num_beams=1,
-            max_new_tokens=4,
-        )
+        model.generate(input_ids=ids, past_key_values=read, custom_generate=ours, **{**HOW, "num_beams": 1})
 
 
-@pytest.mark.parametrize("strategy", ["bidia", "bidis"])
 @pytest.mark.parametrize(
     ("kind", "other", "changes", "message"),
     [
         ("bart", "gpt2", {}, "the bart model is an encoder-decoder and the gpt2 model a decoder alone"),
-        ("gpt2", "bart", {}, "the gpt2 model is a decoder alone and the bart model an encoder-decoder"),
-        ("bart", "bart", {"vocab_size": 30}, "the bart model knows 40 tokens and the bart model 30"),
         ("gpt2", "gpt2", {"vocab_size": 41}, "the gpt2 model knows 40 tokens and the gpt2 model 41"),
         ("bart", "bart", {"eos_token_id": 3}, "eos_token_id is 2 in the bart model and 3 in the bart model"),
     ],
 )
 def test_a_reverse_model_of_other_ids_is_refused(
-    kind: str, other: str, changes: dict[str, Any], message: str, strategy: str
+    kind: str, other: str, changes: dict[str, Any], message: str
 ) -> None:
     model = model_of(kind, seed=3)
     ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
@@ -496,48 +405,29 @@ def test_a_reverse_model_of_other_ids_is_refused(
     mark(reverse, Direction.REVERSE)
 
     with pytest.raises(BidibeamError, match=message):
-        model.generate(
-            **inputs(model), custom_generate=BidiGenerate(reverse, strategy), num_beams=4, max_new_tokens=4
-        )
+        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse, "bidis"))
 
 
-@pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path, Path]:
-    """A model, its folder with our own generate in it, and the folder of the reverse model."""
+def test_a_folder_alone_makes_a_model_answer_from_both_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    model, reverse = pair("bart")
-    model.save_pretrained(tmp_path / "regular")
+    (model, reverse), folder = pair("bart"), tmp_path / "regular"
+    model.save_pretrained(folder)
     reverse.save_pretrained(tmp_path / "reverse")
-    shutil.copytree(Path(__file__).parents[3] / "custom_generate", tmp_path / "regular" / "custom_generate")
-    return model, tmp_path / "regular", tmp_path / "reverse"
-
-
-def test_a_model_answers_from_both_ends_by_the_folder_alone(saved: tuple[Any, Path, Path]) -> None:
-    model, folder, reverse = saved
+    shutil.copytree(Path(__file__).parents[3] / "custom_generate", folder / "custom_generate")
     how: dict[str, Any] = {"num_beams": 6, "max_new_tokens": 6, **inputs(model)}
+    ours: dict[str, Any] = {"custom_generate": str(folder), "trust_remote_code": True}
+    chosen = {"strategy": "bidis", "strategy_options": {"lambda_": 0.5}}
 
-    found = model.generate(
-        **how,
-        custom_generate=str(folder),
-        trust_remote_code=True,
-        reverse_model=str(reverse),
-        strategy="bidis",
-        strategy_options={"lambda_": 0.5},
-    )
+    found = model.generate(**how, **ours, **chosen, reverse_model=str(tmp_path / "reverse"))
 
-    _, other = pair("bart")
-    expected = model.generate(**how, custom_generate=BidiGenerate(other, "bidis", lambda_=0.5))
+    expected = model.generate(**how, custom_generate=BidiGenerate(reverse, "bidis", lambda_=0.5))
     assert torch.equal(found, expected)
-
-
-def test_the_config_may_name_the_reverse_model(saved: tuple[Any, Path, Path]) -> None:
-    model, folder, reverse = saved
-    how: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4, **inputs(model)}
-    model.config.bidibeam_reverse = str(reverse)
-
-    assert len(model.generate(**how, custom_generate=str(folder), trust_remote_code=True)) == 3
+    model.config.bidibeam_reverse = str(tmp_path / "reverse")  # the config may name it as well
+    assert torch.equal(model.generate(**how, **ours, **chosen), expected)
     with pytest.raises(BidibeamError, match="direction"):
-        model.generate(**how, custom_generate=str(folder), trust_remote_code=True, reverse_model=str(folder))
+        model.generate(**how, **ours, reverse_model=str(folder))
 
 
 WORDS, OTHERS = ["red", "blue", "cat", "dog"], ["red", "green", "cat", "dog"]

@@ -11,7 +11,6 @@ from safetensors.torch import load_file, save_file
 
 import bidibeam
 from bidibeam.api import load_run
-from bidibeam.errors import RunError, SettingsError
 
 
 @pytest.fixture
@@ -35,6 +34,7 @@ def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:
 
 def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> None:
     original, same = load_run(toy_run), load_run(copied)
+    assert same.fingerprint  # before the weights change
     weights = load_file(copied / "model.safetensors")
     first = next(iter(weights))
     weights[first].view(-1)[0] += 1e-3
@@ -42,14 +42,8 @@ def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> 
 
     other = load_run(copied)
 
-    assert original.fingerprint == load_run(toy_run).fingerprint
-    assert other.fingerprint != original.fingerprint
     assert len(original.fingerprint) == 12
-    assert same.path == other.path
-
-
-def test_a_copy_has_the_same_fingerprint(toy_run: Path, copied: Path) -> None:
-    assert load_run(copied).fingerprint == load_run(toy_run).fingerprint
+    assert same.fingerprint == original.fingerprint != other.fingerprint
 
 
 def test_a_run_that_says_nothing_of_its_data_reads_sources_of_any_length(copied: Path) -> None:
@@ -68,18 +62,3 @@ def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> Non
     assert run.path == load_run(None, device="cpu").path == bundled
     assert run.fingerprint == load_run(bundled).fingerprint != load_run(toy_run).fingerprint
     assert all(weight.dtype == torch.float32 for weight in run.network.parameters())
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
-        load_run(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta"])
-def test_a_device_that_is_not_there_is_refused(copied: Path, name: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        load_run(copied, device=name)
-
-    assert str(caught.value) == (
-        f"There is no device {name!r} here that can compute. Leave the device out, or use cpu."
-    )

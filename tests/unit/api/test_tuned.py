@@ -40,15 +40,8 @@ FOUND = TuningResult(
 
 
 def write(path: Path, weights: str) -> None:
-    metric = Signature((("metric", "bleu"), ("order", "4")))
-    write_tuned(
-        path,
-        FOUND,
-        search=SearchSettings(beam_size=7),
-        weights=weights,
-        split="validation",
-        metric=metric,
-    )
+    metric, search = Signature((("metric", "bleu"), ("order", "4"))), SearchSettings(beam_size=7)
+    write_tuned(path, FOUND, search=search, weights=weights, split="validation", metric=metric)
 
 
 @pytest.fixture
@@ -148,86 +141,45 @@ def test_a_strategys_own_options_win(tuned_run: Run) -> None:
     assert "tuned" in dict(partly.signature.facts)
 
 
-@pytest.mark.parametrize("name", ["bidia", "vbs", "random"])
-def test_strategies_that_are_not_tuned_do_not_mind(tuned_run: Run, name: str) -> None:
-    assert "tuned" not in dict(load_decoder(tuned_run, name).signature.facts)
-
-
 def test_an_untuned_run_has_defaults_or_says_what_is_missing(run: Run) -> None:
     assert strategy_of(run, "bidis") == BidiS(1.0)
-    with pytest.raises(
-        SettingsError,
-        match=r"^The strategy vbs-tuned needs length_exponent and word_re",
-    ):
+    with pytest.raises(SettingsError, match=r"^The strategy vbs-tuned needs length_exponent and word_re"):
         load_decoder(run, "vbs-tuned")
 
 
 def test_what_was_tuned_for_other_weights_is_refused_where_it_would_be_used(run: Run) -> None:
-    path = run.path / TUNED_FILE
-    write(path, "0123456789ab")
+    write(run.path / TUNED_FILE, "0123456789ab")
 
     for name in ("bidis", "vbs-tuned"):
-        with pytest.raises(SettingsError) as caught:
+        message = rf"was tuned for other weights \(0123456789ab, not {run.fingerprint}\)\. Run `bidibeam"
+        with pytest.raises(SettingsError, match=message):
             load_decoder(run, name)
-        assert str(caught.value) == (
-            f"{path} was tuned for other weights (0123456789ab, not {run.fingerprint}). Run `bidibeam tune` "
-            "again, or give the strategy's settings yourself."
-        )
     assert strategy_of(run, "bidis", lambda_=0.5) == BidiS(0.5)
     load_decoder(run, "bidia")
-
-
-def message_of(path: Path) -> str:
-    with pytest.raises(RunError) as caught:
-        TunedSettings(path)
-    return str(caught.value)
-
-
-def test_a_missing_file_says_who_writes_it(tmp_path: Path) -> None:
-    path = tmp_path / TUNED_FILE
-
-    assert message_of(path) == f"There is no {path}: `bidibeam tune RUN` writes it."
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "JSONDecodeError("),
-        ("", "JSONDecodeError("),
-        ("[1]", "TypeError("),
-        ("{}", "KeyError('format_version')"),
-        ('{"format_version": 1}', "KeyError('options')"),
-        ('{"format_version": 1, "options": [1]}', "AttributeError("),
-        ('{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}', "ValueError("),
-        ('{"format_version": 1, "options": {"bidis": {"lambda_": null}}}', "TypeError("),
-        ("\udcff", "UnicodeDecodeError("),
+        (None, "There is no .*: `bidibeam tune RUN` writes it"),
+        ("{", r"is damaged \(JSONDecodeError"),
+        ("[1]", r"is damaged \(TypeError"),
+        ('{"format_version": 1}', r"is damaged \(KeyError\('options'\)"),
+        ('{"format_version": 1, "options": [1]}', r"is damaged \(AttributeError"),
+        ('{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}', r"is damaged \(ValueError"),
+        ("\udcff", r"is damaged \(UnicodeDecodeError.*Make it again with `bidibeam tune RUN`"),
+        ('{"format_version": 2}', r"has format version 2; bidibeam .* reads version 1\. Make it again"),
+        ('{"format_version": 2, "options": {"bidis": 0.3}}', r"has format version 2; bidibeam"),
     ],
 )
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: str, reason: str) -> None:
+def test_a_file_that_is_of_no_use_is_one_sentence(tmp_path: Path, content: str | None, reason: str) -> None:
     path = tmp_path / TUNED_FILE
-    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    if content is not None:
+        path.write_bytes(content.encode("utf-8", "surrogateescape"))
 
-    message = message_of(path)
-
-    assert message.startswith(f"{path} is damaged ({reason}")
-    assert message.endswith("). Make it again with `bidibeam tune RUN`.")
-
-
-def test_a_folder_in_its_place_is_one_sentence(tmp_path: Path) -> None:
-    assert message_of(tmp_path).startswith(f"{tmp_path} is damaged (IsADirectoryError(")
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"options": {"bidis": 0.3}}], ids=["without options", "in another way"]
-)
-def test_another_version_is_named_however_it_is_written(tmp_path: Path, options: dict[str, Any]) -> None:
-    path = tmp_path / TUNED_FILE
-    path.write_text(json.dumps({"format_version": 2, **options}), encoding="utf-8")
-
-    assert message_of(path) == (
-        f"{path} has format version 2; bidibeam {__version__} reads version 1. Make it again with `bidibeam "
-        "tune RUN`."
-    )
+    with pytest.raises(RunError, match=reason) as caught:
+        TunedSettings(path)
+    assert str(path) in str(caught.value)
 
 
 def test_a_damaged_file_is_no_hindrance_to_whoever_tunes_again(run: Run) -> None:

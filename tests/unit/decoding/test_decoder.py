@@ -98,15 +98,6 @@ def test_every_source_gets_its_hypotheses_the_reply_first() -> None:
     assert str(decoder.signature) == ""
 
 
-def test_where_replies_are_enough_there_is_nothing_else() -> None:
-    decoder = Decoder(Listed(LISTED), Ranker(Vbs(), replies_only=True))
-
-    (answer,) = decoder.answers([Beams("1", "x")])
-
-    assert [entry.hypothesis.text for entry in answer.ranking] == ["better"]
-    assert len(answer.beams.regular) == 2
-
-
 @pytest.mark.parametrize("replies_only", [False, True])
 def test_a_source_for_which_nothing_was_found_is_answered_with_nothing(replies_only: bool) -> None:
     decoder = Decoder(Listed(NBest()), Ranker(Vbs(), replies_only=replies_only))
@@ -181,19 +172,3 @@ def test_a_failure_in_a_thread_is_the_callers() -> None:
 
     with pytest.raises(SimilarityError, match="The similarity 'broken' failed with ZeroDivisionError: no"):
         Ranker(BidiA(similarity), workers=2).answers(pairs(4))
-
-
-def test_a_ranker_streams_batch_by_batch() -> None:
-    read = []
-
-    def lines() -> Iterator[Beams]:
-        for line in pairs(5):
-            read.append(line.id)
-            yield line
-
-    stream = Ranker(BidiA(Watched(1)), workers=2).stream(lines(), batch_size=2)
-    first = next(stream)
-
-    assert first.beams.id == "0"
-    assert read == ["0", "1"]
-    assert [answer.beams.id for answer in stream] == ["1", "2", "3", "4"]

@@ -96,7 +96,7 @@ def winner(nbest: NBest, weight: float) -> Ranked | None:
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 @given(chooser=st.randoms(use_true_random=False), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_the_winner_is_that_of_scoring_all(chooser: random.Random, seed: int, weight: float) -> None:
     lists = [random_list(chooser, 8, (0, 5)) for _ in range(chooser.randint(1, 3))]
     scorer = TableScorer(seed, [-3.0, -1.0, -0.5, 0.0])

@@ -37,18 +37,6 @@ def test_a_saved_model_comes_back_the_same(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "saved" / "config.json").read_text())["note"] == "kept"
 
 
-def test_weights_in_half_precision_load_too(tmp_path: Path) -> None:
-    model = BidirectionalModel(TINY_MODEL, 30)
-    model.save_pretrained(tmp_path)
-    weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
-    save_file(weights, tmp_path / "model.safetensors")
-
-    loaded = BidirectionalModel.from_pretrained(tmp_path)
-
-    assert loaded.b_output.dtype == torch.float32
-    torch.testing.assert_close(loaded.w_output, model.w_output, rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.parametrize("tied_output", [False, True])
 def test_half_precision_is_rounded_once_and_computed_with_in_full(tmp_path: Path, tied_output: bool) -> None:
     torch.manual_seed(0)
@@ -80,13 +68,9 @@ def test_what_half_precision_cannot_hold_is_refused(value: float) -> None:
     kept = {"small": torch.ones(2), "large": torch.tensor([65_504.0, 1.0])}
     assert checkpoint.to_half_precision(kept)["large"][0] == 65_504
 
-    with pytest.raises(RunError) as caught:
+    message = r"'w_large' holds numbers too large for half precision \(above 65,504.*full precision"
+    with pytest.raises(RunError, match=message):
         checkpoint.to_half_precision({**kept, "w_large": torch.tensor([1.0, value])})
-
-    assert str(caught.value) == (
-        "The tensor 'w_large' holds numbers too large for half precision (above 65,504 in size). "
-        "Export it in full precision."
-    )
 
 
 def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
@@ -123,7 +107,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda run: (run / "config.json").write_text('{"model_type": "bart"}'),
         r"run is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either",
     ),
-    "config a list": (lambda run: (run / "config.json").write_text("[]"), r"config\.json is damaged"),
     "other version": (
         edited(lambda config: config.update(format_version=7, bidibeam_version="9.1")),
         r"format version 7; bidibeam .* reads version 1\. Use the bidibeam that wrote it \(9\.1\)",
@@ -147,10 +130,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "data a list": (
         edited(lambda config: config.update(data=[1])),
         r"does not describe a model \(data is \[1\]\)",
-    ),
-    "exported a word": (
-        edited(lambda config: config.update(exported="yes")),
-        r"does not describe a model \(exported is 'yes'\)",
     ),
     "no weights": (
         lambda run: (run / "model.safetensors").unlink(),
@@ -192,7 +171,7 @@ def test_a_tokenizer_of_another_run_is_refused(toy_run: Path, tmp_path: Path) ->
 
 
 def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
-    for device in ("toaster", "meta"):
+    for device in ("toaster", "meta", "cuda:99"):
         with pytest.raises(SettingsError, match=rf"There is no device '{device}' here that can compute"):
             load_run(toy_run, device=device)
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from bidibeam.api import load_decoder, load_run
-from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import score_by_other
 from bidibeam.errors import InputError, RunError
@@ -75,28 +74,13 @@ def test_scoring_hypotheses_by_their_own_direction_gives_their_log_probability(
     assert np.array(begun) == pytest.approx(np.array(alone), abs=1e-5)
 
 
-def test_without_being_asked_the_other_direction_is_silent(run: Run) -> None:
-    assert load_decoder(run, "vbs").decode(["red"])[0].best.other_log_prob is None
-
-
-def test_replies_do_not_depend_on_the_batch(run: Run, toy_data: PreparedData) -> None:
-    sources = [example["source"] for example in toy_data.examples("test")]
-
-    by_batch_size = {}
-    for size in (1, 4, 100):
-        decoder = load_decoder(run, "vbs", batch_size=size, settings=SearchSettings(beam_size=5))
-        by_batch_size[size] = decoder.decode(sources)
-
-    for alone, some, all_at_once in zip(*by_batch_size.values(), strict=True):
-        assert [h.text for h in alone] == [h.text for h in some] == [h.text for h in all_at_once]
-        assert [h.score for h in alone] == pytest.approx([h.score for h in all_at_once], abs=1e-4)
-
-
 def test_an_empty_source_gets_a_reply_and_no_sources_get_none(run: Run) -> None:
     decoder = load_decoder(run, "vbs")
 
     assert len(decoder.decode([""])) == 1
     assert decoder.decode([]) == []
+    with pytest.raises(InputError, match=r"Give a list of sources, not one string: \['red cat'\]"):
+        decoder.decode("red cat")
     assert decoder.generator.generate([]) == []
 
 
@@ -184,11 +168,6 @@ def test_trap_14_subwords_are_turned_around_as_whole_pieces() -> None:
 
     assert found.best.tokens == ("ab", "!")
     assert found.best.text == "ab!"
-
-
-def test_one_string_is_not_taken_for_a_list_of_letters(run: Run) -> None:
-    with pytest.raises(InputError, match=r"Give a list of sources, not one string: \['red cat'\]"):
-        load_decoder(run, "vbs").decode("red cat")
 
 
 @dataclass

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+import re
 from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor
 
-from bidibeam.errors import BidibeamError, ScorerError, SettingsError
+from bidibeam.errors import ScorerError, SettingsError
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
@@ -29,14 +30,8 @@ def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int) ->
     settings = SearchSettings(beam_size=3, max_length=4, min_length=3)
     scorer, sources = broken_at(step, value), source_batch([5, 6, 7])
 
-    with pytest.raises(ScorerError) as caught:
+    with pytest.raises(ScorerError, match=rf"for source 2 were NaN or infinite at step {step}, so .* we"):
         beam_search(scorer, sources, settings, ROLES)
-
-    assert isinstance(caught.value, BidibeamError)
-    assert str(caught.value) == (
-        f"The model's logits for source 2 were NaN or infinite at step {step}, so the search cannot go on. "
-        "The weights are probably damaged: use an earlier checkpoint or train with a lower learning rate."
-    )
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 1), (3, 5), (5,)])
@@ -47,24 +42,22 @@ def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 
     scorer = Misshapen(lambda *_: [])
 
-    with pytest.raises(ScorerError) as caught:
+    with pytest.raises(ScorerError, match=re.escape(f"logits have shape {shape}, not (2, vocabulary).")):
         beam_search(scorer, source_batch([0, 1]), SearchSettings(), ROLES)
-    assert str(caught.value) == f"The model's logits have shape {shape}, not (2, vocabulary)."
 
 
 @pytest.mark.parametrize(
     "roles", [VocabularyRoles(6, 1), VocabularyRoles(0, 6), VocabularyRoles(0, 1, frozenset({2, 6}))]
 )
 def test_tokens_beyond_the_vocabulary_are_refused(roles: VocabularyRoles) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match="Token 6 is not in the model's vocabulary of 6 tokens"):
         search(lambda *_: [0.0] * 6, SearchSettings(), roles=roles)
-    assert str(caught.value) == "Token 6 is not in the model's vocabulary of 6 tokens."
 
 
 def test_a_beam_too_large_for_the_keys_is_refused() -> None:
-    with patch("bidibeam.search.beam.PLACES", 29), pytest.raises(SettingsError) as caught:
+    message = "beam_size 5 is too large for a vocabulary of 6 tokens; use at most 4"
+    with patch("bidibeam.search.beam.PLACES", 29), pytest.raises(SettingsError, match=message):
         search(lambda *_: [0.0] * 6, SearchSettings(beam_size=5))
-    assert str(caught.value) == "beam_size 5 is too large for a vocabulary of 6 tokens; use at most 4."
 
 
 def test_the_search_builds_no_graph() -> None:

@@ -35,7 +35,7 @@ def slow_candidates(
     return ranked.values[:, :count], ranked.indices[:, :count]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     sources=st.integers(1, 3),
     beams=st.integers(1, 4),
@@ -131,7 +131,7 @@ def test_logits_that_are_not_numbers_are_told(value: float) -> None:
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.just(-torch.inf)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(FLOATS, st.integers(0, PLACES - 1)), min_size=1, max_size=20))
 @example([(-1.0, 5), (0.0, 4), (-torch.inf, PLACES - 1), (-0.0, 2), (-1.0, 1), (-1e-45, (1 << 31) + 7)])
 def test_keys_rank_by_value_then_place(entries: list[tuple[float, int]]) -> None:

@@ -103,14 +103,6 @@ def test_a_sequence_carries_its_numbers() -> None:
     assert found.finished
 
 
-def test_greedy_is_a_beam_of_one() -> None:
-    table = {"": {"a": -0.6, "b": -1.0}, "a": {"b": -0.1}, "ab": {".": -0.1}, "b": {".": -0.01}}
-
-    (found,) = search(rows_of(table), SearchSettings(beam_size=1))
-
-    assert texts(found) == ["ab."]
-
-
 def test_a_forbidden_token_keeps_its_probability() -> None:
     table = {"": {"a": -3.0}, "a": {".": -2.0}}  # almost everything goes to the forbidden token
 

@@ -58,7 +58,7 @@ def assert_same(found: list[ScoredSequence], expected: list[ScoredSequence]) -> 
     assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(search_settings(), vocabularies(), st.integers(0, 10**6))
 def test_it_finds_what_the_slow_search_finds(
     how: SearchSettings, vocabulary: tuple[int, VocabularyRoles], seed: int
@@ -71,7 +71,7 @@ def test_it_finds_what_the_slow_search_finds(
     assert_same(found, oracle_search(lambda prefix: row(0, prefix), how, roles))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 4),
     st.integers(0, 2),
@@ -107,7 +107,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(
     assert [one.score for one in finished] == sorted((one.score for one in finished), reverse=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     search_settings(), st.permutations(range(5)), st.integers(1, 5), st.integers(0, 3), st.integers(0, 10**6)
 )
@@ -123,7 +123,7 @@ def test_a_batch_is_its_members_one_by_one(
     assert together == [search(row, how, sources=[source], roles=roles)[0] for source in sources]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(search_settings(), vocabularies(), st.integers(0, 10**6))
 def test_nothing_is_found_twice_and_nothing_forbidden_at_all(
     how: SearchSettings, vocabulary: tuple[int, VocabularyRoles], seed: int

@@ -52,19 +52,6 @@ def test_trap_2_a_beam_may_shrink_or_stay() -> None:
     assert texts(constant) == ["a.", "bb."]
 
 
-@pytest.mark.parametrize("stopping", ["shrinking", "constant", "patience", "optimal", "exhaust"])
-def test_trap_3_a_mate_that_goes_on_changes_nothing(stopping: str) -> None:
-    brief = {"": {"a": -0.1, "b": -3.0}, "a": {".": -0.1}, "b": {".": -0.1}}
-    lengthy = {"a" * count: {"a": -0.4, "b": -1.5} for count in range(10)} | {"a" * 10: {".": -0.1}}
-    rows = rows_of(brief, lengthy)
-    settings = SearchSettings(beam_size=2, max_length=12, stopping=stopping)
-
-    together = search(rows, settings, sources=[0, 1, 0])
-
-    assert together == [search(rows, settings, sources=[source])[0] for source in (0, 1, 0)]
-    assert texts(together[0]) == ["a.", "b."]
-
-
 def test_trap_3_a_source_that_is_done_leaves_the_batch() -> None:
     brief = {"": {"a": -0.1}, "a": {".": -0.1}}
     lengthy = {"": {"a": -0.1}, "a": {"a": -0.1}, "aa": {"a": -0.1}, "aaa": {".": -0.1}}
@@ -145,14 +132,6 @@ def test_trap_8_a_prefix_keeps_its_state_through_every_reordering() -> None:
     assert [one.log_prob for one in found] == pytest.approx([-2.7, -2.8], abs=1e-5)
 
 
-def test_trap_8_padding_of_the_sources_changes_nothing() -> None:
-    rows = rows_of({"": {"a": -0.1}, "a": {".": -0.1}}, {"": {"b": -0.1}, "b": {".": -0.1}})
-
-    for padding in range(3):
-        found = beam_search(TableScorer(rows), source_batch([1, 0], padding), SearchSettings(), ROLES)
-        assert [texts(one) for one in found] == [["b."], ["a."]]
-
-
 def test_trap_8_half_precision_logits_are_summed_in_full() -> None:
     class HalfScorer(TableScorer):
         def step(self, last_tokens, state):  # type: ignore[no-untyped-def]
@@ -179,13 +158,6 @@ def test_trap_10_what_is_cut_off_is_marked_normalised_and_last(count_end: bool) 
     assert not found[1].finished
     assert found[1].length == 3  # it has no end token to count
     assert found[1].score == pytest.approx(-0.3 * 6 / 8, abs=1e-5)
-
-
-def test_trap_10_what_is_cut_off_may_be_dropped() -> None:
-    table = {"": {"a": -0.1, "b": -2.5}, "a": {"a": -0.1}, "b": {".": -2.0}, "aa": {"a": -0.1}}
-    settings = SearchSettings(beam_size=2, max_length=3, unfinished="drop")
-
-    assert texts(search(rows_of(table), settings)[0]) == ["b."]
 
 
 def test_trap_10_a_source_whose_rule_is_content_is_not_cut_off() -> None:

@@ -244,8 +244,8 @@ def reverse_processor(processor: Any, special: Container[int]) -> Any:
             reversed_ngrams: dict[tuple[int, ...], list[int]] = {}
             for before, lasts in ngrams.items():
                 for last in lasts:
-                    *rest, first = last, *reversed(before)
-                    reversed_ngrams.setdefault(tuple(rest), []).append(first)
+                    ids = (*before, last)[::-1]
+                    reversed_ngrams.setdefault(ids[:-1], []).append(ids[-1])
             copied.generated_ngrams.append(reversed_ngrams)
         return copied
     return processor

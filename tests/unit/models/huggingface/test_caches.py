@@ -19,7 +19,7 @@ from tests.unit.search.emulation import EmulatedCapture
 
 BEAMS = 4
 HAS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-SHAPES = [(3, 5), (3, 5), (3, 9), (2, 5), (3, 12), (2, 7), (3, 5)]
+SHAPES = [(3, 5), (3, 5), (3, 9), (2, 5), (2, 7), (2, 12)]
 """Sources and their length, search after search; lengths up to 16 are one shape."""
 UNCAPTURED = ("blenderbot", "xglm")
 """The one has logits processors, which look at every step; the other does not attend by the interface."""
@@ -80,7 +80,7 @@ def test_what_is_replayed_is_what_an_eager_search_finds(kind: str, capture: Cuda
     if isinstance(capture, EmulatedCapture):
         expected = 0 if kind in UNCAPTURED else 4  # a step and the reading back, for 3 and for 2 sources
         assert capture.recorded == expected
-        assert kind in UNCAPTURED or capture.replayed > 10
+        assert kind in UNCAPTURED or capture.replayed > 8
 
 
 @pytest.mark.parametrize("options", [{"forced_bos_token_id": 7}, {"forced_eos_token_id": 2}])

@@ -45,7 +45,7 @@ def allowed(source: int, ids: Tensor) -> list[int]:  # noqa: ARG001
 
 
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("strategy", ["vbs", "bidis"])
 def test_a_function_of_the_prefix_binds_each_source(kind: str, count: int, strategy: str) -> None:
     model, reverse = pair(kind)
@@ -58,7 +58,7 @@ def test_a_function_of_the_prefix_binds_each_source(kind: str, count: int, strat
     assert len(found) == 2 * count
     for row, ids in enumerate(found[:, prompt:].tolist()):
         assert {*ids} - {1} <= {*allowed(row // 2, found)}
-    if strategy == "vbs" and count < 4:  # with more, generate prefers one that was cut off
+    if strategy == "vbs":
         assert torch.equal(found, model.generate(**given, **options))
 
 
@@ -130,7 +130,7 @@ def total(processor: Any, ids: list[int]) -> float:
 words = st.lists(st.integers(3, 6), min_size=1, max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     biased=st.lists(st.tuples(words, st.sampled_from([-2.0, 0.5, 3.0])), min_size=1, max_size=4),
     reply=st.lists(st.integers(3, 6), max_size=7),
@@ -163,9 +163,7 @@ def test_what_goes_by_beginnings_is_refused_where_the_reverse_model_writes(name:
     how = {**HOW, **sources(2), **ABOUT_BEGINNINGS[name]}
 
     for strategy in WRITING:
-        with pytest.raises(
-            SettingsError, match=rf"^{name}.* writes.*: leave it out, or choose a strategy in"
-        ):
+        with pytest.raises(SettingsError, match=rf"^{name}.* writes.*: leave it out, or choose a strategy"):
             model.generate(**how, custom_generate=BidiGenerate(reverse, strategy))
     for strategy in ("vbs", "bidis", "longest"):
         assert len(model.generate(**how, custom_generate=BidiGenerate(reverse, strategy))) == 2
@@ -214,49 +212,30 @@ def test_both_directions_forbid_words_in_reading_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"num_beam_groups": 2, "diversity_penalty": 1.0},
-            "num_beam_groups is 2, which this beam search does",
-        ),
-        (
-            {"force_words_ids": [[7]]},
-            r"force_words_ids is \[\[7\]\], which this beam search does not do: leav",
-        ),
+        ({"num_beam_groups": 2, "diversity_penalty": 1.0}, "num_beam_groups is 2, which this beam search"),
+        ({"force_words_ids": [[7]]}, r"force_words_ids is \[\[7\]\], which this beam search does not do"),
         ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out."),
         ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out."),
-        (
-            {"guidance_scale": 1.5},
-            "guidance_scale keeps a cache of its own, row by row, which does not follow",
-        ),
+        ({"guidance_scale": 1.5}, "guidance_scale keeps a cache of its own, row by row, which does not"),
     ],
 )
-@pytest.mark.parametrize("kind", ["bart", "gpt2"])
-def test_what_beam_search_does_not_do_is_refused(kind: str, options: dict[str, Any], message: str) -> None:
-    model, _ = pair(kind)
-
+def test_what_beam_search_does_not_do_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=f"^{message}"):
-        model.generate(**sources(2), **HOW, **options, custom_generate=BidiGenerate(None, "vbs"))
-
-
-@pytest.mark.parametrize("kind", ["bart", "t5", "gpt2", "llama"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
-def test_a_mask_may_be_of_any_kind(kind: str, dtype: torch.dtype) -> None:
-    model, reverse = pair(kind)
-    given = inputs(model)
-    how: dict[str, Any] = {**HOW, "custom_generate": BidiGenerate(reverse)}
-
-    found = model.generate(
-        input_ids=given["input_ids"], attention_mask=given["attention_mask"].to(dtype), **how
-    )
-
-    assert torch.equal(found, model.generate(**given, **how))
+        model_of("bart", 3).generate(
+            **sources(2), **HOW, **options, custom_generate=BidiGenerate(None, "vbs")
+        )
 
 
 @pytest.mark.parametrize("kind", ["t5", "gpt2"])
-def test_a_source_without_tokens_is_named(kind: str) -> None:
+def test_a_mask_may_be_of_any_kind_but_not_empty(kind: str) -> None:
     model, reverse = pair(kind)
     given = inputs(model)
-    given["attention_mask"][1] = 0
+    how: dict[str, Any] = {**HOW, "custom_generate": BidiGenerate(reverse)}
+    expected = model.generate(**given, **how)
 
+    for dtype in (torch.float32, torch.bool):
+        mask = given["attention_mask"].to(dtype)
+        assert torch.equal(model.generate(input_ids=given["input_ids"], attention_mask=mask, **how), expected)
+    given["attention_mask"][1] = 0
     with pytest.raises(InputError, match=r"^Source 2 of 3 has no tokens: its attention_mask is all 0\.$"):
-        model.generate(**given, **HOW, custom_generate=BidiGenerate(reverse))
+        model.generate(**given, **how)

@@ -27,34 +27,30 @@ def refused(error: type[Exception], message: str, *args: Any, **options: Any) ->
         load_hf_decoder(*args, **options)
 
 
-def test_two_of_one_direction_and_swapped_models_are_refused(tmp_path: Path) -> None:
-    regular, reverse = write_pair(tmp_path, "bart")
-
-    refused(
-        InputError,
-        r"^Both .*bart-regular and .*bart-regular are regular models, and a pair needs ",
-        regular,
-        regular,
-    )
-    refused(InputError, r"^Both .* are reverse models", reverse, reverse)
-    refused(
-        InputError, r"^The models are swapped: .*bart-reverse, given as the regular one", reverse, regular
-    )
-    message = (
-        r"^bart-reverse was given as the regular model, but it is a reverse model: give it as the reverse"
-    )
-    refused(InputError, message, reverse)
-    refused(InputError, r"^bart-regular was given as the reverse model, but it is a regular", None, regular)
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_pair(tmp_path_factory.mktemp("gpt2"), "gpt2")
 
 
-def test_a_strategy_without_its_model_is_refused(tmp_path: Path) -> None:
-    regular, reverse = write_pair(tmp_path, "gpt2")
+def test_models_and_settings_that_do_not_serve_are_refused(gpt2: tuple[Path, Path]) -> None:
+    regular, reverse = gpt2
+    needs = "needs the reverse direction, and gpt2-regular has only: regular"
 
+    refused(InputError, r"^Both .*gpt2-regular and .*gpt2-regular are regular models", regular, regular)
+    refused(InputError, r"^The models are swapped: .*gpt2-reverse, given as the regular", reverse, regular)
+    refused(InputError, r"^gpt2-reverse was given as the regular model, but it is a reverse model", reverse)
+    refused(InputError, r"^gpt2-regular was given as the reverse model, but it is a reg", None, regular)
     for strategy in ("bidia", "bidis", "reverse-vbs"):
-        message = rf"^The strategy {strategy} needs the reverse direction, and gpt2-regular has only: regular"
-        refused(RunError, message, regular, strategy=strategy)
+        refused(RunError, rf"^The strategy {strategy} {needs}", regular, strategy=strategy)
     refused(RunError, r"^The strategy vbs needs the regular direction", None, reverse, "vbs")
     refused(SettingsError, r"^No model was named: give a regular model, a reverse model, or both\.$")
+    refused(SettingsError, r"^There is no device 'abacus' here that can", *gpt2, device="abacus")
+    refused(SettingsError, r"^dtype is 'int3'; choose one of: float32, bfl", *gpt2, dtype="int3")
+    how = SearchSettings(beam_size=1)
+    refused(SettingsError, r"^beam_size must be at least 2 for bidia, .* not 1\.$", *gpt2, settings=how)
+    long = SearchSettings(max_length=64)
+    refused(SettingsError, r"^gpt2-regular has 64 positions, too few for a reply of 64", *gpt2, settings=long)
+    refused(SettingsError, r"^The system 'bidia bleu_t tuned' must be tuned", *gpt2, "bidia bleu_t tuned")
     assert len(load_hf_decoder(None, reverse, "reverse-vbs").decode(["red"])[0])
     with pytest.raises(RunError, match=r"^There is no reverse model beside gpt2-regular"):
         HFGenerator(load_models(regular), {Direction.REGULAR: SearchSettings()}, judged=True)
@@ -75,32 +71,26 @@ def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> No
     assert all(one.other_log_prob is None for one in answer.beams.regular)
 
 
-def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_model_is_named(tmp_path: Path, toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    file = tmp_path / "file"
-    file.touch()
-    (tmp_path / "empty").mkdir()
+    for file in ("file", "empty/.x", "broken/model.safetensors", "killed/training/started.json"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    (tmp_path / "broken" / "config.json").write_text('{"model_type": "nonsense"}')
+    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
+    write_config(tmp_path / "config", "bart")
 
     message = r"^The model 'no/such' is neither a folder nor on the Hugging Face Hub \("
     refused(InputError, message, "no/such")
-    refused(InputError, r"file is a file: name a folder that `save_pretrained` wrote, or a Hub", file)
-    refused(InputError, r"empty has no config\.json: name a folder that", tmp_path / "empty")
-    config = write_config(tmp_path / "config", "bart")
-    refused(InputError, r"has a config but no weights: train it first, by `bidibeam train DATA", config)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.json").write_text('{"model_type": "nonsense"}')
-    (tmp_path / "broken" / "model.safetensors").touch()
-    refused(InputError, r"^The model '.*broken' cannot be read \(", tmp_path / "broken")
-
-
-def test_what_training_has_not_finished_is_named(tmp_path: Path) -> None:
-    (tmp_path / "killed" / "training").mkdir(parents=True)
-    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
-
-    message = (
-        r"^The training in .*killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$"
-    )
-    refused(InputError, message, tmp_path / "killed")
+    for name, fragment in {
+        "file": "file is a file: name a folder that `save_pretrained` wrote, or a Hub",
+        "empty": r"empty has no config\.json: name a folder that",
+        "config": "config has a config but no weights: train it first, by `bidibeam train DATA",
+        "broken": r"broken' cannot be read \(",
+        "killed": r"killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$",
+    }.items():
+        refused(InputError, fragment, tmp_path / name)
+    refused(InputError, r"is one of bidibeam's own runs, not a Hugging Face model: `bidibeam", toy_run)
 
 
 def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +142,6 @@ def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytes
     assert len(answers) == 1
 
 
-def test_a_run_of_our_own_is_no_such_model(toy_run: Path) -> None:
-    refused(
-        InputError, r"is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode ", toy_run
-    )
-
-
 def test_weights_that_are_damaged_or_of_another_model_are_refused(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "bart", "bart")
     content = json.loads((folder / "config.json").read_text())
@@ -203,9 +187,7 @@ def test_a_model_that_fails_is_refused_before_anything_is_read(
     folder = write_model(tmp_path / "bart", "bart")
     monkeypatch.setattr("transformers.BartForConditionalGeneration.forward", fail)
 
-    message = (
-        r"^bart is a bart model, which cannot be searched here \(no such tensor\); write n-best lists with"
-    )
+    message = r"^bart is a bart model, which cannot be searched here \(no such tensor\); write n-best lists"
     refused(ScorerError, message, folder, strategy="vbs")
 
 
@@ -237,13 +219,6 @@ def test_code_that_a_model_brings_along_runs_only_where_it_is_trusted(
     assert type(loaded.model).__name__ == "OwnModel"
 
 
-def test_devices_and_precisions_that_are_none_are_refused(tmp_path: Path) -> None:
-    regular, reverse = write_pair(tmp_path, "t5")
-
-    refused(SettingsError, r"^There is no device 'abacus' here that can", regular, reverse, device="abacus")
-    refused(SettingsError, r"^dtype is 'int3'; choose one of: float32, bfl", regular, reverse, dtype="int3")
-
-
 def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "bidibeam.models.huggingface.loading.check_usable", lambda _: None
@@ -256,17 +231,6 @@ def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     assert {loaded.model.dtype for loaded in asked.values()} == {torch.bfloat16}
     assert load_models(stored, device="cpu")[Direction.REGULAR].model.dtype == torch.float32
-
-
-def test_beams_and_lengths_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    regular, reverse = write_pair(tmp_path, "gpt2")
-
-    message = r"^beam_size must be at least 2 for bidia, which shares it out among the directions, not 1\.$"
-    refused(SettingsError, message, regular, reverse, settings=SearchSettings(beam_size=1))
-    message = r"^gpt2-regular has 64 positions, too few for a reply of 64 tokens: shorten it"
-    refused(SettingsError, message, regular, reverse, settings=SearchSettings(max_length=64))
-    message = r"^The system 'bidia bleu_t tuned' must be tuned first"
-    refused(SettingsError, message, regular, reverse, "bidia bleu_t tuned")
 
 
 @pytest.mark.parametrize("rule", [{"min_length": 57}, {"min_new_tokens": 56}])
