@@ -301,7 +301,7 @@ def test_a_model_is_one_direction_or_both(tmp_path: Path) -> None:
     assert pair.vocabulary_size == len(pair.tokenizer.get_vocab())
     with pytest.raises(RunError, match="There is no regular model beside bart-reverse"):
         alone.n_best(Direction.REGULAR, SOURCES, SEARCH)
-    with pytest.raises(SettingsError, match="bart-reverse is a reverse model by its config: leave out the"):
+    with pytest.raises(SettingsError, match="bart-reverse is a reverse model by its config: leave out"):
         alone.sequence_scorer(Direction.REGULAR)
     for direction in Direction:  # a model that does not say so is taken for either
         scorer = unmarked.sequence_scorer(direction)

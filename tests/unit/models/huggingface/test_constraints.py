@@ -110,7 +110,7 @@ def test_words_of_several_tokens_are_forbidden_in_reading_order(strategy: str, n
         how = {**HOW, **sources(1), "num_return_sequences": 3, "suppress_tokens": [0]}
         how["custom_generate"] = BidiGenerate(reverse, strategy)
         free = [two for row in model.generate(**how).tolist() for two in bigrams(row)]
-        for word in {two for two in free if two[0] != two[1]}:
+        for word in sorted({two for two in free if two[0] != two[1]})[:3]:
             tried += 1
             words: Any = [[*word]] if name == "bad_words_ids" else [[[*word], -1e4]]
             for row in model.generate(**how, **{name: words}).tolist():
