@@ -30,7 +30,7 @@ def report(results: Path, out: Path | None) -> None:
     bidibeam report scores.json --out evaluation  # evaluation/report.html
     """  # noqa: D301
     from bidibeam.cli.console import console
-    from bidibeam.reporting.report import write_joint_report
+    from bidibeam.reporting.report import write_report
     from bidibeam.reporting.results import read_results
 
     files = read_results(results)
@@ -38,7 +38,7 @@ def report(results: Path, out: Path | None) -> None:
     paths = [results / name for name in files] if results.is_dir() else [results]
     sources = [Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix() for path in paths]
     _check_not_replaced(folder, sources)
-    written = write_joint_report(files, folder, sources)
+    written = write_report(files, folder, sources)
     console.print(f"Wrote {written.page} and {written.document}.", soft_wrap=True)
     if written.figures:
         count = len({path.stem for path in written.figures})

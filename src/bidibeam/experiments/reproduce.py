@@ -22,6 +22,7 @@ from bidibeam.experiments.stages import STAMPS, Stage, Stages, describe_files, i
 from bidibeam.files import write_json
 from bidibeam.models.base import Model
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
+from bidibeam.reporting.results import RESULTS_FILE
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
 
@@ -190,7 +191,7 @@ class Experiment(Plan):
         def work() -> None:
             results = self.results()
             write_json(self.layout.results, results)
-            write_report(results, folder)
+            write_report({RESULTS_FILE: results}, folder)
 
         facts = {"preset": self.preset, "command": self.command, "version": __version__}
         outputs = [self.layout.results, *(folder / name for name in (FIGURES, *REPORT_FILES))]

@@ -18,7 +18,7 @@ from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
 from bidibeam.reporting.quality import headroom, quality
-from bidibeam.reporting.results import RESULTS_FILE, Results
+from bidibeam.reporting.results import Results
 from bidibeam.reporting.sensitivity import sensitivity
 from bidibeam.reporting.summary import summary
 
@@ -52,20 +52,12 @@ class Written:
     figures: list[Path]
 
 
-def write_report(results: Mapping[str, Any], folder: Path) -> Written:
-    """Writes a report of results, whose missing parts are left out; the same results give the same bytes.
-
-    Raises:
-        InputError: If there is nothing to report, the results are of another format or damaged, or
-            matplotlib is not installed. Nothing is written then.
-    """
-    return write_joint_report({RESULTS_FILE: results}, folder)
-
-
-def write_joint_report(
+def write_report(
     files: Mapping[str, Mapping[str, Any]], folder: Path, sources: Sequence[str] | None = None
 ) -> Written:
-    """Writes one report of several files of results; each section names its file.
+    """Writes one report of files of results, of which each section names its own if there are several.
+
+    Missing parts are left out; the same results give the same bytes.
 
     Args:
         files: By name, what `bidibeam reproduce`, `evaluate` or `analyse` wrote.
@@ -73,7 +65,8 @@ def write_joint_report(
         sources: The paths of the files, relative to the folder; by default they are in it.
 
     Raises:
-        InputError: As `write_report` does.
+        InputError: If there is nothing to report, the results are of another format or damaged, or
+            matplotlib is not installed. Nothing is written then.
     """
     check_matplotlib()
     results = {name: Results.of(content) for name, content in files.items()}

@@ -225,7 +225,7 @@ def test_a_report_that_does_not_say_belongs_to_the_results_beside_it(tmp_path: P
 
 
 def test_a_report_names_its_files_by_their_place_and_not_by_whose_they_are(tmp_path: Path) -> None:
-    write_report({"format_version": 1, **made_evaluation()}, tmp_path / "run")
+    write_report({"results.json": {"format_version": 1, **made_evaluation()}}, tmp_path / "run")
     assert read_sources(tmp_path / "run") == ["results.json"]
     assert read_sources(tmp_path) is None
 

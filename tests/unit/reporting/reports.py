@@ -109,7 +109,7 @@ class Report:
     def __init__(self, results: dict[str, Any], folder: Path) -> None:
         self.results = results
         self.folder = folder
-        self.written: Written = write_report(results, folder)
+        self.written: Written = write_report({"results.json": results}, folder)
         self.html = self.written.page.read_text(encoding="utf-8")
         self.markdown = self.written.document.read_text(encoding="utf-8")
         self.page = Page(self.html)

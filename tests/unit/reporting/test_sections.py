@@ -299,14 +299,12 @@ def test_analyses_that_lack_half_of_their_facts_are_reported(tmp_path: Path) -> 
     assert "<svg class" not in report.html  # no matrix, no heat map
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("constant", 3), ("ranks", 4), ("diversity", 5), ("positions", 6), ("cost", 7), ("sensitivity", 8)],
-)
-def test_a_section_without_numbers_is_left_out(name: str, place: int, tmp_path: Path) -> None:
-    report = Report(without(made_results(systems=FEW), name), tmp_path)
+def test_a_section_without_numbers_is_left_out(tmp_path: Path) -> None:
+    names = ("constant", "ranks", "diversity", "positions", "cost", "sensitivity")
 
-    assert report.sections == [title for title in TITLES if title != TITLES[place]]
+    report = Report(without(made_results(systems=FEW), *names), tmp_path)
+
+    assert report.sections == [*TITLES[:3], *TITLES[9:]]
 
 
 def leave_one_system(results: dict[str, Any]) -> None:
