@@ -18,7 +18,7 @@ from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings
 from tests.unit.cli.calls import Call, called, lines_of, write_lines, write_vectors
 
-SLICE = ("--limit", "200", "--vocabulary-size", "800", "--validation-share", "0.05", "--test-share", "0.05")
+SLICE = ("--limit", "260", "--vocabulary-size", "800", "--validation-share", "0.05", "--test-share", "0.05")
 SHAPE: dict[str, Any] = {
     "d_model": 64,
     **{f"{part}_layers": 1 for part in ("encoder", "decoder")},
