@@ -37,12 +37,16 @@ def _show(metadata: dict[str, Any], title: str) -> None:
     from bidibeam.cli.console import console
     from bidibeam.reporting.tables import metadata_table
 
-    plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
+    plain = {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
+        for name, value in metadata.items()
+        if not isinstance(value, dict)
+    }
     console.print(metadata_table(title, plain))
     for name in ("progress", "model", "data", "training", "exported"):
         if metadata.get(name):
             flat = {
-                key: ", ".join(map(str, value)) if isinstance(value, list) else value
+                key: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
                 for key, value in _flatten(metadata[name]).items()
             }
             console.print(metadata_table(name.capitalize(), flat))

@@ -183,3 +183,59 @@ def test_the_command_converts_and_the_folder_is_a_model(
     assert '"quantization": "int8"' in captured.out
     assert len(captured.out.splitlines()[-2:]) == 2
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [
+        {"min_new_tokens": 3},
+        {"min_length": 5},
+        {"forced_eos_token_id": 3},
+        {"forced_bos_token_id": 2},
+        {"forced_bos_token_id": 2, "forced_eos_token_id": 3, "suppress_tokens": [5]},
+    ],
+)
+def test_a_generation_config_is_followed(tmp_path: Path, generation: dict[str, Any]) -> None:
+    plain = bidibeam.load(write_model(tmp_path / "bart", "bart", generation=generation))
+    export_converted(plain, tmp_path / "out", quantization="float32", overwrite=False)
+
+    lists = bidibeam.load(tmp_path / "out").n_best(Direction.REGULAR, SOURCES, SEARCH)
+
+    least = max(generation.get("min_new_tokens", 0), generation.get("min_length", 1) - 1)
+    scorer = plain.sequence_scorer(Direction.REGULAR)
+    for source, nbest in zip(SOURCES, lists, strict=True):
+        for each in nbest:
+            tokens = each.ids[:-1] if each.finished else each.ids
+            assert len(tokens) >= least
+            assert not {*generation.get("suppress_tokens", ())} & {*tokens}
+            begin = 1 if "forced_bos_token_id" in generation else 0
+            assert begin == 0 or tokens[0] == 2
+            assert each.finished or "forced_eos_token_id" not in generation
+            is_forced = "forced_eos_token_id" in generation and len(each.ids) == SEARCH.max_length
+            scored = each.ids[:-1] if is_forced else each.ids
+            ((whole, start),) = scorer.log_probs([source], [[scored, scored[:begin]]])
+            assert each.log_prob == pytest.approx(whole - start, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("generation", "named"),
+    [
+        ({"no_repeat_ngram_size": 2}, "NoRepeatNGram"),
+        ({"repetition_penalty": 1.5}, "RepetitionPenalty"),
+        ({"begin_suppress_tokens": [5]}, "begin_suppress_tokens"),
+        ({"eos_token_id": [3, 7]}, "several end tokens"),
+    ],
+)
+def test_what_a_generation_config_asks_for_and_the_engine_lacks_is_refused_by_name(
+    tmp_path: Path, generation: dict[str, Any], named: str
+) -> None:
+    model = bidibeam.load(write_model(tmp_path / "bart", "bart", generation=generation))
+
+    with pytest.raises(SettingsError, match=named):
+        export_converted(model, tmp_path / "out", quantization="float32", overwrite=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there_is_refused(exported: Path) -> None:
+    with pytest.raises(SettingsError, match="There is no device 'tpu' here"):
+        bidibeam.load(exported, device="tpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,19 @@ from typing import Any
 import torch
 
 from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Direction
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
-from bidibeam.models.huggingface.directional import find_max_positions, quiet_transformers
+from bidibeam.models.huggingface.constraints import GenerationConstraints
+from bidibeam.models.huggingface.directional import (
+    DirectionalModel,
+    find_max_positions,
+    prepare_task,
+    quiet_transformers,
+)
 
 QUANTIZATIONS = ("int8", "float32")
+ANY_LENGTH = 1 << 16
+"""So many new tokens that no least number of a generation config is more."""
 CONFIG_DEFAULTS = {
     "bart": {"normalize_before": False, "normalize_embedding": True, "static_position_embeddings": False},
     "mbart": {"normalize_before": True, "normalize_embedding": True, "static_position_embeddings": False},
@@ -38,12 +46,13 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             "Hugging Face encoder-decoders."
         )
     first = next(iter(parts.values()))
-    config, generation = first.model.config, first.model.generation_config
+    config = first.model.config
     if not config.is_encoder_decoder:
         raise SettingsError(
             f"{model.name} is a {config.model_type} model without an encoder; CTranslate2 serves "
             "encoder-decoders here."
         )
+    constraints, *_ = [_read_constraints(part, direction) for direction, part in parts.items()]
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         whole = Path(scratch) / "whole"
@@ -59,12 +68,14 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             max_source_length=model.limits.max_source_length,
             max_length=model.limits.max_length,
             positions=find_max_positions(config),
-            first=generation.forced_bos_token_id,
-            forbidden=_forbidden_ids(generation, first.tokenizer),
+            min_length=constraints.min_new_tokens,
+            first=constraints.first,
+            last=constraints.last,
+            forbidden=tuple(sorted(constraints.roles.forbidden)),
             data={name: value for name, value in model.data.items() if name != "path"},
         ).write(whole)
         if out.exists():  # empty, or an earlier export that may go
-            shutil.rmtree(out)
+            out.replace(Path(scratch) / "earlier")
         whole.replace(out)
     return CTranslate2Model(out, device=torch.device("cpu"))
 
@@ -94,9 +105,23 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
     tokenizer.save_pretrained(out / "tokenizer")
 
 
-def _forbidden_ids(generation: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Tokens that a generation config or the search forbids: padding, and bad words of one token."""
-    words = [word[0] for word in generation.bad_words_ids or [] if len(word) == 1]
-    found = {tokenizer.pad_token_id, *words, *(generation.suppress_tokens or [])}
-    ends = {tokenizer.eos_token_id, generation.forced_bos_token_id}
-    return tuple(sorted(token for token in found - ends if token is not None and token >= 0))
+def _read_constraints(part: DirectionalModel, direction: Direction) -> GenerationConstraints:
+    """The constraints of a model's generation config, if CTranslate2 can follow all of them.
+
+    Raises:
+        SettingsError: If it cannot follow one; the message names it.
+    """
+    end = torch.tensor([[part.tokenizer.eos_token_id]], device=part.model.device)
+    task = prepare_task(part.model, end, torch.ones_like(end), max_new_tokens=ANY_LENGTH)
+    constraints = task.constraints.forbid([part.tokenizer.pad_token_id])
+    if direction is Direction.REVERSE:
+        constraints = constraints.reverse(part.find_special(task))
+    unable = [type(one).__name__.removesuffix("LogitsProcessor") for one in constraints.processors or ()]
+    unable += ["begin_suppress_tokens"] * bool(constraints.roles.forbidden_first)
+    unable += ["several end tokens"] * bool(constraints.roles.other_ends)
+    if unable:
+        raise SettingsError(
+            f"The generation config of {part.name} asks for {' and '.join(unable)}, which CTranslate2 does "
+            "not follow here: take it out of generation_config.json, or decode the Hugging Face model itself."
+        )
+    return constraints

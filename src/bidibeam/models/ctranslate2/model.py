@@ -24,6 +24,7 @@ from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
+from bidibeam.models.checkpoint import find_device
 from bidibeam.models.engines import normalise, rank_hypotheses
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -60,7 +61,9 @@ class Manifest:
         directions: The directions there are; each has a folder of its name.
         exported_from: The signature of the model it was made of.
         positions: How many positions the model has; None for any number.
+        min_length: How many tokens must come before the end, by the generation config.
         first: The token that every reply begins with, as a generation config forces it; None for none.
+        last: The token that ends every reply that reaches T; None for none.
         forbidden: Tokens that are never written.
         data: What training knew of its data.
     """
@@ -73,7 +76,9 @@ class Manifest:
     max_source_length: int | None
     max_length: int | None
     positions: int | None
+    min_length: int
     first: int | None
+    last: int | None
     forbidden: tuple[int, ...]
     data: dict[str, Any]
 
@@ -125,6 +130,7 @@ class CTranslate2Model:
                 self._translators[Direction(name)] = library.Translator(
                     str(folder),
                     device=device.type,
+                    device_index=device.index or 0,
                     compute_type=manifest.quantization,
                     intra_threads=torch.get_num_threads(),
                 )
@@ -159,7 +165,7 @@ class CTranslate2Model:
                 f"{name} computes in {own}: leave out dtype ({dtype}), or export it again with another "
                 "quantization."
             )
-        return cls(Path(name or ""), device=torch.device(device or "cpu"))
+        return cls(Path(name or ""), device=find_device(device or "cpu"))
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
@@ -169,8 +175,8 @@ class CTranslate2Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of its weights; int8 has another one than float32."""
-        digest = hashlib.blake2b()
+        """A hash of its weights and of its manifest; int8 has another one than float32."""
+        digest = hashlib.blake2b((self.path / MANIFEST).read_bytes())
         for name in self.manifest.directions:
             with (self.path / name / "model.bin").open("rb") as file:
                 digest.update(hashlib.file_digest(file, "blake2b").digest())
@@ -220,7 +226,8 @@ class CTranslate2Model:
             return []
         self.check_settings(settings)
         translator, tokenizer = self._translator(direction), self.tokenizers[direction]
-        first = self.manifest.first
+        first, last = self.manifest.first, self.manifest.last
+        least = max(settings.min_length, self.manifest.min_length)
         prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
         forbidden = [tokenizer.convert_ids_to_tokens([token]) for token in self.manifest.forbidden]
         found = translator.translate_batch(
@@ -232,13 +239,15 @@ class CTranslate2Model:
             length_penalty=0,
             disable_unk=not settings.allow_unknown,
             suppress_sequences=forbidden or None,
-            min_decoding_length=settings.min_length,
-            max_decoding_length=settings.max_length,
+            min_decoding_length=max(least - (first is not None), 0),  # what is forced first is not counted
+            max_decoding_length=settings.max_length - (last is not None),
             max_input_length=0,
             return_end_token=True,
         )
         written = [[tokenizer.convert_tokens_to_ids(tokens) for tokens in line.hypotheses] for line in found]
-        log_probs = self.score_written(direction, sources, written)
+        if last is not None:  # what reaches T is ended there, with certainty
+            written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
+        log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
         return [
             self._to_hypotheses(direction, line, values, settings)
             for line, values in zip(written, log_probs, strict=True)
@@ -257,7 +266,12 @@ class CTranslate2Model:
         return [tokenizer.convert_ids_to_tokens(row) for row in rows]
 
     def score_written(
-        self, direction: Direction, sources: Sequence[str], written: Sequence[Sequence[Sequence[int]]]
+        self,
+        direction: Direction,
+        sources: Sequence[str],
+        written: Sequence[Sequence[Sequence[int]]],
+        *,
+        longest: int | None = None,
     ) -> list[list[list[float]]]:
         """The log-probability of each token of each source's sequences, ids in writing order.
 
@@ -276,8 +290,10 @@ class CTranslate2Model:
         scored: list[list[list[float]]] = [[] for _ in written]
         for (source, ids), one in zip(flat, found, strict=True):
             log_probs = list(one.log_probs)[: len(ids)]
-            if ids and ids[0] == self.manifest.first:
+            if ids and ids[0] == self.manifest.first:  # a forced token is certain
                 log_probs[0] = 0.0
+            if self.manifest.last is not None and len(ids) == longest:
+                log_probs[-1] = 0.0
             scored[source].append(log_probs)
         return scored
 

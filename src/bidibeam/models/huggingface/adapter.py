@@ -215,9 +215,9 @@ class HuggingFaceModel:
             constraints = constraints.reverse(loaded.find_special(task))
         forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
         task = task._replace(constraints=constraints.forbid(forbidden))
+        settings = replace(settings, min_length=max(settings.min_length, constraints.min_new_tokens))
         if find_obstacle(loaded.model):
             return search_by_generate(loaded, task, settings)
-        settings = replace(settings, min_length=max(settings.min_length, constraints.min_new_tokens))
         return [to_n_best(line) for line in loaded.search(task, settings)]
 
     def sequence_scorer(self, direction: Direction) -> HFSequenceScorer:

@@ -57,8 +57,13 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
         return None
     weights: list[int] = []
     for part in (model, model.get_output_embeddings(), *model.get_decoder().modules()):
-        if part is None or part._forward_hooks or part._forward_pre_hooks:
-            return None
+        if (
+            part is None
+            or part._forward_hooks
+            or part._forward_pre_hooks
+            or hasattr(part, "disable_adapters")
+        ):
+            return None  # an adapter is switched on and off without a change of weights
         tensors = (*part._parameters.values(), *part._buffers.values())
         weights += [one.data_ptr() for one in tensors if one is not None]
     begun = 0 if state.encoded is None else state.begun
