@@ -34,7 +34,7 @@ SIZES = {
     "large": (1024, 12, 16, 4096, 50_265),
 }
 """d_model, layers of either side, heads, inner width, vocabulary."""
-LENGTH, WARM_UP = 20, 3
+LENGTH = 20
 Search = Callable[[], list[list[list[int]]]]
 
 
@@ -132,7 +132,7 @@ def take_times(searches: dict[str, Search], turns: int) -> dict[str, list[float]
     """Seconds of every search, by name, in turns."""
     times: dict[str, list[float]] = {name: [] for name in searches}
     for search in searches.values():
-        for _ in range(WARM_UP):
+        for _ in range(3 if torch.cuda.is_available() else 1):  # a GPU's steps are captured first
             search()
     for _ in range(turns):
         for name, search in searches.items():

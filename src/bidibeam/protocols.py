@@ -1,6 +1,6 @@
 """The seams. Each is all that one part of the system knows of another; none has a base class.
 
-Data flows one way: text, ids, encoder, beams, scores, selection, reply.
+Data flows one way: text, ids, encoder, beams, scores, strategy, reply.
 """
 
 from __future__ import annotations

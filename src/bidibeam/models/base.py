@@ -1,4 +1,4 @@
-"""The seam: all that commands, experiments and a server know of a model."""
+"""The seam: all that commands and experiments know of a model."""
 
 from __future__ import annotations
 
