@@ -6,7 +6,7 @@ DEMO_DIR ?= runs/demo
 SAID := "hi , how are you ?" "what do you do for fun ?" "i love pizza ."
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test format clean
+.PHONY: help setup demo test coverage format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -25,8 +25,11 @@ demo: setup  ## the whole experiment on a slice of the default corpus, then repl
 	@printf '  %s\n' $(SAID)
 	@printf '%s\n' $(SAID) | $(BIN)/bidibeam decode
 
-test: setup  ## every check: format, lint, types, import contracts, tests, coverage
+test: setup  ## every check: format, lint, types, import contracts, tests
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+coverage: setup  ## the tests once more, counting the lines they reach: at least 90 %
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --cov --cov-report=term:skip-covered
 
 format: setup  ## format and fix what can be fixed automatically
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

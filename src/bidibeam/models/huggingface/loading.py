@@ -57,18 +57,24 @@ def load_models(
     model = model.to(place).eval()
     shown, fingerprint = _identify(where, model)
     halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
-    settings = read_metadata(folder).get("settings") if folder else None
-    known = settings if isinstance(settings, dict) else {}
-    lengths = [known.get(key) for key in ("max_source_length", "max_response_length")]
-    lengths = [value if isinstance(value, int) and value > 0 else None for value in lengths]
+    metadata = read_metadata(folder) if folder else {}
+    source_length = _read_length(metadata, "settings", "max_source_length")
+    response_length = _read_length(metadata, "data", "settings", "max_response_length")
     loaded = {}
     for half in halves:
         direction = direction_of(half)
         loaded[direction] = DirectionalModel(
-            half, tokenizer, direction, shown, fingerprint, lengths[0], folder, lengths[1]
+            half, tokenizer, direction, shown, fingerprint, source_length, folder, response_length
         )
         check_usable(loaded[direction])
     return loaded
+
+
+def _read_length(metadata: Any, *keys: str) -> int | None:
+    """A length in what training left beside a model; None if there is no such number."""
+    for key in keys:
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    return metadata if isinstance(metadata, int) and metadata > 0 else None
 
 
 def load_pair(

@@ -158,14 +158,14 @@ def test_what_training_saw_is_the_longest_source(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "t5", "t5")
     assert load(folder).limits.max_source_length is None
     (folder / "bidibeam.json").write_text(
-        '{"settings": {"max_source_length": 9, "max_response_length": 7}, "data": {"pairs": 3}}'
+        '{"settings": {"max_source_length": 9}, "data": {"settings": {"max_response_length": 7}}}'
     )
 
     model = load(folder)
 
     assert (model.limits.max_source_length, model.limits.max_length) == (9, 7)
     assert load_models(folder)[Direction.REGULAR].find_source_limit(20) == 9
-    assert model.data == {"pairs": 3}
+    assert model.data == {"settings": {"max_response_length": 7}}
 
 
 def test_the_models_own_constraints_are_followed(tmp_path: Path) -> None:
