@@ -61,7 +61,7 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
             part is None
             or part._forward_hooks
             or part._forward_pre_hooks
-            or hasattr(part, "disable_adapters")
+            or hasattr(part, "adapter_layer_names")
         ):
             return None  # an adapter is switched on and off without a change of weights
         tensors = (*part._parameters.values(), *part._buffers.values())
