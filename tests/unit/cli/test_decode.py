@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 import os
 import pty
@@ -537,20 +536,15 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
     assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")
 
 
-def test_without_transformers_the_way_to_install_it_is_told(
-    pair: tuple[Path, Path], hf_sources: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.startswith("bidibeam.models.huggingface.")]:
-        monkeypatch.delitem(sys.modules, name)
-    real = builtins.__import__
+def test_without_transformers_the_way_to_get_it_is_told(pair: tuple[Path, Path], hf_sources: Path) -> None:
+    code = (
+        "import sys; sys.modules['transformers'] = None; from bidibeam.cli.main import main; "
+        f"main(['decode', {str(pair[0])!r}, {str(hf_sources)!r}])"
+    )
 
-    def missing(name: str, *args: Any, **options: Any) -> Any:
-        if name.partition(".")[0] == "transformers":
-            raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
-        return real(name, *args, **options)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    monkeypatch.setattr(builtins, "__import__", missing)
-
-    assert refused("decode", pair[0], hf_sources) == (
-        "A Hugging Face model needs transformers, which is not installed: pip install 'bidibeam[hf]'"
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(
+        "A Hugging Face model needs transformers, which is not installed: pip install 'bidibeam[hf]'\n"
     )
