@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ def test_hypotheses_have_the_log_probabilities_of_torch(
             strict=True,
         ):
             assert one == pytest.approx(two, abs=1e-4)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_unknown_token_is_written_only_if_it_may_be_and_padding_never(
+    pair: tuple[Path, Path], exported: Path, *, allowed: bool
+) -> None:
+    fast, plain = bidibeam.load(exported), bidibeam.load(*pair)
+    lists = fast.n_best(Direction.REVERSE, SOURCES, replace(SEARCH, beam_size=12, allow_unknown=allowed))
+
+    written = {token for nbest in lists for each in nbest for token in each.ids}
+    assert (fast.tokenizer.unk_token_id in written) == allowed
+    assert fast.tokenizer.pad_token_id not in written
+    scored = plain.sequence_scorer(Direction.REVERSE).log_probs(
+        SOURCES, [[each.ids for each in line] for line in lists]
+    )
+    for nbest, values in zip(lists, scored, strict=True):
+        assert [each.log_prob for each in nbest] == pytest.approx(values, abs=1e-4)
 
 
 @pytest.mark.parametrize("strategy", ["bidia", "bidis", "vbs"])

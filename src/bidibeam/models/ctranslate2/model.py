@@ -2,7 +2,8 @@
 
 `bidibeam export MODEL --to ctranslate2` writes a folder for each direction, the tokenizers and a manifest.
 CTranslate2 searches by itself: its rule is `constant` (or `patience`), and scores are normalised afterwards.
-A masked token renormalises what it returns, so hypotheses are scored again by teacher forcing.
+A mask renormalises what it returns, so hypotheses are then scored again by teacher forcing. That costs an
+encoder pass for each, so the unknown token and padding are masked only for sources where they were written.
 """
 
 from __future__ import annotations
@@ -225,11 +226,27 @@ class CTranslate2Model:
         if not sources:
             return []
         self.check_settings(settings)
+        manifest, tokenizer = self.manifest, self.tokenizers[direction]
+        forced = manifest.first is not None or manifest.last is not None
+        if forced or manifest.forbidden or manifest.min_length or settings.min_length:
+            return self._search(direction, sources, settings, masked=True)
+        found = self._search(direction, sources, settings, masked=False)
+        unwanted = {tokenizer.pad_token_id, *(() if settings.allow_unknown else (tokenizer.unk_token_id,))}
+        again = [row for row, line in enumerate(found) if any(unwanted & {*one.ids} for one in line)]
+        masked = self._search(direction, [sources[row] for row in again], settings, masked=True)
+        for row, line in zip(again, masked, strict=True):
+            found[row] = line
+        return found
+
+    def _search(
+        self, direction: Direction, sources: Sequence[str], settings: SearchSettings, *, masked: bool
+    ) -> list[NBest]:
+        """Search with what may not be written masked, and score again; or without a mask, by its own scores."""
         translator, tokenizer = self._translator(direction), self.tokenizers[direction]
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
         prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
-        forbidden = [tokenizer.convert_ids_to_tokens([token]) for token in self.manifest.forbidden]
+        forbidden = (*self.manifest.forbidden, tokenizer.pad_token_id) if masked else ()
         found = translator.translate_batch(
             self.read_sources(direction, sources),
             prefix,
@@ -237,17 +254,21 @@ class CTranslate2Model:
             num_hypotheses=settings.beam_size,
             patience=patience_of(settings.stopping),
             length_penalty=0,
-            disable_unk=not settings.allow_unknown,
-            suppress_sequences=forbidden or None,
+            disable_unk=masked and not settings.allow_unknown,
+            suppress_sequences=[tokenizer.convert_ids_to_tokens([token]) for token in forbidden] or None,
             min_decoding_length=max(least - (first is not None), 0),  # what is forced first is not counted
             max_decoding_length=settings.max_length - (last is not None),
             max_input_length=0,
             return_end_token=True,
+            return_scores=not masked,
         )
         written = [[tokenizer.convert_tokens_to_ids(tokens) for tokens in line.hypotheses] for line in found]
         if last is not None:  # what reaches T is ended there, with certainty
             written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
-        log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
+        if masked:
+            log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
+        else:
+            log_probs = [[[score] for score in line.scores] for line in found]
         return [
             self._to_hypotheses(direction, line, values, settings)
             for line, values in zip(written, log_probs, strict=True)
