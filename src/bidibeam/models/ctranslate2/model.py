@@ -241,7 +241,7 @@ class CTranslate2Model:
     def _search(
         self, direction: Direction, sources: Sequence[str], settings: SearchSettings, *, masked: bool
     ) -> list[NBest]:
-        """Search with what may not be written masked, and score again; or without a mask, by its own scores."""
+        """Search with what may not be written masked, and score again; or without, by its own scores."""
         translator, tokenizer = self._translator(direction), self.tokenizers[direction]
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
