@@ -11,7 +11,7 @@ import click
 
 from bidibeam.cli.lists import note_length, note_other_model, vocabulary_of, word_space
 from bidibeam.cli.options import cores, max_length_option, tuned_option, vectors_option, workers_option
-from bidibeam.evaluation import ANALYSES
+from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
 OUT_FILE = "analyses.json"
-FORMAT_VERSION = 1
 
 
 @click.command()
@@ -135,7 +134,7 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
         content = CORPUS_ANALYSES[name](data, track=track)
         print_analyses({name: content})
         if out is not None:
-            head = {"format_version": FORMAT_VERSION, "bidibeam": __version__, "corpus": about["corpus"]}
+            head = {"format_version": RESULTS_VERSION, "bidibeam": __version__, "corpus": about["corpus"]}
             write_json(out / f"{name}.json", {**head, "data": about, name: content})
             console.print(f"Wrote {out / f'{name}.json'}, which `bidibeam report` reads.", soft_wrap=True)
 
@@ -174,7 +173,7 @@ def _analyse_lists(
     options, threads = {} if tuned is None else tuned.options, workers or cores()
     with notice_if_slow("Choosing among the lists ..."):
         found, lacking = choose_systems(
-            lists, wanted or None, max_length=max_length, space=space, tuned=options, workers=threads
+            lists, wanted or None, max_length=max_length, load_vectors=space, tuned=options, workers=threads
         )
     by_size = {size: options for sizes in found.values() for size in sizes}
     evidence = Evidence(found, max_length, space, by_size, threads, examples)
@@ -314,7 +313,7 @@ def _write(
     write_json(
         path,
         {
-            "format_version": FORMAT_VERSION,
+            "format_version": RESULTS_VERSION,
             "bidibeam": __version__,
             "files": list(files),
             "sources": len(first.beams),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bidibeam.cli import console as output
 from bidibeam.cli.prepare import show_summary, shown_progress
 from bidibeam.cli.training_progress import TrainingProgress
-from bidibeam.experiments.stages import Progress
+from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
-from bidibeam.reporting.tables import Sample, beams_table, metadata_table, samples_panel, values_table
+from bidibeam.reporting.tables import beams_table, metadata_table, samples_panel, values_table
 
 if TYPE_CHECKING:
-    from bidibeam.data.prepare import Progress as PrepareProgress
+    from bidibeam.data.prepare import Progress
     from bidibeam.data.prepared import PreparedData
     from bidibeam.training.logs import TrainingObserver
 
@@ -49,7 +49,7 @@ The report is {out}/report.html; every number with its signature is in {out}/res
 """
 
 
-class Terminal(Progress):
+class Terminal(ExperimentObserver):
     """Shows an experiment on a terminal."""
 
     def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
@@ -70,7 +70,7 @@ class Terminal(Progress):
         """Shows a progress bar; in a log file a line now and then."""
         return output.track(items, total, what)
 
-    def show_preparation(self) -> AbstractContextManager[PrepareProgress]:
+    def show_preparation(self) -> AbstractContextManager[Progress]:
         """Shows a line per step."""
         return shown_progress()
 
@@ -138,8 +138,7 @@ def _show_example(example: Mapping[str, Any]) -> None:
         listed(example["regular"]),
         listed(example["reverse"]),
     )
-    sample = Sample(beams.source, example["replies"], beams.reference)
-    output.console.print(samples_panel("A source they disagree on", [sample]))
+    output.console.print(samples_panel("A source they disagree on", [example]))
     winners = {}
     if example.get("pair"):
         row, column = example["pair"]

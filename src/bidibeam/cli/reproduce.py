@@ -136,7 +136,7 @@ def reproduce(
         progress=Terminal(),
         **options,
     )
-    for name, reason in experiment.left_out.items():
+    for name, reason in experiment.missing.items():
         console.print(f"Without {name}: {reason}", style="dim", soft_wrap=True)
     try:
         ran = experiment.run()

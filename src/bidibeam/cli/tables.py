@@ -202,13 +202,10 @@ def _sensitivity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _examples(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import Sample, samples_panel
+    from bidibeam.reporting.tables import samples_panel
 
-    samples = [
-        Sample(each["source"], each["replies"], each["reference"]) for each in content["examples"][:SAMPLES]
-    ]
-    if samples:
-        yield samples_panel("Where the systems disagree most", samples)
+    if content["examples"]:
+        yield samples_panel("Where the systems disagree most", content["examples"][:SAMPLES])
 
 
 def _constant(content: Mapping[str, Any]) -> Iterator[RenderableType]:

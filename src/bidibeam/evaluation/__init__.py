@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from bidibeam.evaluation.evidence import Evidence
 
+RESULTS_VERSION = 1
+"""The format of every file of results."""
+
 ANALYSES: Registry[dict[str, Any]] = Registry(
     "analysis",
     group="bidibeam.analyses",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.errors import InputError
 from bidibeam.evaluation.evidence import AGREEING
 from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval
-from bidibeam.evaluation.systems import ORACLE, TUNED, System
+from bidibeam.evaluation.systems import ORACLE, TUNED
 from bidibeam.hypotheses import Direction
 from bidibeam.strategies.bidia import compare
 from bidibeam.strategies.naming import DEFAULT_SIMILARITY, strategy_named
 from bidibeam.strategies.settings import StrategySettings, build_similarity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from bidibeam.evaluation.evidence import Evidence
     from bidibeam.hypotheses import Ranking
@@ -34,42 +34,30 @@ def ranks(evidence: Evidence) -> dict[str, Any]:
     agreeing = evidence.agreeing
     beams = agreeing.beams
     regular = [line.regular for line in beams]
-    outcomes = {}
+    width = max((agreeing.beam_size + 1) // 2, *map(len, regular))
+    systems = {}
     for name in RANKED:
         system = evidence.widest.get(name)
-        if system is not None and [line.regular for line in system.beams] == regular:
-            rankings = _whole_rankings(evidence, system)
-            if rankings is not None:
-                outcomes[name] = _find_ties(rankings)
+        if system is None or [line.regular for line in system.beams] != regular:
+            continue
+        pairs = zip(system.rankings, regular, strict=True)
+        if all(len(ranking) == len(found) for ranking, found in pairs):
+            systems[name] = _count_places(system.rankings, width)
+        elif name == AGREEING or evidence.load_vectors is not None:  # it kept the replies alone
+            systems[name] = _count_places(evidence.rank(strategy_named(name), system.beams), width)
     if all(line.reference is not None for line in beams):
         by_reference = evidence.rank(StrategySettings(ORACLE), beams)
-        outcomes[ORACLE] = _find_ties(by_reference, finished_first=False)
-    width = max((agreeing.beam_size + 1) // 2, *map(len, regular))
-    return {
-        "beam_size": width,
-        "systems": {name: _summarise_places(tied, width) for name, tied in outcomes.items()},
-    }
+        systems[ORACLE] = _count_places(by_reference, width, finished_first=False)
+    return {"beam_size": width, "systems": systems}
 
 
-def _whole_rankings(evidence: Evidence, system: System) -> Sequence[Ranking] | None:
-    """Returns a system's rankings: its own, or made again where it kept the replies alone.
-
-    None where that would take word vectors, and there are none.
-    """
-    pairs = zip(system.rankings, system.beams, strict=True)
-    if all(len(ranking) == len(line.regular) for ranking, line in pairs):
-        return system.rankings
-    if system.name != AGREEING and evidence.space is None:
-        return None
-    return evidence.rank(strategy_named(system.name), system.beams)
-
-
-def _find_ties(rankings: Iterable[Ranking], *, finished_first: bool = True) -> list[list[int]]:
-    """Returns by source with a reply the places tied for the first, counted from 0, the chosen one first.
+def _count_places(rankings: Iterable[Ranking], width: int, *, finished_first: bool = True) -> dict[str, Any]:
+    """Counts the places chosen, and those tied for the first, over the sources with a reply.
 
     Where those that finished come first, a hypothesis that was cut off ties with none that was not.
     """
-    outcomes = []
+    counts, mass = [0] * width, [0.0] * width
+    places, ties = [], []
     for ranking in rankings:
         if not len(ranking):
             continue
@@ -80,24 +68,18 @@ def _find_ties(rankings: Iterable[Ranking], *, finished_first: bool = True) -> l
             if entry.score == first.score
             and (not finished_first or entry.hypothesis.finished == first.hypothesis.finished)
         ]
-        outcomes.append([first.place, *(place for place in tied if place != first.place)])
-    if not outcomes:
+        counts[first.place] += 1
+        for place in tied:
+            mass[place] += 1 / len(tied)
+        places.append(first.place + 1)
+        ties.append(len(tied))
+    if not places:
         raise InputError("Nothing was found for any source, so no place was chosen.")
-    return outcomes
-
-
-def _summarise_places(outcomes: list[list[int]], width: int) -> dict[str, Any]:
-    counts, mass = [0] * width, [0.0] * width
-    for chosen, *others in outcomes:
-        counts[chosen] += 1
-        for place in (chosen, *others):
-            mass[place] += 1 / (1 + len(others))
-    places = [outcome[0] + 1 for outcome in outcomes]
     return {
         "counts": counts,
         "mean": fmean(places),
         "median": median(places),
-        "tied": fmean(map(len, outcomes)),
+        "tied": fmean(ties),
         "tie_mass": mass,
     }
 
@@ -139,8 +121,7 @@ def _share_intervals(
     """Returns those of all systems that are at hand; None where there is no share."""
     names = [name for name in shares if beam_size in evidence.systems.get(name, {})]
     statistics = [
-        evidence.scorer.statistics(evidence.systems[name][beam_size].replies)
-        for name in (TUNED, ORACLE, *names)
+        evidence.statistics(evidence.systems[name][beam_size].replies) for name in (TUNED, ORACLE, *names)
     ]
     low, high, *others = bootstrap_bleu(statistics, Resampling())
     has_room = high > low

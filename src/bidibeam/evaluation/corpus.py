@@ -111,23 +111,29 @@ def constant(
     tried = list_candidates(replies, commonest=commonest, parts=parts)
     by_validation = score_constants(tried, validation)
     best = np.argsort(-by_validation, kind="stable")[:shown].tolist()
-    scored = {
-        place: {
-            "validation_bleu": float(by_validation[place]),
-            "reply": detokenize(tried[place]),
-            "words": len(tried[place]),
-            "training_count": replies.get(tried[place], 0),
-            **_score_on_test(tried[place], test),
+    scored = {}
+    for index in dict.fromkeys([*best, 0]):
+        reply = tried[index]
+        bleu = score_bleu(_statistics([reply], test)[0], Resampling())
+        exact = sum(tuple(reference) == reply for reference in test)
+        scored[index] = {
+            "validation_bleu": float(by_validation[index]),
+            "reply": detokenize(reply),
+            "words": len(reply),
+            "training_count": replies.get(reply, 0),
+            "bleu": bleu["value"],
+            "low": bleu["low"],
+            "high": bleu["high"],
+            "length_ratio": len(reply) * len(test) / sum(map(len, test)),
+            "exact": exact,
+            "share_exact": exact / len(test),
         }
-        for place in dict.fromkeys([*best, 0])
-    }
-    signature = {place: score.pop("signature") for place, score in scored.items()}[0]
     short = sum(len(reference) <= SHORT for reference in test)
     return {
         "candidates": {"tried": len(tried), "commonest": commonest, "parts": parts},
         "validation_sources": len(validation),
         "chosen": scored[best[0]],
-        "runners_up": [scored[place] for place in best[1:]],
+        "runners_up": [scored[index] for index in best[1:]],
         "most_common": scored[0],
         "references": {
             "sources": len(test),
@@ -135,7 +141,7 @@ def constant(
             "short": SHORT,
             "share_short": short / len(test),
         },
-        "signature": signature,
+        "signature": bleu["signature"],
     }
 
 
@@ -166,20 +172,6 @@ def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -
         *(np.maximum(lengths - order, 0) for order in range(ORDER)),
     ]
     return np.stack([np.broadcast_to(column, matches.shape[1:]) for column in columns], axis=-1)
-
-
-def _score_on_test(reply: Words, references: Sequence[Sequence[str]]) -> dict[str, Any]:
-    bleu = score_bleu(_statistics([reply], references)[0], Resampling())
-    exact = sum(tuple(reference) == reply for reference in references)
-    return {
-        "bleu": bleu["value"],
-        "low": bleu["low"],
-        "high": bleu["high"],
-        "length_ratio": len(reply) * len(references) / sum(map(len, references)),
-        "exact": exact,
-        "share_exact": exact / len(references),
-        "signature": bleu["signature"],
-    }
 
 
 def positions(

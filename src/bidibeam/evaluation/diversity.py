@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bidibeam.evaluation.significance import Resampling, paired_test, sample_bleu
-from bidibeam.evaluation.systems import BASE
+from bidibeam.evaluation.systems import BASE, split_words
 from bidibeam.similarities.bleu import number_tokens
 from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from bidibeam.evaluation.evidence import Evidence, ReplyScorer
+    from bidibeam.evaluation.evidence import Evidence
     from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import NBest
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 DRAWS = 20
+TESTED = ("difference", "low", "high", "approximate_randomisation")
 
 
 def diversity(evidence: Evidence) -> dict[str, Any]:
@@ -36,23 +37,24 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
     figures on random replies that together have as many words as the system with the fewest has
     ("same_words").
     """
-    scorer = evidence.scorer
-    words = {
-        name: [scorer.words(reply) for reply in system.replies] for name, system in evidence.widest.items()
-    }
-    fewest = min(sum(map(len, each)) for each in words.values())
+    fewest = min(map(_count_words, (system.replies for system in evidence.widest.values())))
+    scores = {name: evidence.scores(system.replies) for name, system in evidence.widest.items()}
     baseline = evidence.widest.get(BASE)
-    matched = {} if baseline is None else _match(evidence.widest, RewardedVbs(baseline, scorer), scorer)
+    matched = {} if baseline is None else _match(evidence, RewardedVbs(baseline))
     systems = {
         name: {
             "beam_size": system.beam_size,
-            **scorer.scores(system.replies),
+            **scores[name],
             "matched": matched.get(name),
-            "same_words": sample_distinct(words[name], fewest),
+            "same_words": sample_distinct(system.reply_words, fewest),
         }
         for name, system in evidence.widest.items()
     }
     return {"beam_size": evidence.largest, "systems": systems}
+
+
+def _count_words(replies: Sequence[str]) -> int:
+    return sum(len(split_words(reply)) for reply in replies)
 
 
 def sample_distinct(replies: Sequence[Sequence[str]], words: int) -> dict[str, float]:
@@ -96,9 +98,8 @@ class RewardedVbs:
     all replies together have a certain number of words is found without trying.
     """
 
-    def __init__(self, vbs: System, scorer: ReplyScorer) -> None:
+    def __init__(self, vbs: System) -> None:
         self._vbs = vbs
-        self._scorer = scorer
         self._segments = [split_rewards(line.regular) for line in vbs.beams]
 
     def replies(self, reward: float) -> list[str]:
@@ -115,21 +116,29 @@ class RewardedVbs:
 
         It lies in the middle of all rewards with the same replies, or a step beyond the last change.
         """
+
+        def between(low: float, high: float) -> float:
+            if low < 0.0 < high:
+                return 0.0
+            if isinf(low):
+                return high - 1.0
+            return low + 1.0 if isinf(high) else (low + high) / 2
+
         starts, totals = self._changes
         edges = [-inf, *starts, inf]
         far = np.abs(totals - words)  # (changes + 1,)
-        own = abs(sum(len(self._scorer.words(reply)) for reply in self._vbs.replies) - words)
+        own = abs(_count_words(self._vbs.replies) - words)
         if own <= far.min():
             return 0.0
         nearest = np.flatnonzero(far == far.min())
-        return min((_between(edges[index], edges[index + 1]) for index in nearest), key=abs)
+        return min((between(edges[index], edges[index + 1]) for index in nearest), key=abs)
 
     @cached_property
     def _changes(self) -> tuple[list[float], Floats]:
         """Rewards at which some reply changes, rising, and the words of all before, between and after."""
         first, at, by = 0, [], []
         for each in self._segments:
-            lengths = [len(self._scorer.words(segment.reply)) for segment in each]
+            lengths = [len(split_words(segment.reply)) for segment in each]
             first += lengths[0] if lengths else 0
             at += [segment.start for segment in each[1:]]
             by += [after - before for before, after in pairwise(lengths)]
@@ -145,7 +154,7 @@ def split_rewards(regular: NBest) -> list[Segment]:
     Equal lines belong to the better place.
     """
     allowed = [each for each in regular if each.finished] or list(regular)
-    lines: dict[int, tuple[float, str]] = {}
+    lines: dict[int, tuple[float, str]] = {}  # by length
     for hypothesis in allowed:
         score = number(hypothesis, "score")
         if hypothesis.length not in lines or score > lines[hypothesis.length][0]:
@@ -164,37 +173,20 @@ def split_rewards(regular: NBest) -> list[Segment]:
     return [Segment(start, reply) for start, _, _, reply in envelope]
 
 
-def _between(low: float, high: float) -> float:
-    """Returns a reward between two others, 0 if it is."""
-    if low < 0.0 < high:
-        return 0.0
-    if isinf(low):
-        return high - 1.0
-    return low + 1.0 if isinf(high) else (low + high) / 2
-
-
-def _match(
-    systems: Mapping[str, System], rewarded: RewardedVbs, scorer: ReplyScorer
-) -> dict[str, dict[str, float]]:
+def _match(evidence: Evidence, rewarded: RewardedVbs) -> dict[str, dict[str, float]]:
     """Returns by system VBS at its length, and whether the system is better by more than random."""
-    resampling = Resampling()
-    rewards = {
-        name: rewarded.find_reward(sum(len(scorer.words(reply)) for reply in system.replies))
-        for name, system in systems.items()
-    }
+    resampling, systems = Resampling(), evidence.widest
+    rewards = {name: rewarded.find_reward(_count_words(system.replies)) for name, system in systems.items()}
     replies = {reward: rewarded.replies(reward) for reward in rewards.values()}
     every = [*(system.replies for system in systems.values()), *replies.values()]
-    sampled = sample_bleu(list(map(scorer.statistics, every)), resampling)
+    sampled = sample_bleu(list(map(evidence.statistics, every)), resampling)
     samples = dict(zip((*systems, *replies), sampled, strict=True))
     matched = {}
     for name, reward in rewards.items():
         test = paired_test(samples[name], samples[reward], resampling)
         matched[name] = {
             "word_reward": reward,
-            **scorer.scores(replies[reward]),
-            "difference": test.difference,
-            "low": test.low,
-            "high": test.high,
-            "approximate_randomisation": test.approximate_randomisation,
+            **evidence.scores(replies[reward]),
+            **{key: getattr(test, key) for key in TESTED},
         }
     return matched

@@ -8,12 +8,12 @@ from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.errors import InputError, UnknownNameError
+from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval, paired_test, sample_bleu
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import corpus_bleu
 
-FORMAT_VERSION = 1
 TESTED = "bleu"
 """The metric that systems are tested on."""
 WORDS = "lower-cased, by bidibeam"
@@ -29,7 +29,7 @@ def evaluate_systems(
 ) -> dict[str, Any]:
     """Returns every score and test, as `bidibeam evaluate --out` writes them; tests only of BLEU."""
     return {
-        "format_version": FORMAT_VERSION,
+        "format_version": RESULTS_VERSION,
         "bidibeam": __version__,
         "sources": len(systems[0].replies),
         "beam_sizes": {system.name: system.beam_size for system in systems if system.beam_size},

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError
-from bidibeam.evaluation.systems import System
+from bidibeam.evaluation.systems import System, split_words
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import ORDER, corpus_bleu
-from bidibeam.metrics.ngrams import check_paired, count_ngrams
+from bidibeam.metrics.ngrams import count_ngrams
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import rank_all
 from bidibeam.strategies.settings import StrategySettings
@@ -30,53 +29,13 @@ AGREEING = "bidia bleu_t"
 SCORES = ("bleu", "length_ratio", "distinct-1", "distinct-2")
 
 
-class ReplyScorer:
-    """Scores lists of replies to the same sources, to the last bit as the metrics of those names do.
-
-    Systems at several beam sizes give the same replies over and over, so each different reply is split and
-    counted once.
-    """
-
-    def __init__(self, references: Sequence[Sequence[str]]) -> None:
-        self.references = references
-        self._words: dict[str, list[str]] = {}
-        self._statistics: dict[tuple[int, str], Array] = {}
-
-    def words(self, reply: str) -> list[str]:
-        """Returns a reply's words."""
-        if reply not in self._words:
-            self._words[reply] = split(reply)
-        return self._words[reply]
-
-    def statistics(self, replies: Sequence[str]) -> Array:
-        """Returns each reply's statistics of BLEU, (sources, columns)."""
-        check_paired(replies, self.references)
-        new = [each for each in enumerate(replies) if each not in self._statistics]
-        if new:
-            words = [self.words(reply) for _, reply in new]
-            counts = count_ngrams(words, [self.references[source] for source, _ in new], ORDER)
-            self._statistics.update(zip(new, counts.statistics, strict=True))
-        return np.stack([self._statistics[each] for each in enumerate(replies)])
-
-    def bleu(self, replies: Sequence[str]) -> float:
-        """Returns corpus BLEU."""
-        return float(corpus_bleu(self.statistics(replies).sum(axis=0, keepdims=True))[0])
-
-    def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
-        """Returns scores by name: corpus BLEU, and other metrics, which are quick as they are."""
-        words = [self.words(reply) for reply in replies]
-        others = {name: METRICS.create(name) for name in names if name != "bleu"}
-        scores = {name: metric.score(words, self.references).value for name, metric in others.items()}
-        return {name: scores[name] if name in scores else self.bleu(replies) for name in names}
-
-
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Systems that answered the same sources, by name and N_B, and what is known of them besides."""
 
     systems: Mapping[str, Mapping[int, System]]
     max_length: int  # T, the most steps that the search took
-    space: Callable[[], WordVectors] | None = None  # for similarities that need some; called at most once
+    load_vectors: Callable[[], WordVectors] | None = None  # for similarities that need some; called once
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
@@ -120,16 +79,16 @@ class Evidence:
         return system
 
     @cached_property
-    def scorer(self) -> ReplyScorer:
-        """Scores replies to the sources."""
-        return ReplyScorer(next(iter(self.widest.values())).reference_words)
+    def references(self) -> list[Sequence[str]]:
+        """The words of the references."""
+        return next(iter(self.widest.values())).reference_words
 
     @cached_property
     def vectors(self) -> WordVectors:
         """The word vectors."""
-        if self.space is None:
+        if self.load_vectors is None:
             raise InputError("There are no word vectors, and WMD compares by them.")
-        return self.space()
+        return self.load_vectors()
 
     def bleu_sizes(self, name: str) -> set[int]:
         """Returns every N_B at which a system's corpus BLEU is known or can be computed."""
@@ -138,12 +97,29 @@ class Evidence:
     def bleu_of(self, name: str, beam_size: int) -> float:
         """Returns a system's corpus BLEU: as it is known, or computed."""
         known = self.bleu.get(name, {}).get(beam_size)
-        return self.scorer.bleu(self.systems[name][beam_size].replies) if known is None else known
+        return (
+            self.scores(self.systems[name][beam_size].replies, ["bleu"])["bleu"] if known is None else known
+        )
+
+    def statistics(self, replies: Sequence[str]) -> Array:
+        """Returns each reply's statistics of BLEU, (sources, columns)."""
+        return count_ngrams(list(map(split_words, replies)), self.references, ORDER).statistics
+
+    def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
+        """Returns scores by name, to the last bit as the metrics of those names compute them."""
+        words = list(map(split_words, replies))
+        scores = {}
+        for name in names:
+            if name == "bleu":  # counting as sacreBLEU does takes longer
+                scores[name] = float(corpus_bleu(self.statistics(replies).sum(axis=0, keepdims=True))[0])
+            else:
+                scores[name] = METRICS.create(name).score(words, self.references).value
+        return scores
 
     def rank(
         self, settings: StrategySettings, beams: Sequence[Beams], *, replies_only: bool = False
     ) -> list[Ranking]:
         """Returns a strategy's rankings, or their first entries alone, with this T and these word vectors."""
-        space = None if self.space is None else lambda: self.vectors
+        space = None if self.load_vectors is None else lambda: self.vectors
         strategy = settings.build(max_length=self.max_length, space=space)
         return rank_all(strategy, beams, workers=self.workers, replies_only=replies_only)

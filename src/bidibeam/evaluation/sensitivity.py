@@ -41,11 +41,11 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
     same N_B. WMD_T is left out where there are no word vectors, or no system that uses it; so are values that
     need log-probabilities where the beams have none.
     """
-    system, scorer = evidence.agreeing, evidence.scorer
+    system = evidence.agreeing
     rows: list[dict[str, Any]] = []
     for similarity in OPTIONS:
         name = f"bidia {similarity}"
-        if name not in evidence.systems or (similarity == "wmd_t" and evidence.space is None):
+        if name not in evidence.systems or (similarity == "wmd_t" and evidence.load_vectors is None):
             continue
         variants = [
             variant
@@ -54,7 +54,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
             or all(each.log_prob is not None for line in system.beams for each in line.reverse)
         ]
         replies = choose_replies(evidence, variants, system.beams)
-        scores = {key: scorer.scores(each, SCORES) for key, each in replies.items()}
+        scores = {key: evidence.scores(each, SCORES) for key, each in replies.items()}
         rows += [
             {
                 "system": name,
@@ -69,7 +69,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
         level = evidence.systems.get(name, {}).get(system.beam_size)
         if level is not None:
             about = {"system": name, "option": "baseline", "value": name, "is_default": False}
-            rows.append({**about, **scorer.scores(level.replies, SCORES)})
+            rows.append({**about, **evidence.scores(level.replies, SCORES)})
     return {"beam_size": system.beam_size, "rows": rows}
 
 

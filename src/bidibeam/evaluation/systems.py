@@ -69,7 +69,7 @@ class System:
     @cached_property
     def reply_words(self) -> list[Sequence[str]]:
         """The replies as every metric counts words."""
-        return [_split(reply) for reply in self.replies]
+        return [split_words(reply) for reply in self.replies]
 
     @cached_property
     def reference_words(self) -> list[Sequence[str]]:
@@ -77,7 +77,7 @@ class System:
         for line in self.beams:
             if line.reference is None:
                 raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
-        return [_split(line.reference or "") for line in self.beams]
+        return [split_words(line.reference or "") for line in self.beams]
 
     @cached_property
     def counts(self) -> NgramCounts:
@@ -86,7 +86,7 @@ class System:
 
 
 @lru_cache(1 << 16)
-def _split(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Returns the words of a text; systems have references and many replies in common."""
     return tuple(split(text))
 
@@ -142,7 +142,7 @@ def choose_systems(
     names: Sequence[str] | None = None,
     *,
     max_length: int,
-    space: Callable[[], WordVectors] | None = None,
+    load_vectors: Callable[[], WordVectors] | None = None,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int = 1,
 ) -> tuple[dict[str, dict[int, System]], dict[str, str]]:
@@ -158,7 +158,7 @@ def choose_systems(
             settings = strategy_named(name, tuned or {})
             if settings.name == TUNED and TUNED not in (tuned or {}):
                 raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them as tuned.")
-            strategy = settings.build(max_length=max_length, space=space)
+            strategy = settings.build(max_length=max_length, space=load_vectors)
             systems[name] = _choose_at_every_size(name, strategy, lists, workers)
         except BidibeamError as error:
             if names is not None:

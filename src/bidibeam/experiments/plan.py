@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -9,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.data.prepared import PreparedData
+from bidibeam.errors import InputError, RunError
 from bidibeam.evaluation.systems import TUNED
-from bidibeam.experiments.layout import TEST, VALIDATION, Layout, SeedLayout, plan_searches
 from bidibeam.experiments.settings import ExperimentSettings
-from bidibeam.experiments.stages import Progress, hash_file
+from bidibeam.experiments.stages import ExperimentObserver, hash_file
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
+from bidibeam.protocols import Requirements
 from bidibeam.strategies.naming import SystemName, requirements_of
 
+VALIDATION, TEST = "validation", "test"
 TUNED_STRATEGIES = ("bidis", TUNED)
 
 
@@ -61,15 +67,15 @@ class Plan:
     """Where to compute; the first GPU, if there is one, by default."""
     workers: int = 1
     """Processes and threads for scoring."""
-    progress: Progress = field(default_factory=Progress)
+    progress: ExperimentObserver = field(default_factory=ExperimentObserver)
     """Told what happens."""
     given: GivenModel | None = None
     """A model to measure instead of training one."""
 
-    @cached_property
-    def layout(self) -> Layout:
-        """Its files."""
-        return Layout(self.folder, self.data or self.folder / "data")
+    @property
+    def data_folder(self) -> Path:
+        """Where the prepared data are, or will be."""
+        return self.data or self.folder / "data"
 
     @cached_property
     def names(self) -> list[SystemName]:
@@ -91,24 +97,92 @@ class Plan:
         """Every N_B, if there is something to tune."""
         return tuple(sorted(self.settings.beam_sizes)) if self.beams[VALIDATION] else ()
 
-    def count_sources(self, split: str) -> int | None:
-        """Returns how many sources of a split are used; None for all."""
-        return self.settings.validation_sources if split == VALIDATION else self.settings.sources
-
     def read_examples(self, split: str, count: int | None) -> list[Beams]:
         """Reads sources with references."""
-        data = PreparedData.open(self.layout.data)
-        return [
-            Beams(example["id"], example["source"], example["reference"])
-            for example in islice(data.examples(split), count)
-        ]
-
-    def load_model(self, place: SeedLayout, device: str | None = None) -> Model:
-        """Loads the model that is given, or that of a seed."""
-        device = device or self.device
-        return load(place.run, device=device) if self.given is None else self.given.load(device)
+        examples = islice(PreparedData.open(self.data_folder).examples(split), count)
+        return [Beams(example["id"], example["source"], example["reference"]) for example in examples]
 
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:
         """Identifies the word vectors; empty if there are none."""
         return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_file(self.vectors)]}
+
+
+def split_size(directions: Sequence[Direction], beam_size: int) -> dict[Direction, int] | None:
+    """Splits an N_B among directions, the larger part to the first; None if it is too small."""
+    if beam_size < len(directions):
+        return None
+    small, larger = divmod(beam_size, len(directions))
+    return {direction: small + (index < larger) for index, direction in enumerate(directions)}
+
+
+def plan_searches(
+    requirements: Iterable[Requirements], beam_sizes: Sequence[int]
+) -> dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]:
+    """Plans the searches that serve strategies with these requirements at every N_B.
+
+    A search of b hypotheses in each direction serves the strategies that need one direction at N_B = b, and
+    those that need both at N_B = 2b.
+
+    Returns:
+        By beam size: the directions to search, and those whose hypotheses the other direction scores.
+    """
+    searched: dict[int, set[Direction]] = {}
+    scored: dict[int, set[Direction]] = {}
+    for each in requirements:
+        for beam_size in beam_sizes:
+            for direction, size in (split_size(each.directions, beam_size) or {}).items():
+                searched.setdefault(size, set()).add(direction)
+                if each.other_weight is not None:
+                    scored.setdefault(size, set()).add(direction)
+
+    def order(directions: set[Direction]) -> tuple[Direction, ...]:
+        return tuple(direction for direction in Direction if direction in directions)
+
+    return {size: (order(searched[size]), order(scored.get(size, set()))) for size in sorted(searched)}
+
+
+class BeamFiles:
+    """The n-best lists of a split, by beam size, read when they are first needed."""
+
+    def __init__(self, paths: Mapping[int, Path]) -> None:
+        self._paths = paths
+        self._read: dict[int, list[Beams]] = {}
+
+    def for_system(self, requirements: Requirements, beam_size: int) -> list[Beams] | None:
+        """Returns the lists that a strategy may choose from at an N_B; None if that is too small for it."""
+        parts = split_size(requirements.directions, beam_size)
+        if parts is None:
+            return None
+        for size in parts.values():
+            if size not in self._read:
+                self._read[size] = read_beams(self._paths[size])
+        merged = []
+        for sources in zip(*(self._read[size] for size in parts.values()), strict=True):
+            beams = Beams(sources[0].id, sources[0].source, sources[0].reference)
+            for direction, read in zip(parts, sources, strict=True):
+                beams = beams.with_hypotheses(direction, read.of(direction))
+            merged.append(beams)
+        return merged
+
+
+def read_beams(path: Path) -> list[Beams]:
+    """Reads the n-best lists that a search wrote."""
+    with _blame_file(path):
+        return list(nbest.read(path, allow_empty=True))
+
+
+def read_json(path: Path) -> Any:
+    """Reads what a stage wrote."""
+    with _blame_file(path):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def _blame_file(path: Path) -> Iterator[None]:
+    """Turns errors of a damaged file into a RunError with the way out."""
+    try:
+        yield
+    except (InputError, EOFError, OSError, ValueError) as error:
+        message = f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
+        raise RunError(message) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,25 @@ from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
+from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
-from bidibeam.experiments.layout import TEST, read_json
-from bidibeam.experiments.plan import GivenModel, Plan
+from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_json
 from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve, stamp_settings, to_plain
-from bidibeam.experiments.stages import STAMPS, Stage, Stages, describe_files, identify_content
+from bidibeam.experiments.stages import (
+    STAMPS,
+    Stage,
+    describe_files,
+    identify_content,
+    json_stage,
+    run_stages,
+)
 from bidibeam.files import write_json
 from bidibeam.models.base import Model
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
-from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
 
-RESULTS_VERSION = 1
 COUNTS = ("sources", "validation_sources", "examples", "cost_sources", "cost_turns")
 
 
@@ -42,7 +47,7 @@ class Experiment(Plan):
     """Where the corpus is, if it has no place of its own."""
     command: str = ""
     """The command line, for the record."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
     """By name, systems that the given model cannot serve, and why."""
 
     @classmethod
@@ -78,13 +83,13 @@ class Experiment(Plan):
         search = {"stopping": loaded.default_stopping, "max_length": loaded.limits.max_length}
         known = {name: value for name, value in search.items() if value is not None}
         settings = resolve(preset=preset, base={"search": known}, **layers)
-        left_out = find_unserved(loaded, settings.systems, options.get("vectors"))
-        systems = tuple(name for name in settings.systems if name not in left_out)
+        missing = find_unserved(loaded, settings.systems, options.get("vectors"))
+        systems = tuple(name for name in settings.systems if name not in missing)
         if not systems:
-            raise SettingsError(f"{model.name} serves none of the systems: {' '.join(left_out.values())}")
+            raise SettingsError(f"{model.name} serves none of the systems: {' '.join(missing.values())}")
         given = replace(model, weights=loaded.fingerprint)
         settings = replace(settings, systems=systems)
-        return cls(folder, settings, preset=preset, given=given, left_out=left_out, **options)
+        return cls(folder, settings, preset=preset, given=given, missing=missing, **options)
 
     def run(self) -> list[str]:
         """Runs every stage that is not done; returns their names.
@@ -103,12 +108,19 @@ class Experiment(Plan):
                 f"{self.folder} holds an experiment on {found}, which one on {corpus} would replace. Name "
                 "another folder, or remove it."
             )
-        return Stages(self.folder).run(self.stages(), self.progress)
+        return run_stages(self.folder, self.stages(), self.progress)
 
     def stages(self) -> list[Stage]:
         """Returns every stage, in order."""
-        prepared = self._prepare()
-        of_corpus = [self._count_positions(prepared), self._score_constant(prepared)]
+        prepared, track = self._prepare(), self.progress.track
+        counts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
+
+        def analyse(name: str, compute: Callable[..., Any], **values: Any) -> Stage:
+            path = self.folder / f"{name}.json"
+            work = lambda: compute(PreparedData.open(self.data_folder), **values, track=track)  # noqa: E731
+            return json_stage(name, values, path, work, after=(prepared,), by_content=True)
+
+        of_corpus = [analyse("positions", analyse_positions), analyse("constant", analyse_constant, **counts)]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
         seeds = [  # the first seed's times are enough, as ratios to VBS
             Seed(seed, self, is_timed=has_cost and seed == self.seeds[0]).stages(prepared)
@@ -119,8 +131,8 @@ class Experiment(Plan):
 
     def results(self) -> dict[str, Any]:
         """Returns the content of results.json."""
-        layout, settings = self.layout, self.settings
-        data = PreparedData.open(layout.data)
+        folder, settings = self.folder, self.settings
+        data = PreparedData.open(self.data_folder)
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
         if settings.architecture != DEFAULT_ARCHITECTURE:
             model = {"architecture": settings.architecture, **model}
@@ -143,59 +155,39 @@ class Experiment(Plan):
                 **{name: getattr(settings, name) for name in COUNTS},
             },
             "sources": len(self.read_examples(TEST, settings.sources)),
-            **({"left_out": {"systems": dict(self.left_out)}} if self.left_out else {}),
-            "positions": read_json(layout.positions),
-            "constant": read_json(layout.constant),
-            "seeds": [read_json(layout.seed(seed).results) for seed in self.seeds],
+            **({"left_out": {"systems": dict(self.missing)}} if self.missing else {}),
+            "positions": read_json(folder / "positions.json"),
+            "constant": read_json(folder / "constant.json"),
+            "seeds": [read_json(Seed(seed, self).file("results")) for seed in self.seeds],
         }
 
     def _prepare(self) -> Stage:
-        layout, settings = self.layout, self.settings
+        folder, settings = self.data_folder, self.settings.prepare
 
         def work() -> None:
             with self.progress.show_preparation() as progress:
-                data = prepare(settings.prepare, self.source, layout.data, overwrite=True, progress=progress)
+                data = prepare(settings, self.source, folder, overwrite=True, progress=progress)
             self.progress.show_data(data)
 
-        identity = identify_content(*(layout.data / name for name in (INFO, *HELD_OUT.values())))
+        identity = identify_content(*(folder / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:
-            PreparedData.open(layout.data)
+            PreparedData.open(folder)
             return Stage("prepare", {"given": identity()}, (), lambda: None, identity=identity)
-        facts = {"prepare": stamp_settings(settings.prepare), "source": describe_files(self.source)}
-        outputs = [layout.data / name for name in FILES]
-        return Stage("prepare", facts, outputs, work, identity=identity)
-
-    def _count_positions(self, prepared: Stage) -> Stage:
-        path = self.layout.positions
-
-        def work() -> None:
-            data = PreparedData.open(self.layout.data)
-            write_json(path, analyse_positions(data, track=self.progress.track))
-
-        return Stage("positions", {}, (path,), work, after=(prepared,), identity=identify_content(path))
-
-    def _score_constant(self, prepared: Stage) -> Stage:
-        """One reply to every source that the systems answer."""
-        path = self.layout.constant
-        facts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
-
-        def work() -> None:
-            data = PreparedData.open(self.layout.data)
-            write_json(path, analyse_constant(data, **facts, track=self.progress.track))
-
-        return Stage("constant", facts, (path,), work, after=(prepared,), identity=identify_content(path))
+        stamp = {"prepare": stamp_settings(settings), "source": describe_files(self.source)}
+        outputs = [folder / name for name in FILES]
+        return Stage("prepare", stamp, outputs, work, identity=identity)
 
     def _report(self, before: Sequence[Stage]) -> Stage:
-        folder = self.folder
+        path = self.folder / RESULTS_FILE
 
         def work() -> None:
             results = self.results()
-            write_json(self.layout.results, results)
-            write_report({RESULTS_FILE: results}, folder)
+            write_json(path, results)
+            write_report({RESULTS_FILE: results}, self.folder)
 
-        facts = {"preset": self.preset, "command": self.command, "version": __version__}
-        outputs = [self.layout.results, *(folder / name for name in (FIGURES, *REPORT_FILES))]
-        return Stage("report", facts, outputs, work, after=before)
+        stamp = {"preset": self.preset, "command": self.command, "version": __version__}
+        outputs = [path, *(self.folder / name for name in (FIGURES, *REPORT_FILES))]
+        return Stage("report", stamp, outputs, work, after=before)
 
 
 def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) -> dict[str, str]:
@@ -207,8 +199,7 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
             check_directions(model, requirements, name)
             if requirements.other_weight is not None:
                 model.check_shared_tokens()
-            similarity = SIMILARITIES.get(strategy.similarity) if strategy.compares else None
-            if "space" in getattr(similarity, "__dataclass_fields__", ()):
+            if strategy.uses_vectors:
                 model.word_vectors(vectors)
         except BidibeamError as error:
             reasons[name] = str(error)

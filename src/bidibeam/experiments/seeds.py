@@ -1,31 +1,52 @@
-"""The stages of one seed: train, search, tune, perplexity, cost, evaluate, gather."""
+"""One seed of an experiment: its stages (train, search, tune, measure, collect) and what they compute."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import multiprocessing
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import torch
+
 from bidibeam._version import __version__
-from bidibeam.api.decoders import load_generator
-from bidibeam.api.tuned import TUNED_FILE
+from bidibeam.api.decoders import load_decoder, load_generator
+from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import search_batches
+from bidibeam.evaluation import analyse
+from bidibeam.evaluation.cost import formulas, measure_costs
+from bidibeam.evaluation.evaluate import compare, score_system
+from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.experiments.layout import TEST, VALIDATION, SeedLayout, read_json
-from bidibeam.experiments.measure import TIMED, Measurement
-from bidibeam.experiments.plan import Plan
+from bidibeam.evaluation.systems import BASELINES, System, choose_system
+from bidibeam.experiments.plan import TEST, TUNED_STRATEGIES, VALIDATION, BeamFiles, Plan, read_json
 from bidibeam.experiments.settings import stamp_settings
-from bidibeam.experiments.stages import Stage, identify_content
+from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
 from bidibeam.files import write_json
+from bidibeam.hypotheses import Direction
 from bidibeam.interchange import nbest
+from bidibeam.metrics import METRICS
+from bidibeam.models.base import Model
+from bidibeam.models.loading import load
+from bidibeam.protocols import Requirements
+from bidibeam.similarities.word_vectors import WordVectors
+from bidibeam.strategies.naming import requirements_of, strategy_named
+from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
 from bidibeam.training.networks import train_run
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
 
 NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
 """Training settings that do not change the weights."""
+WORTH_A_PROCESS = 20_000
+"""Replies to score: fewer take less time than starting a process."""
+TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
+"""Systems whose time is taken; the others rank the n-best lists of these."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +58,86 @@ class Seed:
     is_timed: bool = False
 
     @property
-    def place(self) -> SeedLayout:
-        """Its files."""
-        return self.plan.layout.seed(self.number)
+    def folder(self) -> Path:
+        """The folder of its files."""
+        return self.plan.folder / f"seed-{self.number}"
+
+    @property
+    def run(self) -> Path:
+        """The trained model."""
+        return self.folder / "run"
+
+    def file(self, name: str) -> Path:
+        """Returns the file of what a stage computes, by that stage; `results` has all numbers of the seed."""
+        return self.folder / f"{name}.json"
+
+    def beams_file(self, split: str, size: int) -> Path:
+        """Returns the file of the n-best lists of a split."""
+        return self.folder / "beams" / f"{split}-{size}.jsonl.gz"
+
+    def tuned_files(self, size: int) -> list[Path]:
+        """Returns the files that get the settings tuned for an N_B; the run has those of the largest too."""
+        is_runs = size == self.plan.settings.largest and self.plan.given is None
+        return [self.file(f"tuned/{size}"), *([self.run / TUNED_FILE] if is_runs else [])]
+
+    def load_model(self, device: str | None = None) -> Model:
+        """Loads the model that is given, or that of the seed."""
+        given, device = self.plan.given, device or self.plan.device
+        return load(self.run, device=device) if given is None else given.load(device)
 
     def stages(self, prepared: Stage) -> list[Stage]:
         """Returns every stage after that which prepares the data; the last one has all numbers."""
-        model = self._train(prepared) if self.plan.given is None else self._take_given()
+        plan, settings, seed = self.plan, self.plan.settings, f"seed {self.number}"
+        model = self._train(prepared) if plan.given is None else self._take_given()
         searches = {
             (split, size): self._search(split, size, model)
-            for split, beams in self.plan.beams.items()
+            for split, beams in plan.beams.items()
             for size in beams
         }
-        tuned = self._tune([stage for (split, _), stage in searches.items() if split == VALIDATION], model)
-        perplexity = self._measure_perplexity(model)
-        costs = [self._measure_cost(model, tuned)] if self.is_timed else []
-        evaluated = self._evaluate([model, *searches.values(), tuned])
-        collected = self._collect([evaluated, perplexity, *costs])
+        common = {"version": __version__, "systems": settings.systems, **plan.vectors_identity}
+        validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
+        outputs = [path for size in plan.tuned_sizes for path in self.tuned_files(size)]
+        tuned = Stage(f"tune {seed}", common, outputs, self.tune, after=(model, *validation))
+        perplexity = json_stage(
+            f"perplexity {seed}",
+            {"sources": settings.sources},
+            self.file("perplexity"),
+            self.measure_perplexity,
+            after=(model,),
+        )
+        timed = {
+            "sources": settings.cost_sources,
+            "turns": settings.cost_turns,
+            "search": stamp_settings(settings.search_with(settings.largest)),
+            "systems": [name for name in TIMED if name in settings.systems],
+            **plan.vectors_identity,
+        }
+        cost = json_stage(f"cost {seed}", timed, self.file("cost"), self.measure_cost, after=(model, tuned))
+        costs = [cost] if self.is_timed else []
+        evaluated = json_stage(
+            f"evaluate {seed}",
+            {
+                **common,
+                "beam_sizes": settings.beam_sizes,
+                "examples": settings.examples,
+                "search": stamp_settings(settings.search),
+            },
+            self.file("evaluation"),
+            self.evaluate,
+            after=(model, *searches.values(), tuned),
+        )
+        collected = json_stage(
+            f"gather {seed}",
+            {},
+            self.file("results"),
+            self.collect,
+            after=(evaluated, perplexity, *costs),
+            by_content=True,
+        )
         return [model, *searches.values(), tuned, perplexity, *costs, evaluated, collected]
 
     def _train(self, prepared: Stage) -> Stage:
-        plan, place = self.plan, self.place
+        plan = self.plan
         training = replace(plan.settings.training, seed=self.number)
         settings = RunSettings(plan.settings.model, training, plan.settings.architecture)
         is_ours = settings.architecture != HUGGING_FACE
@@ -65,45 +145,42 @@ class Seed:
         def work() -> None:
             with plan.progress.show_training() as observer:
                 train_run(
-                    PreparedData.open(plan.layout.data),
-                    place.run,
+                    PreparedData.open(plan.data_folder),
+                    self.run,
                     settings,
                     vectors=plan.vectors if is_ours else None,
                     resume=True,
                     observer=observer,
                     note=plan.progress.note,
                 )
-            self._write_model()
+            write_json(self.file("model"), self.identify_model())
 
         stamped = stamp_settings(training)
-        facts = {
+        stamp = {
             "model": stamp_settings(settings.model),
             "training": {name: value for name, value in stamped.items() if name not in NOT_DECISIVE},
             **plan.vectors_identity,
         }
         if settings.architecture != DEFAULT_ARCHITECTURE:
-            facts["architecture"] = settings.architecture
-        name, outputs, identity = f"train seed {self.number}", (place.run, place.model), place.model
-        return Stage(name, facts, outputs, work, after=(prepared,), identity=identify_content(identity))
+            stamp["architecture"] = settings.architecture
+        outputs, identity = (self.run, self.file("model")), identify_content(self.file("model"))
+        return Stage(f"train seed {self.number}", stamp, outputs, work, after=(prepared,), identity=identity)
 
     def _take_given(self) -> Stage:
         """The model that is given stands for a trained one."""
-        given, path = self.plan.given, self.place.model
-        assert given is not None
-        facts = {key: value for key, value in given.metadata.items() if key in ("weights", "dtype")}
-        return Stage("model", facts, (path,), self._write_model)
-
-    def _write_model(self) -> None:
-        model = self.plan.load_model(self.place, device="cpu")
-        write_json(self.place.model, {"weights": model.fingerprint, "vocabulary": model.vocabulary_size})
+        assert self.plan.given is not None
+        metadata = self.plan.given.metadata.items()
+        stamp = {key: value for key, value in metadata if key in ("weights", "dtype")}
+        return json_stage("model", stamp, self.file("model"), self.identify_model)
 
     def _search(self, split: str, size: int, model: Stage) -> Stage:
-        plan, path, count = self.plan, self.place.beams(split, size), self.plan.count_sources(split)
+        plan, path = self.plan, self.beams_file(split, size)
+        count = plan.settings.validation_sources if split == VALIDATION else plan.settings.sources
         settings = plan.settings.search_with(size)
         directions, scored = plan.beams[split][size]
 
         def work() -> None:
-            loaded = plan.load_model(self.place)
+            loaded = self.load_model()
             generator = load_generator(loaded, directions, settings, scored=scored)
             examples = plan.read_examples(split, count)
             options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": loaded.device.type != "cpu"}
@@ -111,71 +188,182 @@ class Seed:
             nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 
         search = stamp_settings(settings)
-        facts = {"search": search, "sources": count, "directions": directions, "judged": scored}
-        return Stage(f"search seed {self.number} {split} {size}", facts, (path,), work, after=(model,))
+        stamp = {"search": search, "sources": count, "directions": directions, "judged": scored}
+        return Stage(f"search seed {self.number} {split} {size}", stamp, (path,), work, after=(model,))
 
-    def _tune(self, searches: Sequence[Stage], model: Stage) -> Stage:
-        plan, place = self.plan, self.place
-        paths = [place.tuned(size) for size in plan.tuned_sizes]
-        if plan.settings.largest in plan.tuned_sizes and plan.given is None:
-            paths.append(place.run / TUNED_FILE)
-        facts = {"version": __version__, "systems": plan.settings.systems, **plan.vectors_identity}
-        work = Measurement(plan, place).tune
-        return Stage(f"tune seed {self.number}", facts, paths, work, after=(model, *searches))
+    def identify_model(self) -> dict[str, Any]:
+        """Returns the fingerprint of the weights and the size of the vocabulary."""
+        model = self.load_model(device="cpu")
+        return {"weights": model.fingerprint, "vocabulary": model.vocabulary_size}
 
-    def _measure_perplexity(self, model: Stage) -> Stage:
-        plan, path, count = self.plan, self.place.perplexity, self.plan.settings.sources
+    @cached_property
+    def weights(self) -> str:
+        """The fingerprint of the weights."""
+        return str(read_json(self.file("model"))["weights"])
 
-        def work() -> None:
-            found = perplexities(plan.load_model(self.place), plan.read_examples(TEST, count)).items()
-            write_json(
-                path, {name: {"value": one.value, "signature": str(one.signature)} for name, one in found}
+    @cached_property
+    def word_vectors(self) -> WordVectors:
+        """Those of the model, or those that were given."""
+        return self.load_model(device="cpu").word_vectors(self.plan.vectors)
+
+    def tune(self) -> None:
+        """Tunes on validation for every N_B; the run gets the settings of the largest as well."""
+        plan = self.plan
+        metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
+        files = BeamFiles({size: self.beams_file(VALIDATION, size) for size in plan.beams[VALIDATION]})
+        notes: list[str] = []
+        for size in plan.progress.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
+            tuned, search = self.tune_size(size, files), plan.settings.search_with(size)
+            if size > 1:  # one hypothesis is chosen whatever the settings
+                notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
+            for path in self.tuned_files(size):
+                write_tuned(path, tuned, search=search, weights=self.weights, split=VALIDATION, metric=metric)
+        if notes:
+            plan.progress.note(" ".join(notes))
+
+    def tune_size(self, size: int, files: BeamFiles) -> TuningResult:
+        """Tunes lambda and the length settings on the regular beam, and T on both, for one N_B."""
+        plan = self.plan
+        tuned, search = TuningResult({}, {}, (), 0), plan.settings.search_with(size)
+        if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
+            regular = files.for_system(Requirements((Direction.REGULAR,)), size) or []
+            tuned = tune((beams for beams in regular if len(beams.regular)), search=search)
+        strategies = {name.untuned: strategy_named(name.untuned) for name in plan.names if name.is_tuned}
+        both = files.for_system(Requirements(tuple(Direction)), size) if strategies else None
+        if both is None:
+            return tuned
+        whole = [beams for beams in both if len(beams.regular) and len(beams.reverse)]
+        return tuned.merge(tune_penalty(whole, strategies, space=lambda: self.word_vectors, search=search))
+
+    def read_tuned(self, size: int) -> dict[str, dict[str, float]]:
+        """Reads the settings tuned for an N_B; empty if this experiment tunes nothing."""
+        is_tuned = size in self.plan.tuned_sizes  # an earlier experiment may have left a file
+        return TunedSettings(self.tuned_files(size)[0]).options if is_tuned else {}
+
+    def measure_perplexity(self) -> dict[str, Any]:
+        """Measures the perplexity of the test references under each direction."""
+        examples = self.plan.read_examples(TEST, self.plan.settings.sources)
+        scores = perplexities(self.load_model(), examples)
+        return {
+            name: {"value": score.value, "signature": str(score.signature)} for name, score in scores.items()
+        }
+
+    def measure_cost(self) -> dict[str, Any]:
+        """Measures time and work of the timed systems at the largest N_B, beside the paper's formulas."""
+        plan, settings, model = self.plan, self.plan.settings, self.load_model()
+        size, length, device = settings.largest, settings.search.max_length, model.device
+        tuned = self.read_tuned(size)
+        decoders = {
+            name: load_decoder(
+                model,
+                replace(strategy_named(name, tuned), vectors=plan.vectors if "wmd" in name else None),
+                settings=settings.search_with(size),
+                replies_only=True,
             )
-
-        return Stage(f"perplexity seed {self.number}", {"sources": count}, (path,), work, after=(model,))
-
-    def _measure_cost(self, model: Stage, tuned: Stage) -> Stage:
-        plan, path, settings = self.plan, self.place.cost, self.plan.settings
-        facts = {
-            "sources": settings.cost_sources,
-            "turns": settings.cost_turns,
-            "search": stamp_settings(settings.search_with(settings.largest)),
-            "systems": [name for name in TIMED if name in settings.systems],
-            **plan.vectors_identity,
+            for name in TIMED
+            if name in settings.systems
         }
-        measurement = Measurement(plan, self.place)
-        work = lambda: write_json(path, measurement.measure_cost())  # noqa: E731
-        return Stage(f"cost seed {self.number}", facts, (path,), work, after=(model, tuned))
-
-    def _evaluate(self, before: Sequence[Stage]) -> Stage:
-        plan, path, settings = self.plan, self.place.evaluation, self.plan.settings
-        facts = {
-            "version": __version__,
-            "beam_sizes": settings.beam_sizes,
-            "systems": settings.systems,
-            "examples": settings.examples,
-            "search": stamp_settings(settings.search),
-            **plan.vectors_identity,
+        sources, turns = plan.read_examples(TEST, settings.cost_sources), settings.cost_turns
+        track = lambda items: plan.progress.track(items, turns, "taking the time")  # noqa: E731
+        return {
+            "N_B": size,
+            "T": length,
+            "V": model.vocabulary_size,
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+            "threads": torch.get_num_threads(),
+            "batch": model.batch_size,
+            "sources": len(sources),
+            "turns": turns,
+            "formulas": formulas(size, length, model.vocabulary_size),
+            "rows": measure_costs(decoders, sources, turns=turns, base="vbs", track=track),
         }
-        measurement = Measurement(plan, self.place)
-        work = lambda: write_json(path, measurement.evaluate())  # noqa: E731
-        return Stage(f"evaluate seed {self.number}", facts, (path,), work, after=before)
 
-    def _collect(self, before: Sequence[Stage]) -> Stage:
-        """All numbers of a seed in one file."""
-        place = self.place
+    def evaluate(self) -> dict[str, Any]:
+        """Returns the scores at every N_B, and tests and analyses at the largest."""
+        settings, track = self.plan.settings, self.plan.progress.track
+        smaller = [size for size in settings.beam_sizes if size != settings.largest]
+        rows: dict[str, dict[str, Any]] = {name: {} for name in settings.systems}
+        scored = track(self._score_sizes(smaller), len(smaller), "scoring by N_B")
+        for beam_size, scores in zip(smaller, scored, strict=True):
+            for name, score in scores.items():
+                rows[name][str(beam_size)] = score
+        systems = self.build_systems(settings.largest, replies_only=False)
+        for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
+            rows[name][str(settings.largest)] = score_system(systems[name])
+        evidence = Evidence(
+            systems={name: {settings.largest: system} for name, system in systems.items()},
+            max_length=settings.search.max_length,
+            load_vectors=lambda: self.word_vectors,
+            tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
+            workers=self.plan.workers,
+            examples=settings.examples,
+            bleu={
+                name: {int(size): row["scores"]["bleu"]["value"] for size, row in by_size.items()}
+                for name, by_size in rows.items()
+            },
+        )
+        contents, missing = analyse(evidence)
+        return {
+            "tuned": {str(size): options for size, options in evidence.tuned.items()},
+            "systems": {
+                name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
+                for name, scores in rows.items()
+            },
+            "tests": compare(list(systems.values()), [name for name in BASELINES if name in systems]),
+            "analyses": contents,
+            "left_out": missing,
+        }
 
-        def work() -> None:
-            evaluation: dict[str, Any] = read_json(place.evaluation)
-            if self.is_timed:
-                evaluation["analyses"]["cost"] = read_json(place.cost)
-            results = {
-                "seed": self.number,
-                "training": progress_of(place.run) if self.plan.given is None else {},
-                "perplexity": read_json(place.perplexity),
-                **evaluation,
-            }
-            write_json(place.results, results)
+    def _score_sizes(self, beam_sizes: list[int]) -> Iterable[dict[str, Any]]:
+        """Scores at each N_B, in several processes if there is enough to do."""
+        workers, settings = self.plan.workers, self.plan.settings
+        sources = settings.sources or WORTH_A_PROCESS
+        if workers == 1 or sources * len(settings.systems) * len(beam_sizes) < WORTH_A_PROCESS:
+            yield from map(self.score_size, beam_sizes)
+            return
+        alone = replace(self, plan=replace(self.plan, workers=1, progress=ExperimentObserver()))
+        context = multiprocessing.get_context("spawn")  # a forked process may not use the GPU's driver again
+        with ProcessPoolExecutor(min(workers, len(beam_sizes)), mp_context=context) as pool:
+            yield from pool.map(alone.score_size, beam_sizes)
 
-        name, identity = f"gather seed {self.number}", identify_content(place.results)
-        return Stage(name, {}, (place.results,), work, after=before, identity=identity)
+    def score_size(self, beam_size: int) -> dict[str, Any]:
+        """Returns every system's scores at one N_B."""
+        systems = self.build_systems(beam_size, replies_only=True)
+        return {name: score_system(system) for name, system in systems.items()}
+
+    def build_systems(self, beam_size: int, *, replies_only: bool) -> dict[str, System]:
+        """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
+        plan, settings, tuned = self.plan, self.plan.settings, self.read_tuned(beam_size)
+        files = BeamFiles({size: self.beams_file(TEST, size) for size in plan.beams[TEST]})
+        search = asdict(settings.search_with(beam_size))
+        given = {key: value for key, value in search.items() if value is not None}
+        systems = {}
+        for name in settings.systems:
+            beams = files.for_system(requirements_of(name), beam_size)
+            if beams is None:
+                continue
+            strategy = strategy_named(name, tuned).build(
+                max_length=settings.search.max_length, space=lambda: self.word_vectors
+            )
+            systems[name] = choose_system(
+                name,
+                strategy,
+                beams,
+                signature=strategy.signature.extended(**given, model=self.weights, bidibeam=__version__),
+                beam_size=beam_size,
+                replies_only=replies_only,
+                workers=plan.workers,
+            )
+        return systems
+
+    def collect(self) -> dict[str, Any]:
+        """Collects all numbers of the seed."""
+        evaluation: dict[str, Any] = read_json(self.file("evaluation"))
+        if self.is_timed:
+            evaluation["analyses"]["cost"] = read_json(self.file("cost"))
+        return {
+            "seed": self.number,
+            "training": progress_of(self.run) if self.plan.given is None else {},
+            "perplexity": read_json(self.file("perplexity")),
+            **evaluation,
+        }

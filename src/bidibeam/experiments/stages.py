@@ -9,15 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bidibeam._version import __version__
-from bidibeam.data.prepare import Progress as PrepareProgress
+from bidibeam.data.prepare import Progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
+from bidibeam.reporting.results import flatten
 from bidibeam.training.logs import Silence, TrainingObserver
 
 if sys.platform != "win32":
@@ -55,7 +56,7 @@ class Stage:
     identity: Callable[[], str] | None = None
 
 
-class Progress:
+class ExperimentObserver:
     """Told how far an experiment is; this one shows nothing, a subclass shows what it overrides."""
 
     def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
@@ -71,7 +72,7 @@ class Progress:
         """Returns the same items, counted as they go by."""
         return iter(items)
 
-    def show_preparation(self) -> AbstractContextManager[PrepareProgress]:
+    def show_preparation(self) -> AbstractContextManager[Progress]:
         """Returns what preparation reports to."""
         return nullcontext(lambda _stage, _done, _total: None)
 
@@ -104,71 +105,86 @@ def lock(path: Path) -> Iterator[None]:
         yield
 
 
-@dataclass
-class Stages:
-    """Runs stages in a folder, and keeps a stamp and the identity of each that is done."""
+def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserver) -> list[str]:
+    """Runs the stages of a folder that are not done, in order, and stamps them; returns their names.
 
-    folder: Path
-    identities: dict[str, str] = field(default_factory=dict)
+    Raises:
+        RunError: If another process runs them, or a stage lacks an output.
+    """
+    ran: list[str] = []
+    identities: dict[str, str] = {}
+    with lock(folder / STAMPS / "lock"):
+        for number, stage in enumerate(stages, start=1):
+            before = {other.name: identities[other.name] for other in stage.after}
+            content = json.dumps([stage.name, stage.settings, before], sort_keys=True, default=str)
+            fingerprint = hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+            path = folder / STAMPS / f"{stage.name.replace(' ', '-')}.json"
+            stamp, count = _read_stamp(path), {"number": number, "total": len(stages)}
+            is_same = stamp.get("fingerprint") == fingerprint
+            if is_same and stamp.get("is_done") and all(output.exists() for output in stage.outputs):
+                identities[stage.name] = str(stamp["identity"])
+                progress.skip(stage.name, **count)
+                continue
+            for output in () if is_same else stage.outputs:
+                shutil.rmtree(output) if output.is_dir() else output.unlink(missing_ok=True)
+            why = "" if is_same else _describe_changes(stamp.get("settings"), stage.settings)
+            progress.begin(stage.name, **count, resumed=is_same, why=why)
+            before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
+            stamp = _run_stage(stage, path, fingerprint, before_s=before_s)
+            identities[stage.name] = stamp["identity"]
+            progress.end(stage.name, **count, took_s=stamp["took_s"])
+            ran.append(stage.name)
+    return ran
 
-    def run(self, stages: Iterable[Stage], progress: Progress) -> list[str]:
-        """Runs the stages that are not done, in order; returns their names.
 
-        Raises:
-            RunError: If another process runs them, or a stage lacks an output.
-        """
-        ran, listed = [], list(stages)
-        with lock(self.folder / STAMPS / "lock"):
-            for number, stage in enumerate(listed, start=1):
-                fingerprint, stamp = self._fingerprint(stage), self._read_stamp(stage)
-                count: dict[str, int] = {"number": number, "total": len(listed)}
-                is_same = stamp.get("fingerprint") == fingerprint
-                if is_same and stamp.get("is_done") and all(path.exists() for path in stage.outputs):
-                    self.identities[stage.name] = str(stamp["identity"])
-                    progress.skip(stage.name, **count)
-                    continue
-                for path in () if is_same else stage.outputs:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-                why = "" if is_same else _describe_changes(stamp.get("settings"), stage.settings)
-                progress.begin(stage.name, **count, resumed=is_same, why=why)
-                before_s = float(stamp.get("took_s", 0)) if is_same else 0.0
-                took_s = self._run_stage(stage, fingerprint, before_s=before_s)
-                progress.end(stage.name, **count, took_s=took_s)
-                ran.append(stage.name)
-        return ran
+def _read_stamp(path: Path) -> dict[str, Any]:
+    """Reads the stamp of a stage; empty if it is damaged, so that the stage runs again."""
+    try:
+        stamp = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_whole = isinstance(stamp, dict) and {"fingerprint", "is_done"} <= stamp.keys()
+    return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
 
-    def _run_stage(self, stage: Stage, fingerprint: str, *, before_s: float) -> float:
-        path = self._path(stage)
-        facts = {"name": stage.name, "settings": stage.settings}
-        stamp = {**facts, "bidibeam": __version__, "fingerprint": fingerprint}
-        write_json(path, {**stamp, "is_done": False})
-        began = time.perf_counter()
-        stage.work()
-        missing = [str(output) for output in stage.outputs if not output.exists()]
-        if missing:
-            raise RunError(f"The stage {stage.name!r} ended without making {', '.join(missing)}.")
-        identity = stage.identity() if stage.identity is not None else fingerprint
-        took_s = round(before_s + time.perf_counter() - began, 1)
-        write_json(path, {**stamp, "is_done": True, "identity": identity, "took_s": took_s})
-        self.identities[stage.name] = identity
-        return took_s
 
-    def _fingerprint(self, stage: Stage) -> str:
-        before = {other.name: self.identities[other.name] for other in stage.after}
-        content = json.dumps([stage.name, stage.settings, before], sort_keys=True, default=str)
-        return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+def _run_stage(stage: Stage, path: Path, fingerprint: str, *, before_s: float) -> dict[str, Any]:
+    """Does the work of a stage between its two stamps; returns the second."""
+    stamp = {
+        "name": stage.name,
+        "settings": stage.settings,
+        "bidibeam": __version__,
+        "fingerprint": fingerprint,
+        "is_done": False,
+    }
+    write_json(path, stamp)
+    began = time.perf_counter()
+    stage.work()
+    missing = [str(output) for output in stage.outputs if not output.exists()]
+    if missing:
+        raise RunError(f"The stage {stage.name!r} ended without making {', '.join(missing)}.")
+    identity = stage.identity() if stage.identity is not None else fingerprint
+    took_s = round(before_s + time.perf_counter() - began, 1)
+    stamp |= {"is_done": True, "identity": identity, "took_s": took_s}
+    write_json(path, stamp)
+    return stamp
 
-    def _path(self, stage: Stage) -> Path:
-        return self.folder / STAMPS / f"{stage.name.replace(' ', '-')}.json"
 
-    def _read_stamp(self, stage: Stage) -> dict[str, Any]:
-        """Reads the stamp of a stage; empty if it is damaged, so that the stage runs again."""
-        try:
-            stamp = json.loads(self._path(stage).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        is_whole = isinstance(stamp, dict) and {"fingerprint", "is_done"} <= stamp.keys()
-        return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
+def json_stage(
+    name: str,
+    settings: Mapping[str, Any],
+    path: Path,
+    compute: Callable[[], Any],
+    *,
+    after: Sequence[Stage] = (),
+    by_content: bool = False,
+) -> Stage:
+    """Makes a stage that writes what it computes as JSON; if `by_content`, that alone identifies it."""
+
+    def work() -> None:
+        write_json(path, compute())
+
+    identity = identify_content(path) if by_content else None
+    return Stage(name, settings, (path,), work, after=after, identity=identity)
 
 
 def identify_content(*paths: Path) -> Callable[[], str]:
@@ -195,7 +211,7 @@ def _describe_changes(before: Any, now: Mapping[str, Any]) -> str:
     """Says what has changed; empty if the stage was never done."""
     if not isinstance(before, dict):
         return ""
-    old, new = _flatten(before), _flatten(json.loads(json.dumps(now, default=str)))
+    old, new = flatten(before), flatten(json.loads(json.dumps(now, default=str)))
     changed = {
         key: f"{key}: {old.get(key)} -> {new.get(key)}"
         for key in {**old, **new}
@@ -204,10 +220,3 @@ def _describe_changes(before: Any, now: Mapping[str, Any]) -> str:
     shown = [text if len(text) <= MAX_CHANGE else f"another {key}" for key, text in changed.items()]
     more = f" and {len(changed) - MAX_CHANGES} more" if len(changed) > MAX_CHANGES else ""
     return ", ".join(shown[:MAX_CHANGES]) + more if shown else "what it is made from has changed"
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, make_table, text_column
+from bidibeam.reporting.blocks import Cell, Picture, Section, make_table, number_columns, text_columns
 from bidibeam.reporting.numbers import (
     LABELS,
     average,
@@ -51,27 +50,26 @@ def constant(results: Results) -> Section | None:
     found = results.content.get("constant")
     if not found:
         return None
-    rows = [("chosen", found["chosen"]), *(("", one) for one in found["runners_up"])]
-    if all(one != found["most_common"] for _, one in rows):
-        rows.append(("commonest in training", found["most_common"]))
+    replies = [("chosen", found["chosen"]), *(("", one) for one in found["runners_up"])]
+    if all(one != found["most_common"] for _, one in replies):
+        replies.append(("commonest in training", found["most_common"]))
+    rows = []
+    for what, one in replies:
+        keys = ("validation_bleu", "bleu", "low", "high", "length_ratio")
+        validation, bleu, low, high, ratio = (format_fixed(one[key], 2) for key in keys)
+        exact = format_value(one["exact"])
+        rows.append([one["reply"], what, validation, bleu, f"{low} to {high}", ratio, exact])
     columns = [
-        text_column("reply", lambda row: row[1]["reply"]),
-        text_column("", lambda row: row[0]),
-        Column("BLEU, validation", lambda row: format_fixed(row[1]["validation_bleu"], 2)),
-        Column("BLEU", lambda row: format_fixed(row[1]["bleu"], 2)),
-        Column(
-            "95 % interval", lambda row: " to ".join(format_fixed(row[1][end], 2) for end in ("low", "high"))
-        ),
-        Column("length ratio", lambda row: format_fixed(row[1]["length_ratio"], 2)),
-        Column("exact matches", lambda row: format_value(row[1]["exact"])),
+        *text_columns("reply", ""),
+        *number_columns("BLEU, validation", "BLEU", "95 % interval", "length ratio", "exact matches"),
     ]
     tried, references = found["candidates"], found["references"]
+    share, count = format_percent(references["share_short"]), format_value(references["sources"])
     how = (
         f"Chosen by BLEU on {format_value(found['validation_sources'])} validation sources among the "
         f"{tried['commonest']} commonest training replies and the commonest {tried['parts']} of them "
         f"followed by each other, {format_value(tried['tried'])} in all."
     )
-    share, count = format_percent(references["share_short"]), format_value(references["sources"])
     short = f"{share} of {count} references have at most {references['short']} words."
     notes = [how, short, f"BLEU: {found['signature']}."]
     table = make_table("The best constant replies", columns, rows, notes)
@@ -88,28 +86,23 @@ def ranks(results: Results) -> Section | None:
         counts, mass = systems[name]["counts"], systems[name].get("tie_mass") or []
         total, total_mass = sum(counts) or 1, sum(mass) or 1
         shares[name] = ([count / total for count in counts], [part / total_mass for part in mass])
-    places = len(next(iter(shares.values()))[0])
     caption = (
-        f"Place of the reply in the regular beam of {places}. Bars: the reply; outline: each source counted "
-        "in equal parts for the places tied for first."
+        f"Place of the reply in the regular beam of {len(next(iter(shares.values()))[0])}. Bars: the reply; "
+        "outline: each source counted in equal parts for the places tied for first."
     )
-
-    def fact(name: str, system: str) -> str:
-        return format_fixed(systems[system].get(name), 1)
-
-    columns = [
-        text_column("system", str),
-        Column("first place", lambda name: format_percent(shares[name][0][0], 1)),
-        Column("mean place", partial(fact, "mean")),
-        Column("median place", partial(fact, "median")),
-        Column("tied for first", partial(fact, "tied")),
+    rows = [
+        [
+            name,
+            format_percent(chosen[0], 1),
+            *(format_fixed(systems[name].get(key), 1) for key in ("mean", "median", "tied")),
+        ]
+        for name, (chosen, _) in shares.items()
     ]
+    heads = number_columns("first place", "mean place", "median place", "tied for first")
     tied = "Tied for first: hypotheses that only the order of the beam tells apart, mean over sources."
-    blocks: list[Block] = [
-        Picture("ranks", caption, partial(draw_ranks, shares, assign_looks(results.names))),
-        make_table("Places chosen", columns, shares, [*results.means_note, tied]),
-    ]
-    return Section("ranks", "Rank of the reply in the beam", blocks)
+    picture = Picture("ranks", caption, partial(draw_ranks, shares, assign_looks(results.names)))
+    table = make_table("Places chosen", [*text_columns("system"), *heads], rows, [*results.means_note, tied])
+    return Section("ranks", "Rank of the reply in the beam", [picture, table])
 
 
 def draw_ranks(
@@ -117,10 +110,8 @@ def draw_ranks(
 ) -> Figure:
     """Draws a histogram of ranks per system.
 
-    Args:
-        systems: By system, the share of sources that chose each place, and each place's share of the places
-            tied for first (empty if nobody counted).
-        looks: The look of each system.
+    Each system has the share of sources that chose each place, and each place's share of the places tied for
+    first (empty if nobody counted).
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -160,65 +151,70 @@ def diversity(results: Results) -> Section | None:
     tests = {name: compare_matched(analyses, name) for name in systems}
     has_tests = any(test.interval or test.p_values for test in tests.values())
 
-    def own(metric: str, name: str) -> Cell:
-        text = format_metric(metric, systems[name].get(metric))
-        return Cell(text, results.paper_score(name, metric, sizes[name]))
+    def format_all(metrics: Sequence[str], scores: Mapping[str, Any] | None) -> list[str]:
+        return [format_metric(metric, (scores or {}).get(metric)) for metric in metrics]
 
-    def part(key: str, metric: str, name: str) -> str:
-        return format_metric(metric, (systems[name].get(key) or {}).get(metric))
-
-    def columns_of(key: str, metrics: Sequence[str], group: str) -> list[Column]:
-        return [Column(LABELS.get(metric, metric), partial(part, key, metric), group) for metric in metrics]
-
-    above = "BLEU above that VBS"
+    rows = []
+    for name, system in systems.items():
+        test, size = tests[name], sizes[name]
+        own = zip(format_all(OWN_METRICS, system), OWN_METRICS, strict=True)
+        rows.append(
+            [
+                name,
+                format_value(size) if has_sizes else "",
+                *(Cell(text, results.paper_score(name, metric, size)) for text, metric in own),
+                *format_all(MATCHED_METRICS, system.get("matched")),
+                format_signed(test.difference) if has_tests else "",
+                format_interval(test.interval, format_signed),
+                test.format_p(),
+                *format_all(SAME_WORDS_METRICS, system.get("same_words")),
+            ]
+        )
     columns = [
-        text_column("system", str),
-        Column("N_B", lambda name: format_value(sizes[name]) if has_sizes else ""),
-        *(Column(LABELS.get(metric, metric), partial(own, metric)) for metric in OWN_METRICS),
-        *columns_of("matched", MATCHED_METRICS, AT_ITS_LENGTH),
-        Column("difference", lambda name: format_signed(tests[name].difference) if has_tests else "", above),
-        Column(
-            results.interval_label, lambda name: format_interval(tests[name].interval, format_signed), above
-        ),
-        Column("p", lambda name: tests[name].format_p(), above),
-        *columns_of("same_words", SAME_WORDS_METRICS, on_same),
+        *text_columns("system"),
+        *number_columns("N_B", *(LABELS.get(metric, metric) for metric in OWN_METRICS)),
+        *number_columns(*(LABELS.get(metric, metric) for metric in MATCHED_METRICS), group=AT_ITS_LENGTH),
+        *number_columns("difference", results.interval_label, "p", group="BLEU above that VBS"),
+        *number_columns(*SAME_WORDS_METRICS, group=on_same),
     ]
     notes = [*results.means_note, "distinct-n is the number of different n-grams over the number of words."]
     head_notes = {
         AT_ITS_LENGTH: f"{AT_ITS_LENGTH} has the word reward that brings it nearest the system's.",
         on_same: "The last columns are means over random replies of as many words as the tersest system's.",
     }
-    size = next(iter(sizes.values()))
     at = "" if has_sizes or size == NO_SIZE else f" at N_B = {size}"
-    table = make_table(f"Diversity{at}", columns, systems, notes, head_notes=head_notes)
+    table = make_table(f"Diversity{at}", columns, rows, notes, head_notes=head_notes)
     return Section("diversity", "Diversity of the replies", [table])
 
 
 def positions(results: Results) -> Section | None:
     """The frequencies of words at the first positions from the left and from the right."""
     found = results.content.get("positions") or next(iter(results.analyses("positions")), {})
-    rows = [(side, one) for side in SIDES for one in (found.get("from") or {}).get(side) or ()]
-    if not rows:
+    counted = [(side, one) for side in SIDES for one in (found.get("from") or {}).get(side) or ()]
+    if not counted:
         return None
     pairs = f" in {format_value(found['pairs'])} replies" if "pairs" in found else ""
     caption = (
         f"Counts of the {found.get('words_shown', 50)} commonest words by position{pairs}; the dotted line "
         "is at 1,000. The regular direction begins on the left, the reverse one on the right."
     )
-    columns = [
-        text_column("from", lambda row: row[0]),
-        Column("position", lambda row: format_value(row[1]["position"])),
-        Column("different words", lambda row: format_value(row[1]["different"])),
-        Column("entropy (bits)", lambda row: format_fixed(row[1]["entropy_bits"], 2)),
-        Column("above 1,000", lambda row: format_value(row[1]["above_1000"])),
-        text_column("commonest", lambda row: " ".join(row[1]["words"][:WORDS_IN_TABLE])),
+    rows = [
+        [
+            side,
+            format_value(one["position"]),
+            format_value(one["different"]),
+            format_fixed(one["entropy_bits"], 2),
+            format_value(one["above_1000"]),
+            " ".join(one["words"][:WORDS_IN_TABLE]),
+        ]
+        for side, one in counted
     ]
-    blocks: list[Block] = [
-        Picture("positions", caption, partial(draw_positions, rows)),
-        make_table("Words at the first positions", columns, rows),
-    ]
-    said = results.paper.positions if results.paper else ""
-    return Section("positions", "Words by position", blocks, said)
+    numbers = number_columns("position", "different words", "entropy (bits)", "above 1,000")
+    columns = [*text_columns("from"), *numbers, *text_columns("commonest")]
+    picture = Picture("positions", caption, partial(draw_positions, counted))
+    table = make_table("Words at the first positions", columns, rows)
+    papers = results.paper.positions if results.paper else ""
+    return Section("positions", "Words by position", [picture, table], papers)
 
 
 def draw_positions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
@@ -263,42 +259,34 @@ def cost(results: Results) -> Section | None:
     analyses = results.analyses("cost")
     if not analyses:
         return None
-    facts = analyses[0]
-    rows = average_rows(analyses, "rows", "strategy")
-    formulas = average_rows(analyses, "formulas", "strategy")
-    has_times = any(to_number(row.get(name)) is not None for row in rows for name in TIMES)
+    about, costs = analyses[0], average_rows(analyses, "rows", "strategy")
+    has_times = any(to_number(row.get(name)) is not None for row in costs for name in TIMES)
     labels = {"N_B": "N_B =", "sources": "sources:"}
     if has_times:
         labels = {"device": "on", **labels, "turns": "turns:"}
     where = ", ".join(
-        f"{label} {format_value(facts[name])}" for name, label in labels.items() if facts.get(name)
+        f"{label} {format_value(about[name])}" for name, label in labels.items() if about.get(name)
     )
-    at = ", ".join(f"{name} = {format_value(facts[name])}" for name in ("N_B", "T", "V") if facts.get(name))
-
-    def time(name: str, row: Mapping[str, Any]) -> str:
-        return format_fixed(row.get(name), 2)
-
-    def work(name: str, row: Mapping[str, Any]) -> str:
-        number = to_number(row.get(name))
-        return format_fixed(number, 0 if number is None or number >= 100 or number.is_integer() else 1)
-
-    def value(row: Mapping[str, Any]) -> str:
+    at = ", ".join(f"{name} = {format_value(about[name])}" for name in ("N_B", "T", "V") if about.get(name))
+    rows = []
+    for row in costs:
+        times = [format_fixed(row.get(name), 2) for name in TIMES]
+        work = [to_number(row.get(name)) for name in WORK]
+        digits = [0 if one is None or one >= 100 or one.is_integer() else 1 for one in work]
+        rows.append([row["strategy"], *times, *map(format_fixed, work, digits)])
+    formulas = []
+    for row in average_rows(analyses, "formulas", "strategy"):
         number = to_number(row.get("value"))
-        return format_fixed(number, 0) if number is None or abs(number) < 1e6 else f"{number:.3g}"
-
-    strategy = text_column("strategy", itemgetter("strategy"))
+        value = format_fixed(number, 0) if number is None or abs(number) < 1e6 else f"{number:.3g}"
+        ratio = format_fixed(row.get("ratio"), 3)
+        formulas.append([row["strategy"], str(row.get("formula", "")), value, ratio])
     measured = [
-        strategy,
-        *(Column(label, partial(time, name), "time") for name, label in TIMES.items()),
-        *(Column(label, partial(work, name), "work a source") for name, label in WORK.items()),
+        *text_columns("strategy"),
+        *number_columns(*TIMES.values(), group="time"),
+        *number_columns(*WORK.values(), group="work a source"),
     ]
-    by_formula = [
-        strategy,
-        text_column("formula", lambda row: str(row.get("formula", ""))),
-        Column("value", value),
-        Column("to vbs", lambda row: format_fixed(row.get("ratio"), 3)),
-    ]
-    paper = [text_column("algorithm", itemgetter(0)), text_column("complexity", itemgetter(1))]
+    by_formula = [*text_columns("strategy", "formula"), *number_columns("value", "to vbs")]
+    paper = text_columns("algorithm", "complexity")
     caption = "Measured" if has_times else "Counted work"
     tables = [
         make_table(f"{caption} ({where})" if where else caption, measured, rows),

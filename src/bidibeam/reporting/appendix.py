@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bidibeam.reporting.blocks import Column, Example, Examples, Section, Table, make_table, text_column
+from bidibeam.reporting.blocks import (
+    Column,
+    Examples,
+    Section,
+    Table,
+    make_table,
+    number_columns,
+    text_columns,
+)
 from bidibeam.reporting.numbers import NOTHING, format_fixed, format_value, join_words, to_number, to_numbers
-from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.reporting.results import NO_SIZE, Results, flatten
 
 EDGES = {"lambda_": (10.0,), "length_exponent": (4.0,), "word_reward": (4.0,), "T": (2.0, 60.0)}
 """By setting, the ends of the values that tuning tries by itself; not 0, since nothing lies beyond it."""
@@ -27,7 +33,7 @@ EVERY = 5
 def provenance(results: Results) -> Section | None:
     """Data, training, perplexities, tuned settings, all settings and signatures."""
     content, data = results.content, results.content.get("data") or {}
-    facts = {
+    about = {
         "corpus": results.corpus,
         "preset": content.get("preset"),
         "bidibeam": content.get("bidibeam"),
@@ -43,11 +49,11 @@ def provenance(results: Results) -> Section | None:
     for what, signature in (*_sign_systems(results), *_sign_scores(results)):
         if signature:
             signatures.setdefault(str(signature), what)
-    known = [(name, format_value(value)) for name, value in facts.items() if value not in (None, "")]
-    flat = [(name, format_value(value)) for name, value in _flatten(settings)]
+    known = [(name, format_value(value)) for name, value in about.items() if value not in (None, "")]
+    flat = [(name, format_value(value)) for name, value in flatten(settings).items()]
     signed = [(what, signature) for signature, what in signatures.items()]
     tables = [
-        make_table("Data and command", _text_columns("fact", "value"), known),
+        make_table("Data and command", text_columns("fact", "value"), known),
         _make_seed_table("Training", "fact", results, "training", format_value),
         _make_seed_table(
             "Perplexity of the test references",
@@ -57,32 +63,24 @@ def provenance(results: Results) -> Section | None:
             lambda score: format_fixed(score["value"], 2) if isinstance(score, Mapping) else NOTHING,
         ),
         _make_tuned_table(results),
-        make_table("All settings", _text_columns("setting", "value"), flat, is_folded=True),
-        make_table("What could not be made", _text_columns("kind", "name", "why"), results.missing),
-        make_table("Signatures", _text_columns("of", "signature"), signed, is_folded=True),
+        make_table("All settings", text_columns("setting", "value"), flat, is_folded=True),
+        make_table("What could not be made", text_columns("kind", "name", "why"), results.missing),
+        make_table("Signatures", text_columns("of", "signature"), signed, is_folded=True),
     ]
     blocks = [table for table in tables if table.rows]
     return Section("provenance", "How the numbers were made", blocks) if blocks else None
 
 
-def _text_columns(*labels: str) -> list[Column]:
-    return [text_column(label, itemgetter(place)) for place, label in enumerate(labels)]
-
-
-def _make_seed_table(caption: str, head: str, results: Results, key: str, format_fact: Any) -> Table:
-    """Makes a table of facts, a column per seed."""
+def _make_seed_table(
+    caption: str, head: str, results: Results, key: str, format_one: Callable[[Any], str]
+) -> Table:
+    """Makes a table of what is known of each seed, a column per seed."""
     found = [seed.get(key) or {} for seed in results.seeds]
     labels = [format_value(seed.get("seed", NOTHING)) for seed in results.seeds]
-
-    def cell(facts: Mapping[str, Any], name: str) -> str:
-        return str(format_fact(facts.get(name, NOTHING)))
-
-    columns = [
-        Column(label if results.is_mean else "value", partial(cell, facts), "seed" if results.is_mean else "")
-        for label, facts in zip(labels, found, strict=True)
-    ]
-    names = dict.fromkeys(name for facts in found for name in facts)
-    return make_table(caption, [text_column(head, str), *columns], names)
+    values = number_columns(*labels, group="seed") if results.is_mean else [Column("value")]
+    names = dict.fromkeys(name for one in found for name in one)
+    rows = [[name, *(format_one(one.get(name, NOTHING)) for one in found)] for name in names]
+    return make_table(caption, [*text_columns(head), *values], rows)
 
 
 def _make_tuned_table(results: Results) -> Table:
@@ -94,38 +92,26 @@ def _make_tuned_table(results: Results) -> Table:
         for system, options in by_system.items()
         for name in options
     )
-    sizes = sorted({size for one in found for size in one}, key=int)
-
-    def values(system: str, name: str, size: str) -> list[float | None]:
-        return [to_number((one[size].get(system) or {}).get(name)) for one in found if size in one]
-
-    def cell(setting: tuple[str, str], size: str) -> str:
-        return "; ".join(NOTHING if value is None else f"{value:g}" for value in values(*setting, size))
-
-    edges: dict[str, list[str]] = {}  # what is on the edge: at which N_B
-    for size in sizes:
+    rows, edges = [], defaultdict(list)  # the edges: at which N_B, by what is on one
+    for size in sorted({size for one in found for size in one}, key=int):
+        row = [size]
         for system, name in settings:
-            for value in dict.fromkeys(values(system, name, size)):
+            values = [to_number((one[size].get(system) or {}).get(name)) for one in found if size in one]
+            row.append("; ".join(NOTHING if value is None else f"{value:g}" for value in values))
+            for value in dict.fromkeys(values):
                 if value in EDGES.get(name, ()):
-                    edges.setdefault(f"{_spell(name)} of {system} ({value:g})", []).append(size)
+                    edges[f"{_spell(name)} of {system} ({value:g})"].append(size)
+        rows.append(row)
     notes = ["One value a seed, in their order."] if results.is_mean else []
     if edges:
         listed = "; ".join(f"{what} at N_B = {join_words(at)}" for what, at in edges.items())
         notes.append(f"On the edge of what was tried, so that the best value may lie beyond: {listed}.")
-    columns = [Column(_spell(name), partial(cell, (system, name)), system) for system, name in settings]
-    return make_table("Settings tuned on validation", [Column("N_B", str), *columns], sizes, notes)
+    columns = [Column("N_B"), *(Column(_spell(name), system) for system, name in settings)]
+    return make_table("Settings tuned on validation", columns, rows, notes)
 
 
 def _spell(name: str) -> str:
     return name.rstrip("_").replace("_", " ")
-
-
-def _flatten(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in mapping.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 def _sign_systems(results: Results) -> Iterator[tuple[str, str]]:
@@ -180,7 +166,8 @@ def examples(results: Results) -> Section | None:
     return None
 
 
-def _make_example(one: Mapping[str, Any], number: int) -> Example:
+def _make_example(one: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Returns what the templates show: the beams' texts, best first, each with whether it won."""
     source = str(one.get("source", ""))
     pair, matrix = one.get("pair") or [], one.get("matrix") or []
     values = to_numbers(value for row in matrix for value in row)
@@ -191,27 +178,26 @@ def _make_example(one: Mapping[str, Any], number: int) -> Example:
             f"{one.get('similarity', 'similarity')}: white {low}, darkest {high}; outlined: the winning pair"
         )
     winners = dict(zip(DIRECTIONS, pair, strict=False))
-    return Example(
-        label=f"{number}. {source if len(source) <= LABEL else f'{source[: LABEL - 1]}…'}",
-        source=source,
-        reference=str(one.get("reference") or ""),
-        replies=[(name, str(reply)) for name, reply in (one.get("replies") or {}).items()],
-        beams=[
+    return {
+        "label": f"{number}. {source if len(source) <= LABEL else f'{source[: LABEL - 1]}…'}",
+        "source": source,
+        "reference": str(one.get("reference") or ""),
+        "replies": [(name, str(reply)) for name, reply in (one.get("replies") or {}).items()],
+        "beams": [
             (side, [(str(text), winners.get(side) == rank) for rank, text in enumerate(one[side])])
             for side in DIRECTIONS
             if one.get(side)
         ],
-        heat_map=draw_heat_map(matrix, pair),
-        heat_map_caption=caption,
-    )
+        "heat_map": draw_heat_map(matrix, pair),
+        "heat_map_caption": caption,
+    }
 
 
 def draw_heat_map(matrix: Sequence[Sequence[float | None]], pair: Sequence[int]) -> str:
     """Draws a matrix as an `svg` element, dark where it is high; empty for an empty matrix.
 
-    Args:
-        matrix: A row per regular hypothesis, a column per reverse one.
-        pair: Row and column of the winning pair, from 0, to be outlined; empty if there is none.
+    The matrix has a row per regular hypothesis and a column per reverse one; the winning pair, counted from
+    0, is outlined, and may be empty.
     """
     values = [[to_number(value) for value in row] for row in matrix]
     known = [value for row in values for value in row if value is not None]
@@ -231,11 +217,17 @@ def draw_heat_map(matrix: Sequence[Sequence[float | None]], pair: Sequence[int])
         colour = "".join(f"{round(a + level / (LEVELS - 1) * (b - a)):02x}" for a, b in shade)
         paths.append(f'<path fill="#{colour}" d="{"".join(squares[level])}"/>')
     width, height = MARGIN + columns * CELL + 6, MARGIN + rows * CELL + 6
+    outline = ""
+    if len(pair) == 2 and 0 <= pair[0] < rows and 0 <= pair[1] < columns:
+        left, top = MARGIN + pair[1] * CELL, MARGIN + pair[0] * CELL
+        box = f'x="{left - 1}" y="{top - 1}" width="{CELL + 2}" height="{CELL + 2}" fill="none"'
+        white = f'<rect {box} stroke="#fff" stroke-width="5"/>'
+        outline = f'{white}<rect {box} stroke="{OUTLINE}" stroke-width="3"/>'
     return (
         f'<svg class="heat" xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label="similarity of every pair">'
         f'<g transform="translate({MARGIN} {MARGIN}) scale({CELL})" shape-rendering="crispEdges">'
-        f"{''.join(paths)}</g>{_draw_labels(rows, columns)}{_outline(pair, rows, columns)}</svg>"
+        f"{''.join(paths)}</g>{_draw_labels(rows, columns)}{outline}</svg>"
     )
 
 
@@ -253,11 +245,3 @@ def _draw_labels(rows: int, columns: int) -> str:
         y = MARGIN + (row - 0.5) * CELL + 4
         texts.append(f'<text x="{MARGIN - 4}" y="{y:g}" text-anchor="end">{row}</text>')
     return f'<g font-size="11" font-family="sans-serif">{"".join(texts)}</g>'
-
-
-def _outline(pair: Sequence[int], rows: int, columns: int) -> str:
-    if len(pair) != 2 or not (0 <= pair[0] < rows and 0 <= pair[1] < columns):
-        return ""
-    x, y = MARGIN + pair[1] * CELL, MARGIN + pair[0] * CELL
-    box = f'x="{x - 1}" y="{y - 1}" width="{CELL + 2}" height="{CELL + 2}" fill="none"'
-    return f'<rect {box} stroke="#fff" stroke-width="5"/><rect {box} stroke="{OUTLINE}" stroke-width="3"/>'

@@ -152,7 +152,7 @@ def assign_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """A system's values over N_B, which rises; spreads are half the lengths of the error bars."""
 
     name: str
@@ -161,20 +161,22 @@ class Line:
     spreads: Sequence[float | None] = ()
 
 
-def draw_lines(axes: Axes, lines: Sequence[Line], looks: Mapping[str, Look], *, scale: float = 1.0) -> None:
-    """Draws lines, the highest first in the legend; error bars stand side by side."""
+def draw_series(
+    axes: Axes, series: Sequence[Series], looks: Mapping[str, Look], *, scale: float = 1.0
+) -> None:
+    """Draws series as lines, the highest first in the legend; error bars stand side by side."""
     order = {name: place for place, name in enumerate(looks)}  # the first lie under the others
-    has_bars = any(spread for line in lines for spread in line.spreads)
-    for place, line in enumerate(sorted(lines, key=lambda line: -line.values[-1])):
-        shift = SHIFT ** (place - (len(lines) - 1) / 2) if has_bars else 1.0
-        sizes, values = [shift * size for size in line.sizes], [scale * value for value in line.values]
-        depth = 2 + order[line.name] / 100
-        (drawn,) = axes.plot(sizes, values, zorder=depth, **looks[line.name].options)
-        drawn.set_label(f" {line.name}")  # a name that begins with _ would not be in the legend
-        widths = [scale * (spread or 0.0) for spread in line.spreads]
+    has_bars = any(spread for one in series for spread in one.spreads)
+    for place, one in enumerate(sorted(series, key=lambda one: -one.values[-1])):
+        shift = SHIFT ** (place - (len(series) - 1) / 2) if has_bars else 1.0
+        sizes, values = [shift * size for size in one.sizes], [scale * value for value in one.values]
+        depth = 2 + order[one.name] / 100
+        (drawn,) = axes.plot(sizes, values, zorder=depth, **looks[one.name].options)
+        drawn.set_label(f" {one.name}")  # a name that begins with _ would not be in the legend
+        widths = [scale * (spread or 0.0) for spread in one.spreads]
         if any(widths):
             low, high = ([v + sign * w for v, w in zip(values, widths, strict=True)] for sign in (-1, 1))
-            axes.vlines(sizes, low, high, colors=looks[line.name].colour, linewidth=1.0, zorder=depth)
+            axes.vlines(sizes, low, high, colors=looks[one.name].colour, linewidth=1.0, zorder=depth)
 
 
 def draw_tuning_curves(

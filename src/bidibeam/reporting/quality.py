@@ -9,7 +9,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.evaluation.systems import AGREEMENT, BASE, ORACLE, TUNED
-from bidibeam.reporting.blocks import Block, Cell, Column, Picture, Section, Table, make_table, text_column
+from bidibeam.reporting.blocks import (
+    Block,
+    Cell,
+    Picture,
+    Section,
+    Table,
+    make_table,
+    number_columns,
+    text_columns,
+)
 from bidibeam.reporting.numbers import (
     TWO,
     average,
@@ -20,14 +29,14 @@ from bidibeam.reporting.numbers import (
     to_number,
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
-from bidibeam.reporting.plots import Line, Look, assign_looks, draw_lines, new_figure, set_size_axis
+from bidibeam.reporting.plots import Look, Series, assign_looks, draw_series, new_figure, set_size_axis
 from bidibeam.reporting.results import NO_SIZE, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_LINES = 8
-"""With more lines than this, BidiA's variants have a panel of their own."""
+MAX_SERIES = 8
+"""With more series than this, BidiA's variants have a panel of their own."""
 HEIGHTS = (3.4, 2.9, 2.3)
 """Inches of the panels: all systems, BidiA's variants, the oracle."""
 PAPER_STYLE: dict[str, Any] = {
@@ -47,7 +56,7 @@ the second at least, and the oracle only if a system comes near it."""
 
 def quality(results: Results) -> Section | None:
     """BLEU of every system at every N_B."""
-    lines = []
+    series = []
     for name in results.systems:
         scores = {size: results.values(name, size, "bleu") for size in results.sizes}
         found = {size: values for size, values in scores.items() if values}
@@ -56,10 +65,10 @@ def quality(results: Results) -> Section | None:
             for values in found.values()
         ]
         if found:
-            lines.append(Line(name, [*found], [fmean(values) for values in found.values()], spreads))
-    if not lines or results.sizes == [NO_SIZE]:
+            series.append(Series(name, [*found], [fmean(values) for values in found.values()], spreads))
+    if not series or results.sizes == [NO_SIZE]:
         return None
-    count, paper, panels = len(results.seeds), results.paper, split_panels(lines)
+    count, paper, panels = len(results.seeds), results.paper, split_panels(series)
     bars = "to both values" if count == TWO else "of one standard deviation"
     parts = {
         "Corpus BLEU-4 against N_B": True,
@@ -69,21 +78,16 @@ def quality(results: Results) -> Section | None:
         f"white marks: the paper on {paper.name if paper else ''}, its gain of unknown N_B right of the "
         "largest": paper is not None,
     }
-    blocks: list[Block] = [
-        Picture(
-            "bleu",
-            "; ".join(part for part, is_true in parts.items() if is_true) + ".",
-            partial(draw_quality, lines, assign_looks(results.names), paper=paper),
-        ),
-        *_make_tables(
-            results,
-            "corpus BLEU-4",
-            (results.systems, results.sizes),
-            lambda size, name: _format_bleu(results, name, size),
-            lambda size, name: results.bleu_interval(name, size),
-        ),
-    ]
-    return Section("bleu", "BLEU-4 against N_B", blocks)
+    caption = "; ".join(part for part, is_true in parts.items() if is_true) + "."
+    draw = partial(draw_quality, series, assign_looks(results.names), paper=paper)
+    tables = _make_tables(
+        results,
+        "corpus BLEU-4",
+        (results.systems, results.sizes),
+        partial(_format_bleu, results),
+        results.bleu_interval,
+    )
+    return Section("bleu", "BLEU-4 against N_B", [Picture("bleu", caption, draw), *tables])
 
 
 def _format_bleu(results: Results, system: str, size: int) -> str:
@@ -94,63 +98,60 @@ def _make_tables(
     results: Results,
     what: str,
     axes: tuple[Sequence[str], Sequence[Any]],
-    cell: Callable[[Any, str], str],
-    interval: Callable[[Any, str], str],
+    cell: Callable[[str, Any], str],
+    interval: Callable[[str, Any], str],
 ) -> list[Table]:
     """Makes the folded tables of a measure and of its intervals: a row per system, a column per N_B."""
     (names, sizes), several = axes, results.is_mean
-    captions = (
-        f"{what[0].upper()}{what[1:]} by N_B",
-        f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B",
-    )
+    columns = [*text_columns("system"), *number_columns(*map(str, sizes), group="N_B")]
     reach = ["From the lowest end of the seeds' intervals to the highest."] if several else []
     tables = []
-    for caption, make, notes in zip(captions, (cell, interval), ([], reach), strict=True):
-        columns = [Column(str(size), partial(make, size), "N_B") for size in sizes]
-        tables.append(
-            make_table(caption, [text_column("system", str), *columns], names, notes, is_folded=True)
-        )
+    for caption, make, notes in (
+        (f"{what[0].upper()}{what[1:]} by N_B", cell, []),
+        (f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B", interval, reach),
+    ):
+        rows = [[name, *(make(name, size) for size in sizes)] for name in names]
+        tables.append(make_table(caption, columns, rows, notes, is_folded=True))
     return [table for table in tables if len(table.columns) > 1]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines that share a scale, which begins at 0 or not; the height is in inches."""
+    """Series that share a scale, which begins at 0 or not; the height is in inches."""
 
-    lines: Sequence[Line]
+    series: Sequence[Series]
     height: float
     is_oracle: bool = False
     from_zero: bool = True
 
 
-def split_panels(lines: Sequence[Line]) -> list[Panel]:
-    """Splits lines into all systems, BidiA's variants where lines are many, and the oracle with VBS."""
-    others = [line for line in lines if line.name != ORACLE]
+def split_panels(series: Sequence[Series]) -> list[Panel]:
+    """Splits series into all systems, BidiA's variants where they are many, and the oracle with VBS."""
+    systems = [one for one in series if one.name != ORACLE]
+    agreeing = [one for one in systems if one.name.split()[0] == AGREEMENT]
+    variants = [one for one in agreeing if len(one.name.split()) > 2]  # such as `bidia bleu_t either`
     panels = []
-    variants = [
-        line for line in others if line.name.split()[0] == AGREEMENT and len(line.name.split()) > 2
-    ]  # such as `bidia bleu_t either`
-    if len(others) > MAX_LINES and variants:
-        agreement = [line for line in others if line.name.split()[0] == AGREEMENT or line.name == TUNED]
-        others = [line for line in others if line not in variants]
-        panels.append(Panel(agreement, HEIGHTS[1], from_zero=False))
-    if others:
-        panels.insert(0, Panel(others, HEIGHTS[0]))
-    if any(line.name == ORACLE for line in lines):
-        best = [line for line in lines if line.name in (ORACLE, TUNED, BASE)]
+    if len(systems) > MAX_SERIES and variants:
+        compared = [one for one in systems if one in agreeing or one.name == TUNED]
+        systems = [one for one in systems if one not in variants]
+        panels.append(Panel(compared, HEIGHTS[1], from_zero=False))
+    if systems:
+        panels.insert(0, Panel(systems, HEIGHTS[0]))
+    if any(one.name == ORACLE for one in series):
+        best = [one for one in series if one.name in (ORACLE, TUNED, BASE)]
         panels.append(Panel(best, HEIGHTS[2], is_oracle=True))
     return panels
 
 
-def draw_quality(lines: Sequence[Line], looks: Mapping[str, Look], *, paper: PaperCorpus | None) -> Figure:
+def draw_quality(series: Sequence[Series], looks: Mapping[str, Look], *, paper: PaperCorpus | None) -> Figure:
     """Draws BLEU against N_B, panels below each other; the paper's numbers are white markers."""
-    panels = split_panels(lines)
+    panels = split_panels(series)
     heights = [panel.height for panel in panels]
     figure = new_figure(8.0, sum(heights) + 0.3)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    sizes = {size for line in lines for size in line.sizes}
+    sizes = {size for one in series for size in one.sizes}
     for axes, panel in zip(grid, panels, strict=True):
-        draw_lines(axes, panel.lines, looks)
+        draw_series(axes, panel.series, looks)
         if not panel.from_zero:
             continue
         points: dict[str, tuple[str, list[float], list[float]]] = {}
@@ -185,26 +186,26 @@ def headroom(results: Results) -> Section | None:
     sizes = sorted(shares, key=int)
     known = dict.fromkeys(name for at_size in shares.values() for name in at_size)
     names = list(dict.fromkeys([*(name for name in results.systems if name in known), *known]))
-    lines = []
+    series = []
     for name in names:
         values = {int(size): to_number(shares[size].get(name)) for size in sizes}
         points = {size: value for size, value in values.items() if value is not None}
         if points:
-            lines.append(Line(name, [*points], [*points.values()]))
-    if lines:
+            series.append(Series(name, [*points], [*points.values()]))
+    if series:
         baseline = str(analyses[0].get("baseline", TUNED))
         over = f", mean of {len(results.seeds)} seeds" if results.is_mean else ""
         caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
-        if any(100 * value < LOWEST for line in lines for value in line.values):
+        if any(100 * value < LOWEST for one in series for value in one.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
-        draw = partial(draw_headroom, lines, assign_looks(results.names), baseline=baseline)
+        draw = partial(draw_headroom, series, assign_looks(results.names), baseline=baseline)
         blocks.append(Picture("headroom", caption, draw))
         blocks += _make_tables(
             results,
             "headroom captured",
             (names, sizes),
-            lambda size, name: format_percent(shares[size].get(name)),
-            lambda size, name: format_interval(results.headroom_interval(name, size), format_percent),
+            lambda name, size: format_percent(shares[size].get(name)),
+            lambda name, size: format_interval(results.headroom_interval(name, size), format_percent),
         )
     title = "VBS, Best Hypothesis and the headroom between"
     return Section("headroom", title, blocks) if blocks else None
@@ -212,34 +213,32 @@ def headroom(results: Results) -> Section | None:
 
 def _make_oracle_table(results: Results) -> Table:
     """VBS and the oracle at the paper's beam sizes, or at ours if fewer than two of those are there."""
-    sizes = [size for size in BEAM_SIZES if size in results.sizes]
-
-    def cell(size: int, name: str) -> Cell:
-        return Cell(_format_bleu(results, name, size), results.paper_score(name, "bleu", size))
-
-    columns = [
-        text_column("BLEU-4", lambda name: f"{name} ({NAMES[name]})" if name in NAMES else name),
-        *(
-            Column(f"B = {size}", partial(cell, size))
-            for size in (sizes if len(sizes) > 1 else results.sizes)
-        ),
+    papers = [size for size in BEAM_SIZES if size in results.sizes]
+    sizes = papers if len(papers) > 1 else results.sizes
+    rows = [
+        [
+            f"{name} ({NAMES[name]})" if name in NAMES else name,
+            *(Cell(_format_bleu(results, name, n), results.paper_score(name, "bleu", n)) for n in sizes),
+        ]
+        for name in (BASE, TUNED, ORACLE)
+        if name in results.systems
     ]
-    rows = [name for name in (BASE, TUNED, ORACLE) if name in results.systems]
+    columns = [*text_columns("BLEU-4"), *number_columns(*(f"B = {size}" for size in sizes))]
     return make_table("VBS and the best hypothesis in its beam", columns, rows)
 
 
-def draw_headroom(lines: Sequence[Line], looks: Mapping[str, Look], *, baseline: str) -> Figure:
+def draw_headroom(series: Sequence[Series], looks: Mapping[str, Look], *, baseline: str) -> Figure:
     """Draws shares, of 1, of the way from a baseline to the oracle."""
     figure = new_figure(8.0, 4.0)
     axes = figure.subplots()
     visible = []
-    for line in lines:
-        points = [point for point in zip(line.sizes, line.values, strict=True) if 100 * point[1] >= LOWEST]
+    for one in series:
+        points = [point for point in zip(one.sizes, one.values, strict=True) if 100 * point[1] >= LOWEST]
         if points:
-            visible.append(Line(line.name, [size for size, _ in points], [share for _, share in points]))
-    draw_lines(axes, visible, looks, scale=100)
-    set_size_axis(axes, sorted({size for line in lines for size in line.sizes}))
-    values = [100 * value for line in lines for value in line.values]
+            visible.append(Series(one.name, [size for size, _ in points], [share for _, share in points]))
+    draw_series(axes, visible, looks, scale=100)
+    set_size_axis(axes, sorted({size for one in series for size in one.sizes}))
+    values = [100 * value for one in series for value in one.values]
     axes.set_ylim(max(LOWEST, min(1.1 * min(values), -10)), min(max(1.3 * max(values), TOP), 108))
     for level in (0, 100):
         axes.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2)), zorder=1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from html import escape, unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
 from bidibeam.files import replacing, write_text
@@ -43,8 +43,7 @@ SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
 """In the order of the report; each returns None if the results lack its numbers."""
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """The files of a report: the page, the Markdown document, and the figures as SVG and PNG."""
 
     page: Path
@@ -81,7 +80,13 @@ def write_report(
     last_step = next((one.last_step for one in results.values() if one.last_step), "")
     title = f"bidibeam on {corpus}" if corpus else "bidibeam results"
     title += f", {last_step}" if last_step else ""
-    page, document = _render(title, sections, figures, list(files) if sources is None else sources)
+    values = {
+        "title": title,
+        "sections": sections,
+        "pictures": {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()},
+        "sources": list(files) if sources is None else sources,
+    }
+    page, document = (_render(f"report.{kind}.j2", values) for kind in ("html", "md"))
     paths = []
     for name, contents in figures.items():
         for suffix, content in contents.items():
@@ -142,13 +147,7 @@ def read_sources(folder: Path) -> list[str] | None:
     return [unescape(source) for source in SOURCE.findall(head)]
 
 
-def _render(
-    title: str,
-    sections: Sequence[Section],
-    figures: Mapping[str, Mapping[str, bytes]],
-    sources: Sequence[str],
-) -> tuple[str, str]:
-    """Renders the page and the document."""
+def _render(template: str, values: Mapping[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -164,10 +163,7 @@ def _render(
         "unbroken": keep_together,
         "html": partial(escape, quote=False),
     }
-    pictures = {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()}
-    values = {"title": title, "sections": sections, "pictures": pictures, "sources": sources}
-    page, document = (environment.get_template(f"report.{kind}.j2").render(values) for kind in ("html", "md"))
-    return page, document
+    return environment.get_template(template).render(values)
 
 
 def escape_markdown(text: object) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError
+from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.reporting.numbers import (
     Interval,
     format_fixed,
@@ -24,7 +25,6 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 
-FORMAT_VERSION = 1
 RESULTS_FILE = "results.json"
 FILES = (RESULTS_FILE, "evaluation.json", "analyses.json")
 """The files that `bidibeam reproduce`, `evaluate` and `analyse` write."""
@@ -59,6 +59,15 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
     return contents
 
 
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested mappings by their keys, joined with points."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        nested = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return flat
+
+
 @dataclass(frozen=True)
 class Results:
     """Results of any of the three kinds behind one interface: a whole file, and the part of each seed."""
@@ -73,21 +82,20 @@ class Results:
         Raises:
             InputError: If the format is another one, or the seeds are damaged.
         """
-        version = content.get("format_version", FORMAT_VERSION)
-        if version != FORMAT_VERSION:
+        version = content.get("format_version", RESULTS_VERSION)
+        if version != RESULTS_VERSION:
             raise InputError(
-                f"These results have format_version {version!r}, and this bidibeam reads {FORMAT_VERSION}. "
+                f"These results have format_version {version!r}, and this bidibeam reads {RESULTS_VERSION}. "
                 f"Write them again with this version."
             )
         seeds = content.get("seeds")
         if seeds is None:
-            kept = ("tests", "analyses", "perplexity", "tuned")
             systems = content.get("systems")
-            by_size = {
-                name: {str(NO_SIZE): entry}
-                for name, entry in (systems.items() if isinstance(systems, Mapping) else ())
+            entries = systems if isinstance(systems, Mapping) else {}
+            kept = {
+                key: content[key] for key in ("tests", "analyses", "perplexity", "tuned") if key in content
             }
-            seeds = [{**{key: content[key] for key in kept if key in content}, "systems": by_size}]
+            seeds = [{**kept, "systems": {name: {str(NO_SIZE): one} for name, one in entries.items()}}]
         if not isinstance(seeds, list) or not all(isinstance(seed, Mapping) for seed in seeds):
             raise InputError("These results are damaged: `seeds` must be a list of objects.")
         return cls(content, seeds)
@@ -165,9 +173,9 @@ class Results:
         """Returns the value of a score, one per seed."""
         return to_numbers(score.get("value") for score in self.scores(system, size, metric))
 
-    def mean(self, system: str, size: int, metric: str = "bleu") -> float | None:
-        """Returns a score's mean over seeds."""
-        return mean(self.values(system, size, metric))
+    def mean(self, system: str, size: int) -> float | None:
+        """Returns BLEU's mean over seeds."""
+        return mean(self.values(system, size, "bleu"))
 
     def bleu_interval(self, system: str, size: int) -> str:
         """Formats the 95 % interval of BLEU, spanned over seeds; empty if there is none."""
@@ -228,17 +236,11 @@ class Results:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A difference between two systems, tested on every seed.
+    """A difference between two systems, tested on every seed; None where nobody measured it."""
 
-    Attributes:
-        difference: The mean over seeds; None if nobody measured it.
-        interval: The lowest and the highest end of its intervals; None if there is none.
-        p_values: By kind of test, the largest p over seeds.
-    """
-
-    difference: float | None
-    interval: Interval | None
-    p_values: Mapping[str, float]
+    difference: float | None  # the mean over seeds
+    interval: Interval | None  # the lowest and the highest end of its intervals
+    p_values: Mapping[str, float]  # by kind of test, the largest p over seeds
 
     @classmethod
     def of(cls, tests: Sequence[Mapping[str, Any]]) -> Comparison:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bidibeam.reporting.blocks import Block, Column, Picture, Section, make_table, text_column
+from bidibeam.reporting.blocks import Block, Picture, Section, make_table, number_columns, text_columns
 from bidibeam.reporting.numbers import LABELS, average_rows, format_metric, to_number
 from bidibeam.reporting.plots import Look, assign_looks, new_figure
 from bidibeam.reporting.results import Results
@@ -32,8 +30,7 @@ RING: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """The scores of one value of an option; the length ratio may be unknown."""
 
     value: str
@@ -49,16 +46,20 @@ Trials = Mapping[str, Sequence[Trial]]
 def sensitivity(results: Results) -> Section | None:
     """BLEU by T and by every other option."""
     analyses = results.analyses("sensitivity")
-    rows = average_rows(analyses, "rows", "system", "option", "value")
-    if not rows:
+    scored = average_rows(analyses, "rows", "system", "option", "value")
+    if not scored:
         return None
     groups: dict[str, dict[str, list[Trial]]] = {}
-    for row in rows:
-        if (bleu := to_number(row.get("bleu"))) is not None:
-            option = "" if row["system"] in LEVELS else str(row.get("option") or "")
-            ratio, is_default = to_number(row.get("length_ratio")), bool(row.get("is_default"))
-            trials = groups.setdefault(option, {}).setdefault(row["system"], [])
-            trials.append(Trial(str(row.get("value")), bleu, ratio, is_default))
+    rows = []
+    for row in scored:
+        system, option, value = row["system"], str(row.get("option") or ""), str(row.get("value"))
+        is_default, bleu = bool(row.get("is_default")), to_number(row.get("bleu"))
+        shown = f"{value} (default)" if is_default else value
+        rows.append([system, option, shown, *(format_metric(name, row.get(name)) for name in METRICS)])
+        if bleu is not None:
+            trial = Trial(value, bleu, to_number(row.get("length_ratio")), is_default)
+            by_system = groups.setdefault("" if system in LEVELS else option, {})
+            by_system.setdefault(system, []).append(trial)
     levels = {name: trials[0] for name, trials in groups.pop("", {}).items()}
     lengths = groups.pop("T", {})
     size = analyses[0].get("beam_size")
@@ -74,18 +75,8 @@ def sensitivity(results: Results) -> Section | None:
     if groups:
         caption = f"BLEU by the other options{at}, on a scale that does not begin at 0."
         blocks.append(Picture("options", caption, partial(draw_options, groups, looks)))
-
-    def score(metric: str, row: Mapping[str, Any]) -> str:
-        return format_metric(metric, row.get(metric))
-
-    columns = [
-        text_column("system", itemgetter("system")),
-        text_column("option", lambda row: str(row.get("option") or "")),
-        text_column(
-            "value", lambda row: f"{row.get('value')}{' (default)' if row.get('is_default') else ''}"
-        ),
-        *(Column(LABELS.get(metric, metric), partial(score, metric)) for metric in METRICS),
-    ]
+    scores = number_columns(*(LABELS.get(name, name) for name in METRICS))
+    columns = [*text_columns("system", "option", "value"), *scores]
     blocks.append(make_table(f"All options{at}", columns, rows, results.means_note, is_folded=True))
     return Section("sensitivity", "Sensitivity to what the paper leaves open", blocks)
 

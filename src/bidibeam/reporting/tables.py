@@ -29,15 +29,6 @@ LONG_WORD = 12
 """Letters of a name's word that are never folded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A source with the systems' replies and the reference."""
-
-    source: str
-    replies: Mapping[str, str]
-    reference: str | None = None
-
-
 def format_value(value: object) -> str:
     """Formats a value: whole numbers in groups of three, others to four digits."""
     if isinstance(value, float):
@@ -153,18 +144,18 @@ def tuning_table(
     return table
 
 
-def samples_panel(title: str, samples: Sequence[Sample]) -> Panel:
-    """Sources below each other, each with its reference and every system's reply."""
+def samples_panel(title: str, samples: Sequence[Mapping[str, Any]]) -> Panel:
+    """Sources below each other, each with its reference, if any, and every system's reply."""
     table = Table.grid(padding=(0, 1))
     table.add_column(style=QUIET, justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for index, sample in enumerate(samples):
         if index:
             table.add_row()
-        table.add_row("source", Text(sample.source))
-        if sample.reference is not None:
-            table.add_row("reference", Text(sample.reference, style=QUIET))
-        for name, reply in sample.replies.items():
+        table.add_row("source", Text(sample["source"]))
+        if sample.get("reference") is not None:
+            table.add_row("reference", Text(sample["reference"], style=QUIET))
+        for name, reply in sample["replies"].items():
             table.add_row(Text(name), Text(reply or "(nothing)", style=WINNER))
     heading = Text(title, style=HEADING)
     return Panel(table, title=heading, title_align="left", box=box.ROUNDED, border_style=QUIET)

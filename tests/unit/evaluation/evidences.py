@@ -102,6 +102,8 @@ def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **
     return evidence_of(systems, **settings)
 
 
-def evidence_of(systems: Mapping[str, Mapping[int, System]], **settings: Any) -> Evidence:
-    given: dict[str, Any] = {"max_length": MAX_LENGTH, "space": lambda: SPACE, **settings}
-    return Evidence(systems, tuned={4: TUNED, 8: TUNED}, **given)
+def evidence_of(
+    systems: Mapping[str, Mapping[int, System]], *, space: WordVectors | None = SPACE, **settings: Any
+) -> Evidence:
+    settings = {"max_length": MAX_LENGTH, "tuned": {4: TUNED, 8: TUNED}, **settings}
+    return Evidence(systems, load_vectors=None if space is None else lambda: space, **settings)

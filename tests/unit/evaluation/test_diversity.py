@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_distinct, split_rewards
 from bidibeam.evaluation.evaluate import compare
-from bidibeam.evaluation.evidence import ReplyScorer
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics import METRICS
 from tests.unit.evaluation.evidences import (
@@ -90,11 +90,10 @@ def rewards_between_ties(beams: list[Beams]) -> list[float]:
 def test_any_reward_chooses_as_a_plain_loop_does_and_none_comes_nearer_to_a_length(seed: int) -> None:
     beams = random_beams(6, regular=8, reverse=0, seed=seed)
     vbs = system("vbs", beams, 8)
-    scorer = ReplyScorer(vbs.reference_words)
-    rewarded = RewardedVbs(vbs, scorer)
+    rewarded = RewardedVbs(vbs)
 
     def words(replies: list[str]) -> int:
-        return sum(len(scorer.words(reply)) for reply in replies)
+        return sum(len(split(reply)) for reply in replies)
 
     slowly = {
         reward: [choose_rewarded(line, reward) for line in beams] for reward in rewards_between_ties(beams)
@@ -109,7 +108,7 @@ def test_any_reward_chooses_as_a_plain_loop_does_and_none_comes_nearer_to_a_leng
 
 
 def rewarded_of(*regular: Hypothesis) -> RewardedVbs:
-    return RewardedVbs(system("vbs", [Beams("1", "hi", "r", NBest(regular))], 4), ReplyScorer([["r"]]))
+    return RewardedVbs(system("vbs", [Beams("1", "hi", "r", NBest(regular))], 4))
 
 
 def test_a_reward_by_hand() -> None:
@@ -141,7 +140,7 @@ def test_what_is_never_the_best_or_was_cut_off_beside_finished_ones_is_no_reply(
 def test_each_system_stands_beside_vbs_of_its_length_and_the_difference_is_tested() -> None:
     evidence = random_evidence(25)
     vbs = evidence.systems["vbs"][8]
-    rewarded = RewardedVbs(vbs, evidence.scorer)
+    rewarded = RewardedVbs(vbs)
     fewest = min(sum(map(len, each[8].reply_words)) for each in evidence.systems.values())
 
     found = diversity(evidence)

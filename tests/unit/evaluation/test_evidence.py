@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
-from bidibeam.evaluation.evidence import Evidence, ReplyScorer
+from bidibeam.evaluation.evidence import Evidence
 from bidibeam.metrics import METRICS
 from tests.unit.evaluation.evidences import (
     answering,
@@ -26,31 +26,24 @@ sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "don't", "."]), max_si
 
 @given(st.lists(st.tuples(sentences, sentences, sentences), min_size=1, max_size=6))
 def test_every_score_is_the_metrics_own_to_the_last_bit(rows: list[tuple[str, str, str]]) -> None:
-    references = [split(reference) for _, _, reference in rows]
-    scorer = ReplyScorer(references)
+    texts = [reference for _, _, reference in rows]
+    evidence = evidence_of({"one": {4: answering("one", texts, texts)}})
+    references = list(map(split, texts))
 
-    for column in (0, 1, 0):  # the third time everything is remembered
+    for column in (0, 1):
         replies = [row[column] for row in rows]
         words = [split(reply) for reply in replies]
         expected = {
             name: METRICS.create(name).score(words, references).value
             for name in ("bleu", "length_ratio", "distinct-1", "distinct-2")
         }
-        assert scorer.scores(replies) == expected
-        assert scorer.bleu(replies) == expected["bleu"]
-
-
-def test_the_same_reply_to_another_source_is_counted_anew() -> None:
-    scorer = ReplyScorer([["a", "b", "c", "d"], ["e", "f", "g", "h"]])
-
-    assert scorer.bleu(["a b c d", "e f g h"]) == pytest.approx(100)
-    assert scorer.bleu(["e f g h", "a b c d"]) == 0.0
-    with pytest.raises(InputError, match="there are 1 replies and 2 references"):
-        scorer.bleu(["a"])
+        assert evidence.scores(replies) == expected
 
 
 def test_what_cannot_be_analysed_is_refused() -> None:
     one = answering("one", ["a", "b"], ["a", "b"])
+    with pytest.raises(InputError, match="there are 1 replies and 2 references"):
+        evidence_of({"one": {4: one}}).scores(["a"])
     nothing: list[Any] = [{}, {"vbs": {}}, {"x": {4: answering("x", [], [])}}]
     for systems in nothing:
         with pytest.raises(InputError, match="no systems, or no sources, to analyse"):

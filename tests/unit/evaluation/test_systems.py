@@ -34,7 +34,7 @@ def texts_alone(beams: list[Beams]) -> list[Beams]:
 
 def test_n_b_is_what_each_system_can_choose_from() -> None:
     found, missing = choose_systems(
-        [WIDE, BOTH], max_length=MAX_LENGTH, space=lambda: SPACE, tuned=TUNED, workers=2
+        [WIDE, BOTH], max_length=MAX_LENGTH, load_vectors=lambda: SPACE, tuned=TUNED, workers=2
     )
 
     assert missing == {}

@@ -12,12 +12,11 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.experiments.layout import read_beams
-from bidibeam.experiments.measure import Measurement
-from bidibeam.experiments.plan import GivenModel, Plan
+from bidibeam.experiments.plan import GivenModel, Plan, read_beams
 from bidibeam.experiments.reproduce import Experiment, find_unserved
+from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve
-from bidibeam.experiments.stages import Progress, Stage, Stages
+from bidibeam.experiments.stages import ExperimentObserver, Stage, run_stages
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
 from bidibeam.strategies.tuning import Curve, TuningResult
@@ -50,7 +49,7 @@ def ran(made: Experiment) -> list[str]:
 
         return replace(stage, work=work, identity=None)
 
-    return Stages(made.folder).run(map(faked, made.stages()), Progress())
+    return run_stages(made.folder, [faked(stage) for stage in made.stages()], ExperimentObserver())
 
 
 @pytest.mark.parametrize(
@@ -222,10 +221,10 @@ class RegularOnly:
 def test_systems_that_a_given_model_cannot_serve_are_left_out_with_the_reason() -> None:
     systems = ["vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "longest", "oracle"]
 
-    left_out = find_unserved(RegularOnly(), systems, None)  # type: ignore[arg-type]
+    missing = find_unserved(RegularOnly(), systems, None)  # type: ignore[arg-type]
 
-    assert list(left_out) == ["bidis", "bidia bleu_t tuned"]
-    assert all("needs the reverse direction, and mine has only: regular" in why for why in left_out.values())
+    assert list(missing) == ["bidis", "bidia bleu_t tuned"]
+    assert all("needs the reverse direction, and mine has only: regular" in why for why in missing.values())
     both = RegularOnly()
     both.directions = tuple(Direction)  # type: ignore[assignment]
     assert find_unserved(both, ["bidia bleu_t", "bidia wmd_t"], None) == {  # type: ignore[arg-type]
@@ -233,7 +232,7 @@ def test_systems_that_a_given_model_cannot_serve_are_left_out_with_the_reason() 
     }
 
 
-class Notes(Progress):
+class Notes(ExperimentObserver):
     """Remembers the notes."""
 
     def __init__(self) -> None:
@@ -252,20 +251,20 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
         5: TuningResult({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
         6: TuningResult({"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, grid, (1.0, 2.0, 3.0)),), 4),
     }
-    monkeypatch.setattr(Measurement, "tune_size", lambda _self, size, _files: found[size])
+    monkeypatch.setattr(Seed, "tune_size", lambda _self, size, _files: found[size])
     settings = resolve(preset="demo", overrides=["beam_sizes=[2,5,6]"])
     plan = Plan(tmp_path, settings, progress=Notes())
-    place = plan.layout.seed(0)
-    place.folder.mkdir()
-    place.model.write_text(json.dumps({"weights": "abc"}))
+    seed = Seed(0, plan)
+    seed.folder.mkdir()
+    seed.file("model").write_text(json.dumps({"weights": "abc"}))
 
-    Measurement(plan, place).tune()
+    seed.tune()
 
     told = "At the end of what was tried, so better may lie beyond:"
     assert plan.progress.notes == [  # type: ignore[attr-defined]
         f"N_B = 5: {told} T of bidia wmd_t (60 of 2 to 60). N_B = 6: {told} lambda of bidis (9 of 0 to 9)."
     ]
-    ends = {size: json.loads(place.tuned(size).read_text())["at_end"] for size in found}
+    ends = {size: json.loads(seed.tuned_files(size)[0].read_text())["at_end"] for size in found}
     assert ends == {
         2: [],
         5: [{"name": "bidia wmd_t", "setting": "T", "value": 60}],

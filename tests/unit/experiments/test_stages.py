@@ -12,15 +12,15 @@ import pytest
 from bidibeam.errors import RunError
 from bidibeam.experiments.stages import (
     STAMPS,
-    Progress,
+    ExperimentObserver,
     Stage,
-    Stages,
     describe_files,
     identify_content,
+    run_stages,
 )
 
 
-class Listener(Progress):
+class Listener(ExperimentObserver):
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.ends: list[str] = []
@@ -61,7 +61,7 @@ def chain(folder: Path, **settings: Any) -> list[Stage]:
 
 
 def run(folder: Path, stages: Sequence[Stage]) -> list[str]:
-    return Stages(folder).run(stages, Listener())
+    return run_stages(folder, stages, Listener())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_killed_stage_goes_on_with_what_it_left(tmp_path: Path) -> None:
         run(tmp_path, [Stage("x", {"y": 1}, (folder,), dies)])
 
     listener = Listener()
-    Stages(tmp_path).run([Stage("x", {"y": 1}, (folder,), goes_on)], listener)
+    run_stages(tmp_path, [Stage("x", {"y": 1}, (folder,), goes_on)], listener)
     assert listener.heard == ["1/1 x again"]
 
 
@@ -138,15 +138,15 @@ def test_a_stage_that_makes_less_than_it_should_is_not_done(tmp_path: Path) -> N
 
 def test_whoever_watches_hears_of_every_stage(tmp_path: Path) -> None:
     first, second = Listener(), Listener()
-    Stages(tmp_path).run(chain(tmp_path), first)
+    run_stages(tmp_path, chain(tmp_path), first)
     assert first.ends == first.heard == ["1/4 a", "2/4 b", "3/4 c", "4/4 d"]
 
-    Stages(tmp_path).run(chain(tmp_path, c=2), second)
+    run_stages(tmp_path, chain(tmp_path, c=2), second)
 
     assert second.heard == ["(1/4 a)", "(2/4 b)", "3/4 c", "(4/4 d)"]
     assert second.ends == ["3/4 c"]
     assert second.why == "x: 1 -> 2"
-    Stages(tmp_path).run(chain(tmp_path, a=2, c=2), second)
+    run_stages(tmp_path, chain(tmp_path, a=2, c=2), second)
     assert second.why == "what it is made from has changed"  # c, after a
 
 

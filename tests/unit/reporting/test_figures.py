@@ -16,7 +16,7 @@ from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import draw_positions, draw_ranks
 from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
-from bidibeam.reporting.plots import LOOKS, Line, assign_looks, draw_tuning_curves, save_figure, use_style
+from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_tuning_curves, save_figure, use_style
 from bidibeam.reporting.quality import draw_headroom, draw_quality
 from bidibeam.reporting.sensitivity import Trial, draw_options, draw_penalty
 
@@ -29,10 +29,14 @@ def style() -> Iterator[None]:
         yield
 
 
-def words(figure: Figure) -> list[str]:
-    """All text of a figure, as its file has it."""
-    texts = ElementTree.fromstring(save_figure(figure)["svg"]).iter("{http://www.w3.org/2000/svg}text")
+def texts_of(svg: bytes) -> list[str]:
+    """All text of a picture, as its file has it."""
+    texts = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     return [(text.text or "").strip() for text in texts]
+
+
+def words(figure: Figure) -> list[str]:
+    return texts_of(save_figure(figure)["svg"])
 
 
 def axes_of(figure: Figure) -> list[Any]:
@@ -55,17 +59,16 @@ def test_no_two_systems_look_the_same_and_each_looks_the_same_beside_any_others(
 
 def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
     lines = [
-        Line("vbs", [1, 10, 50], [0.7, 0.6, 0.5], [None, None, None]),
-        Line("bidia bleu_t", [10, 50], [2.0, 2.5], [0.1, 0.2]),
+        Series("vbs", [1, 10, 50], [0.7, 0.6, 0.5], [None, None, None]),
+        Series("bidia bleu_t", [10, 50], [2.0, 2.5], [0.1, 0.2]),
     ]
     paper = PaperCorpus("Mine", bleu={"vbs": {6: 1.23, 50: 1.25}}, distinct={}, gain=0.12)
 
     figure = draw_quality(lines, assign_looks(NAMES), paper=paper)
 
     (axes,) = axes_of(figure)
-    assert labels(axes) == [  # the highest first
-        *("bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +12 %"),
-    ]
+    highest_first = ["bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +12 %"]
+    assert labels(axes) == highest_first
     bidia, vbs, printed, claimed = axes.lines
     assert list(vbs.get_ydata()) == [0.7, 0.6, 0.5]
     assert list(printed.get_ydata()) == [1.23, 1.25]
@@ -79,11 +82,16 @@ def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
     (bars,) = axes.collections
     assert [[round(float(y), 6) for _, y in bar] for bar in bars.get_segments()] == [[1.9, 2.1], [2.3, 2.7]]
     assert {"1", "6", "10", "50", "corpus BLEU-4 (0 to 100)"} <= set(words(figure))
+    equal = [Series(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
+    (axes,) = axes_of(draw_quality(equal, assign_looks(NAMES), paper=None))
+    places = [float(bars.get_segments()[0][0][0]) for bars in axes.collections]
+    assert len(set(places)) == 3  # side by side
+    assert all(9.5 < place < 10.5 for place in places)
 
 
 def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
     ends = {"vbs": 0.5, "bidia bleu_t": 1.5, "oracle": 6.0}
-    lines = [Line(name, [1, 50], [0.7, end]) for name, end in ends.items()]
+    lines = [Series(name, [1, 50], [0.7, end]) for name, end in ends.items()]
     paper = PAPER["cornell"]
 
     others, best = axes_of(draw_quality(lines, assign_looks(NAMES), paper=paper))
@@ -97,19 +105,9 @@ def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
     assert list(alone.lines[0].get_ydata()) == [0.7, 6.0]
 
 
-def test_error_bars_stand_side_by_side() -> None:
-    lines = [Line(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
-
-    (axes,) = axes_of(draw_quality(lines, assign_looks(NAMES), paper=None))
-
-    places = [float(bars.get_segments()[0][0][0]) for bars in axes.collections]
-    assert len(set(places)) == 3
-    assert all(9.5 < place < 10.5 for place in places)
-
-
 def test_variants_of_bidia_have_a_panel_of_their_own_where_lines_are_many() -> None:
     names = ["bidia bleu_t", "bidia bleu_t either", "vbs-tuned", *(f"mine {number}" for number in range(6))]
-    lines = [Line(name, [10, 50], [5.0, 5.5]) for name in names]
+    lines = [Series(name, [10, 50], [5.0, 5.5]) for name in names]
 
     figure = draw_quality(lines, assign_looks(names), paper=PAPER["cornell"])
 
@@ -122,7 +120,7 @@ def test_variants_of_bidia_have_a_panel_of_their_own_where_lines_are_many() -> N
 
 
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
-    lines = [Line("bidia bleu_t", [2, 50], [0.2, 0.25]), Line("vbs", [2, 50], [-9.0, -0.5])]
+    lines = [Series("bidia bleu_t", [2, 50], [0.2, 0.25]), Series("vbs", [2, 50], [-9.0, -0.5])]
 
     (axes,) = axes_of(draw_headroom(lines, assign_looks(NAMES), baseline="vbs-tuned"))
 
@@ -162,18 +160,15 @@ def test_positions_note_how_many_words_are_common_and_show_odd_words_as_they_are
     assert "0 above 1,000" in words(draw_positions([("left", empty)]))
 
 
-def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart() -> None:
+def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart_and_no_two_values_run_together() -> None:
     trials = [
         Trial("none", 1.0, 0.4, is_default=False),
         Trial("10", 2.0, None, is_default=False),
         Trial("5", 1.5, 0.5, is_default=True),
     ]
+    levels = {"longest": Trial("longest", 1.9, 1.2, is_default=False)}
 
-    figure = draw_penalty(
-        {"bidia bleu_t": trials},
-        {"longest": Trial("longest", 1.9, 1.2, is_default=False)},
-        assign_looks(NAMES),
-    )
+    figure = draw_penalty({"bidia bleu_t": trials}, levels, assign_looks(NAMES))
 
     left, right = axes_of(figure)
     joined, apart, ring, level, _ = left.lines
@@ -184,13 +179,9 @@ def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart() -> None:
     assert list(right.lines[0].get_xdata()) == [0]  # nobody measured the other's length
     assert [tick.get_text() for tick in left.get_xticklabels()] == ["5", "10", "none"]
 
-
-def test_no_two_values_of_the_penalty_run_together() -> None:
     values = [*map(str, (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)), "none"]
     trials = [Trial(value, 1.0, 1.0, is_default=False) for value in values]
-
     figure = draw_penalty({"bidia bleu_t": trials}, {}, assign_looks(NAMES))
-
     figure.draw_without_rendering()
     for axes in axes_of(figure):
         boxes = [tick.get_window_extent() for tick in axes.get_xticklabels()]
@@ -202,13 +193,10 @@ def test_no_two_values_of_the_penalty_run_together() -> None:
 def test_options_have_a_row_a_value_and_the_default_is_filled() -> None:
     order = [Trial("4", 2.0, None, is_default=True), Trial("1", 1.0, None, is_default=False)]
     answer = [Trial("regular", 2.0, None, is_default=True)]
+    groups = {"order": {"bidia bleu_t": order}, "answer": {"vbs": answer, "bidia bleu_t": answer}}
 
-    figure = draw_options(
-        {"order": {"bidia bleu_t": order}, "answer": {"vbs": answer, "bidia bleu_t": answer}},
-        assign_looks(NAMES),
-    )
+    (axes,) = axes_of(draw_options(groups, assign_looks(NAMES)))
 
-    (axes,) = axes_of(figure)
     ticks = [tick.get_text() for tick in axes.get_yticklabels()]
     assert ticks == ["order = 1", "order = 4", "answer = regular"]
     filled = {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in axes.lines[:2]}
@@ -237,10 +225,7 @@ def test_a_pair_outside_the_matrix_is_not_outlined(pair: list[int]) -> None:
     assert draw_heat_map([], []) == draw_heat_map([[None]], pair) == ""
 
 
-PANELS = [
-    ("lambda", (0.0, 0.5, 1.0), (1.0, 3.0, 2.0), 0.5),
-    ("word reward", (0.0, 2.0), (1.5, 1.0), 0.0),
-]
+PANELS = [("lambda", (0.0, 0.5, 1.0), (1.0, 3.0, 2.0), 0.5), ("word reward", (0.0, 2.0), (1.5, 1.0), 0.0)]
 
 
 def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(tmp_path: Path) -> None:
@@ -250,7 +235,7 @@ def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(t
     picture = (tmp_path / "one.svg").read_bytes()
     assert picture == (tmp_path / "other.svg").read_bytes()
     assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
-    texts = [text.text for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    texts = texts_of(picture)
     for label in ("lambda", "word reward", "corpus BLEU on validation", "best: 0.5", "best: 0"):
         assert texts.count(label) == 1
     assert texts.count("vbs as searched") == 2  # in each panel

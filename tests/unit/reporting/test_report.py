@@ -15,13 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.reporting import plots
-from bidibeam.reporting.report import (
-    escape_markdown,
-    inline_svg,
-    keep_together,
-    write_report,
-)
+from bidibeam.reporting.report import escape_markdown, inline_svg, keep_together, write_report
 from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
 from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 
@@ -180,8 +174,6 @@ def damaged(path: str, value: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("results", "reason"),
     [
-        ({}, "There is nothing to report"),
-        ({"format_version": 2, **made_evaluation()}, "format_version 2, and this bidibeam reads 1"),
         ({"seeds": "all"}, "`seeds` must be a list of objects"),
         (damaged("seeds.0.analyses.ranks.systems.oracle", {}), "section 'ranks' cannot be made: .*'counts'"),
         (damaged("seeds.0.systems.vbs", ["x"]), "section 'summary' cannot be made"),
@@ -193,15 +185,6 @@ def test_damaged_results_are_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(InputError, match=reason):
         write_report({"results.json": results}, tmp_path / "report")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_matplotlib_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda _: None)
-
-    with pytest.raises(InputError, match=re.escape("pip install 'bidibeam[plots]'")):
-        write_report({"evaluation.json": made_evaluation()}, tmp_path / "report")
 
     assert list(tmp_path.iterdir()) == []
 

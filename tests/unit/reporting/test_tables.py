@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from rich.console import Console, RenderableType
 
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import (
     BAR_WIDTH,
-    Sample,
     beams_table,
     hypotheses_table,
     metadata_table,
@@ -58,10 +58,12 @@ def test_values_stand_right_under_their_headers() -> None:
     assert lines[1].index("loss") + len("loss") == lines[3].index("4.5") + len("4.5")
 
 
+def sample(source: str, reply: str, reference: str | None = None) -> dict[str, Any]:
+    return {"source": source, "replies": {"reply": reply}, "reference": reference}
+
+
 def test_samples_show_source_reference_and_reply() -> None:
-    lines = printed(
-        samples_panel("Replies", [Sample("hi", {"reply": "hello"}, "hey"), Sample("ho", {"reply": ""})])
-    )
+    lines = printed(samples_panel("Replies", [sample("hi", "hello", "hey"), sample("ho", "")]))
 
     body = [line.strip("│ ").split(None, 1) for line in lines[1:-1]]
     assert [entry for entry in body if entry] == [
@@ -79,7 +81,7 @@ def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
     for renderable in (
         metadata_table(text, {text: text}),
         values_table(text, [text], [(text, [1.0])]),
-        samples_panel(text, [Sample(text, {text: text}, text)]),
+        samples_panel(text, [{"source": text, "replies": {text: text}, "reference": text}]),
     ):
         assert text in "\n".join(printed(renderable))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.experiments.layout import BeamFiles, plan_searches, split_size
+from bidibeam.experiments.plan import BeamFiles, plan_searches, split_size
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements
