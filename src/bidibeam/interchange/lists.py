@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from bidibeam.data import words
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import (
     FORMATS,
+    OF_HYPOTHESES,
     OF_SOURCES,
     Format,
     create_format,
@@ -32,14 +33,6 @@ Numbered = tuple[int, Beams]
 
 SPLITTING = frozenset({"tokens", "length"})
 """To compare these with words takes longer than to read and write them: the first of a list tells enough."""
-
-
-class ListFile(NamedTuple):
-    """One file of lists, and how it is read."""
-
-    lines: Lines
-    format_name: str
-    format: Format
 
 
 @dataclass
@@ -95,28 +88,28 @@ class ListReader:
     @property
     def first_file(self) -> Lines:
         """The lines of the first file."""
-        return self._opened[0].lines
+        return self._opened[0][0]
 
     @property
     def format_name(self) -> str:
         """The format of the first file."""
-        return self._opened[0].format_name
+        return self._opened[0][1]
 
     def __iter__(self) -> Iterator[Numbered]:
-        files = [file.format.read_numbered(file.lines, allow_empty=self.allow_empty) for file in self._opened]
-        lists, name = files[0], self.first_file.name
-        sources = references = None
+        names = [lines.name for lines, _, _ in self._opened]
+        lists, *reverse = (
+            format_.read_numbered(lines, allow_empty=self.allow_empty) for lines, _, format_ in self._opened
+        )
+        if reverse:
+            lists = join_directions(
+                lists, *reverse, names=(names[0], names[1]), compare_sources=self.sources_file is None
+            )
         if self.sources_file is not None:
             sources = [beams.source for beams in read_sources(open_named(self.sources_file))]
+            lists = fill_in(lists, sources, "source", names=(names[0], self.sources_file))
         if self.references_file is not None:
             references = read_references(open_named(self.references_file))
-        if len(files) > 1:
-            names = (name, self._opened[1].lines.name)
-            lists = join_directions(*files, names=names, compare_sources=sources is None)
-        if sources is not None:
-            lists = fill_in(lists, sources, "source", names=(name, str(self.sources_file)))
-        if references is not None:
-            lists = fill_in(lists, references, "reference", names=(name, str(self.references_file)))
+            lists = fill_in(lists, references, "reference", names=(names[0], self.references_file))
         return split_texts(lists) if self.words else lists
 
     def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
@@ -125,7 +118,7 @@ class ListReader:
         Raises:
             InputError: With file and line, if they do not.
         """
-        names = [file.lines.name for file in self._opened]
+        names = [lines.name for lines, _, _ in self._opened]
         for number, beams in self:
             try:
                 check_requirements(beams, requirements, strategy)
@@ -135,29 +128,30 @@ class ListReader:
             yield beams
 
     @cached_property
-    def _opened(self) -> list[ListFile]:
+    def _opened(self) -> list[tuple[Lines, str, Format]]:
+        """The files of lists, each with the name of its format and the format that reads it."""
         files = [self._open(self.input_file, self.settings)]
         if self.reverse_file is not None:
             files.append(self._open(self.reverse_file, {**self.settings, "direction": Direction.REVERSE}))
-        if {file.format.has_tokens for file in files} >= {True, False} and not self.words:
-            first, second = (f"{file.lines.name} ({file.format_name})" for file in files)
+        if {format_.has_tokens for _, _, format_ in files} >= {True, False} and not self.words:
+            first, second = (f"{lines.name} ({format_name})" for lines, format_name, _ in files)
             raise SettingsError(
                 f"One of {first} and {second} gives tokens and the other does not, so that subwords would be "
                 "compared with words. Say `words` to split the texts of both."
             )
-        taken = {*self.known, *(key for file in files for key in settings_of(file.format_name))}
+        taken = {*self.known, *(key for _, format_name, _ in files for key in settings_of(format_name))}
         for key in self.settings:
             if key not in taken:
                 others = [name for name in FORMATS.names() if key in settings_of(name)]
                 raise SettingsError(
-                    f"The format {files[0].format_name} has no `{key}`; that is for {', '.join(others)}."
+                    f"The format {files[0][1]} has no `{key}`; that is for {', '.join(others)}."
                 )
         return files
 
-    def _open(self, name: str, settings: Mapping[str, Any]) -> ListFile:
+    def _open(self, name: str, settings: Mapping[str, Any]) -> tuple[Lines, str, Format]:
         lines = open_named(name)
         format_name = self.from_format or detect_format(lines, has_count="per_source" in settings)
-        return ListFile(lines, format_name, create_format(format_name, settings))
+        return lines, format_name, create_format(format_name, settings)
 
 
 def join_directions(
@@ -203,17 +197,18 @@ def join_directions(
                 f"same id, is {describe(found.source)}. If they belong together, give the sources in a file "
                 "of their own."
             )
-        yield (
-            number,
-            replace(
-                beams,
-                source=beams.source or found.source,
-                reference=found.reference if beams.reference is None else beams.reference,
-                reverse=found.reverse,
-            ),
-        )
+        source = beams.source or found.source
+        reference = found.reference if beams.reference is None else beams.reference
+        yield number, Beams(beams.id, source, reference, beams.regular, found.reverse)
     for line, found in chain(waiting.values(), rest):
         raise _missing_source(found.id, line, names[::-1])
+
+
+def _missing_source(id_: str, number: int, names: tuple[str, str]) -> InputError:
+    return InputError(
+        f"{names[1]} has no source with the id {id_!r}, but {names[0]} has, on line {number}. "
+        "Both must have the same sources, by id."
+    )
 
 
 def fill_in(
@@ -223,20 +218,13 @@ def fill_in(
     *,
     names: tuple[str, str],
 ) -> Iterator[Numbered]:
-    """Lists with their sources, or references, from another file, line n for the nth source.
-
-    Args:
-        lists: The lists, with the numbers of their lines.
-        texts: The sources or references.
-        what: Which of the two they are.
-        names: What messages call the file of lists and that of texts.
+    """Lists with their sources, or references, line n for the nth source; `names` are the two files'.
 
     Raises:
         InputError: If there are more of the one than of the other.
     """
     count = 0
-    for number, beams in lists:
-        count += 1
+    for count, (number, beams) in enumerate(lists, start=1):
         if count <= len(texts):
             text = texts[count - 1]
             yield number, replace(beams, source=text) if what == "source" else replace(beams, reference=text)
@@ -289,26 +277,12 @@ class Conversion:
             if beams.id not in (str(self.sources), str(self.sources + 1)):  # a number in order is no id
                 self.lost.update(self.dropped & {"id"})
             for rank, one in enumerate(written):
-                wanted = self.dropped - self.lost
-                self.lost.update(_known_fields(one, wanted - SPLITTING if rank else wanted))
+                wanted = (self.dropped - self.lost - (SPLITTING if rank else frozenset())) & {*OF_HYPOTHESES}
+                tokens = None if wanted & SPLITTING else ()
+                plain = make_hypothesis(one.text, tokens=tokens, finished=one.finished)
+                self.lost.update(key for key in wanted if getattr(one, key) != getattr(plain, key))
+                if not one.finished:
+                    self.lost.update(wanted & {"finished"})
             self.sources += 1
             self.hypotheses += len(written)
             yield beams
-
-
-def _missing_source(id_: str, number: int, names: tuple[str, str]) -> InputError:
-    return InputError(
-        f"{names[1]} has no source with the id {id_!r}, but {names[0]} has, on line {number}. "
-        "Both must have the same sources, by id."
-    )
-
-
-def _known_fields(found: Hypothesis, keys: Set[str]) -> set[str]:
-    """Those of the keys of which a hypothesis says more than its text does."""
-    known = {key for key in keys & {"log_prob", "other_log_prob", "score"} if getattr(found, key) is not None}
-    if "finished" in keys and not found.finished:
-        known.add("finished")
-    if keys & SPLITTING:
-        plain = make_hypothesis(found.text, finished=found.finished)
-        known |= {key for key in keys & SPLITTING if getattr(found, key) != getattr(plain, key)}
-    return known

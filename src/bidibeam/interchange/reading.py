@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
-from bidibeam.interchange import nbest
 from bidibeam.interchange.formats import make_hypothesis
+from bidibeam.interchange.nbest import Jsonl, parse_beams
 from bidibeam.interchange.text_lines import (
     Lines,
     LineSource,
@@ -21,7 +21,6 @@ from bidibeam.interchange.text_lines import (
     get_optional,
     guess_object,
     has_ending,
-    numbered_objects,
     open_lines,
     open_named,
 )
@@ -55,26 +54,19 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
     is_json = has_ending(lines.name, ".jsonl")
     if not PurePath(lines.name).suffix:
         is_json = isinstance(guess_object(lines.peek(skip_blank=skip_blank)).get("source"), str)
-    is_table = has_ending(lines.name, ".tsv")
-    if not is_json:
-        for number, line in lines:
-            text, *columns = line.split("\t") if is_table else [line]
-            yield Beams(str(number), text, reference=(columns[0] or None) if columns else None)
+    if is_json:
+        for number, place, value in lines.objects():
+            id_, text = get_id(value, number, place), get_field(value, "source", str, place)
+            yield Beams(id_, text, _get_reference(value, place))
         return
-    for number, place, value in numbered_objects(lines):
-        yield Beams(
-            id=get_id(value, number, place),
-            source=get_field(value, "source", str, place),
-            reference=_get_reference(value, place),
-        )
+    is_table = has_ending(lines.name, ".tsv")
+    for number, line in lines:
+        text, *columns = line.split("\t") if is_table else [line]
+        yield Beams(str(number), text, reference=(columns[0] or None) if columns else None)
 
 
 def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
-    """The same sources, as long as no two have the same id: an n-best file could not tell them apart.
-
-    Raises:
-        InputError: At the second one.
-    """
+    """The same sources, as long as no two have the same id: an n-best file could not tell them apart."""
     seen: set[str] = set()
     for beams in sources:
         if beams.id in seen:
@@ -99,7 +91,7 @@ def read_references(source: LineSource) -> list[str]:
     is_table = has_ending(lines.name, ".tsv")
     references = []
     if not is_table and _holds_objects(lines, "reference", "response"):
-        for _, place, value in numbered_objects(lines):
+        for _, place, value in lines.objects():
             reference = _get_reference(value, place)
             if reference is None:
                 raise InputError(f'{place}: there is no "reference".')
@@ -120,6 +112,15 @@ def read_references(source: LineSource) -> list[str]:
             )
         references.append(columns[1] if is_table else line)
     return references
+
+
+def _holds_objects(lines: Lines, *keys: str) -> bool:
+    """Whether a file's name says that it holds JSON, or its first line is an object with one of the keys."""
+    return has_ending(lines.name, ".jsonl") or any(key in guess_object(lines.peek()) for key in keys)
+
+
+def _get_reference(value: dict[str, Any], place: str) -> str | None:
+    return get_optional(value, "reference" if "reference" in value else "response", str, place)
 
 
 @dataclass(frozen=True)
@@ -149,25 +150,12 @@ class Replies:
         return f"{self.file}, line {self.numbers[index]}"
 
     def check(self, requirements: Requirements, strategy: str) -> None:
-        """Make sure that every source has what a strategy needs.
-
-        Raises:
-            InputError: With file and line, if one has not.
-        """
+        """Refuse a source that has not what a strategy needs, with file and line."""
         for index, beams in enumerate(self.beams):
             try:
                 check_requirements(beams, requirements, strategy)
             except InputError as error:
                 raise InputError(f"{self.place(index)}: {error}") from error
-
-
-class _Reply(NamedTuple):
-    """One source's reply: its line, itself as the only hypothesis, and how many there were to choose from."""
-
-    number: int
-    beams: Beams
-    found: int = 0
-    signature: str | None = None
 
 
 def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
@@ -189,24 +177,18 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
     has_lists = _holds_objects(lines, *Direction)
     model = model_of(lines) if has_lists else None
     if not has_lists:
-        found = [_Reply(number, Beams(str(number), "", regular=_as_list(line))) for number, line in lines]
+        read = [(number, Beams(str(number), "", regular=_as_list(line)), 0, "") for number, line in lines]
     elif whole_lists:
-        found = [_Reply(number, beams) for number, beams in nbest.read_numbered(lines)]
+        read = [(number, beams, 0, "") for number, beams in Jsonl().read_numbered(lines)]
     else:
-        found = list(_read_first_places(lines))
-    if not found:
+        read = list(_read_first_places(lines))
+    if not read:
         raise InputError(f"{file} is empty; it must hold one reply a line, or n-best lists.")
-    facts = [fact.partition(":") for fact in (found[0].signature or "").split("|") if fact]
+    numbers, beams, counts, (ranked_by, *_) = zip(*read, strict=True)
+    facts = [fact.partition(":") for fact in ranked_by.split("|") if fact]
     signature = Signature(tuple((key, value) for key, _, value in facts))
-    return Replies(
-        file,
-        [reply.number for reply in found],
-        [reply.beams for reply in found],
-        has_lists,
-        beam_size=max(reply.found for reply in found),
-        signature=signature.extended(file=f"{PurePath(file).name}@{digest.hexdigest()[:8]}"),
-        model=model,
-    )
+    signature = signature.extended(file=f"{PurePath(file).name}@{digest.hexdigest()[:8]}")
+    return Replies(file, list(numbers), list(beams), has_lists, max(counts), signature, model)
 
 
 def model_of(lines: Lines) -> str | None:
@@ -216,6 +198,44 @@ def model_of(lines: Lines) -> str | None:
     except (KeyError, TypeError, AttributeError):
         return None
     return next((value for key, _, value in (fact.partition(":") for fact in facts) if key == "model"), None)
+
+
+def _read_first_places(lines: Lines) -> Iterator[tuple[int, Beams, int, str]]:
+    """Of each of n-best lists its line, the reply, how many hypotheses there were, and what ranked them."""
+    first: tuple[int, str] | None = None
+    for number, place, value in lines.objects():
+        found = {direction.value: value.get(direction) for direction in Direction}
+        firsts = {key: items[:1] if isinstance(items, list) else items for key, items in found.items()}
+        beams = parse_beams({**value, **firsts}, number, place)  # the others need not be read
+        regular, signature = beams.regular, ""
+        if value.get("ranking") is not None:
+            regular, signature = _read_best(value["ranking"], place)
+        first = first or (number, signature)
+        if signature != first[1]:
+            raise InputError(
+                f"{place}: its replies were ranked by {signature or 'nothing'}, but those of line "
+                f"{first[0]} by {first[1] or 'nothing'}. Give each system a file of its own."
+            )
+        count = sum(len(items) for items in found.values() if items is not None)
+        yield number, Beams(beams.id, beams.source, beams.reference, regular), count, signature
+
+
+def _read_best(ranking: object, place: str) -> tuple[NBest, str]:
+    """The reply that a ranking begins with, and the ranking's signature."""
+    if not isinstance(ranking, dict):
+        raise InputError(f'{place}: "ranking" must be an object, received {describe(ranking)}.')
+    signature = get_optional(ranking, "signature", str, place) or "an unknown strategy"
+    replies: list[Any] = get_optional(ranking, "replies", list, place) or []
+    if not replies:
+        return NBest(), signature
+    text = get_optional(replies[0], "text", str, place) if isinstance(replies[0], dict) else None
+    if text is None:
+        raise InputError(f'{place}: the first of "replies" in its "ranking" has no "text".')
+    return _as_list(text), signature
+
+
+def _as_list(text: str) -> NBest:
+    return NBest((make_hypothesis(text),))
 
 
 def with_references(files: Sequence[Replies], references_file: str | None = None) -> list[Replies]:
@@ -242,64 +262,11 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
             f"Every reference of {references_file or lists[0].file} is empty, so there is nothing to score "
             "replies by. Give references_file, one a line."
         )
-    return [
-        replace(
-            each,
-            beams=[
-                replace(beams, reference=reference)
-                for beams, reference in zip(each.beams, references, strict=True)
-            ],
-        )
-        for each in files
-    ]
-
-
-def _holds_objects(lines: Lines, *keys: str) -> bool:
-    """Whether a file's name says that it holds JSON, or its first line is an object with one of the keys."""
-    return has_ending(lines.name, ".jsonl") or any(key in guess_object(lines.peek()) for key in keys)
-
-
-def _get_reference(value: dict[str, Any], place: str) -> str | None:
-    return get_optional(value, "reference" if "reference" in value else "response", str, place)
-
-
-def _read_first_places(lines: Lines) -> Iterator[_Reply]:
-    """The replies of n-best lists."""
-    first: _Reply | None = None
-    for number, place, value in numbered_objects(lines):
-        found = {direction.value: value.get(direction) for direction in Direction}
-        firsts = {key: items[:1] if isinstance(items, list) else items for key, items in found.items()}
-        beams = nbest.from_object({**value, **firsts}, number, place)  # the others need not be read
-        regular, signature = beams.regular, None
-        if value.get("ranking") is not None:
-            regular, signature = _read_best(value["ranking"], place)
-        count = sum(len(items) for items in found.values() if items is not None)
-        reply = _Reply(number, Beams(beams.id, beams.source, beams.reference, regular), count, signature)
-        first = first or reply
-        if reply.signature != first.signature:
-            raise InputError(
-                f"{place}: its replies were ranked by {reply.signature or 'nothing'}, but those of line "
-                f"{first.number} by {first.signature or 'nothing'}. Give each system a file of its own."
-            )
-        yield reply
-
-
-def _read_best(ranking: object, place: str) -> tuple[NBest, str]:
-    """The reply that a ranking begins with, and the ranking's signature."""
-    if not isinstance(ranking, dict):
-        raise InputError(f'{place}: "ranking" must be an object, received {describe(ranking)}.')
-    signature = get_optional(ranking, "signature", str, place) or "an unknown strategy"
-    replies: list[Any] = get_optional(ranking, "replies", list, place) or []
-    if not replies:
-        return NBest(), signature
-    text = get_optional(replies[0], "text", str, place) if isinstance(replies[0], dict) else None
-    if text is None:
-        raise InputError(f'{place}: the first of "replies" in its "ranking" has no "text".')
-    return _as_list(text), signature
-
-
-def _as_list(text: str) -> NBest:
-    return NBest((make_hypothesis(text),))
+    completed = []
+    for each in files:
+        pairs = zip(each.beams, references, strict=True)
+        completed.append(replace(each, beams=[replace(beams, reference=text) for beams, text in pairs]))
+    return completed
 
 
 def _own_references(file: str, lists: Sequence[Replies]) -> list[str]:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, open_binary, open_text, replacing
-from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.interchange.nbest import from_object, to_json
-from bidibeam.interchange.text_lines import describe, name_of, open_lines, parse_object
+from bidibeam.files import create_text, open_text, replacing
+from bidibeam.hypotheses import Direction
+from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
+from bidibeam.interchange.text_lines import Lines, describe, parse_object
 
 if sys.platform != "win32":
     import fcntl
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.scores import Signature
-
-WRITTEN = [field for field in Hypothesis._fields if field not in ("multiplicity", "ids")]
-"""What a line says of a hypothesis, its text first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,59 +77,47 @@ def open_output(
     if path is None:
         yield Output((), rest, lambda _beams, _ranking: None)
     elif path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
-        with create_text(path) as stream:
+        with create_text(path) as pipe:
             yield Output(
                 (),
                 rest,
-                lambda beams, ranking: print(to_json(beams, ranking, signature), file=stream, flush=True),
+                lambda beams, ranking: print(to_json(beams, ranking, signature), file=pipe, flush=True),
             )
     else:
-        with _grow(path.resolve() if path.is_symlink() else path, resume=resume) as lines:
-            replies = _read_replies(lines, rest, str(signature))
-            yield Output(
-                replies, rest, lambda beams, ranking: lines.append(to_json(beams, ranking, signature))
-            )
+        with _grow(path.resolve() if path.is_symlink() else path, resume=resume) as (stream, done):
 
+            def write(beams: Beams, ranking: Ranking) -> None:
+                stream.write(to_json(beams, ranking, signature).encode("utf-8") + b"\n")
+                stream.flush()  # so that it stays if the process is killed
 
-@dataclass(slots=True)
-class _Lines:
-    """The lines that are done, and the file that the next ones go to.
-
-    Attributes:
-        partial: That file, plain and open for appending.
-        whole: A finished file, where it is that which is resumed; the first new line brings a copy along.
-    """
-
-    partial: IO[bytes]
-    whole: Path | None
-
-    def append(self, line: str) -> None:
-        """Write one more, so that it stays if the process is killed."""
-        if self.whole is not None:
-            with open_binary(self.whole) as done:
-                self.partial.writelines(each.removesuffix(b"\n") + b"\n" for each in done)
-            self.whole = None
-        self.partial.write(line.encode("utf-8") + b"\n")
-        self.partial.flush()
+            yield Output(_read_replies(done, rest, str(signature)), rest, write)
 
 
 @contextmanager
-def _grow(path: Path, *, resume: bool) -> Iterator[_Lines]:
-    """The lines to go on from; when the block succeeds, they are those of `path`."""
+def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
+    """The file to append to, and the lines to go on from; when the block succeeds, it becomes `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     is_whole = resume and path.exists() and not partial.exists()
     with _open_alone(partial) as stream:
         stream.seek(0)
         stream.truncate(sum(len(line) for line in stream if line.endswith(b"\n")) if resume else 0)
-        lines = _Lines(stream, path if is_whole else None)
+        copied = None
         try:
-            yield lines
+            if is_whole:  # a finished file is what is resumed
+                stream.writelines(f"{line}\n".encode() for _, line in Lines(path))
+                stream.flush()
+                copied = os.fstat(stream.fileno()).st_size
+            stream.seek(0)
+            done = Lines(stream)
+            done.name = str(path if is_whole else partial)
+            yield stream, done
         except BaseException:
-            if not os.fstat(stream.fileno()).st_size:
+            size = os.fstat(stream.fileno()).st_size
+            if not size or (is_whole and copied in (None, size)):
                 partial.unlink()
             raise
-        if lines.whole is not None:  # nothing was left to do
+        if os.fstat(stream.fileno()).st_size == copied:  # nothing was left to do
             partial.unlink()
         elif path.suffix in (".gz", ".xz"):
             with (
@@ -156,7 +141,15 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
     """
     while True:
         with path.open("a+b") as stream:
-            _lock(stream, path)
+            try:
+                if sys.platform != "win32":
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another process is writing to {path}. Wait until it is done, or name another file."
+                ) from None
+            except OSError:  # a file system without locks
+                pass
             try:
                 is_there = os.path.samestat(os.fstat(stream.fileno()), path.stat())
             except FileNotFoundError:
@@ -166,40 +159,24 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
                 return  # otherwise whoever had it has finished just now, and it has another name
 
 
-def _lock(stream: IO[bytes], path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"Another process is writing to {path}. Wait until it is done, or name another file."
-        ) from None
-    except OSError:  # a file system without locks
-        return
-
-
-def _read_replies(lines: _Lines, sources: Iterator[Beams], signature: str) -> list[str]:
+def _read_replies(done: Lines, sources: Iterator[Beams], signature: str) -> list[str]:
     """The replies on the lines that are done, once each line was found to answer its source.
 
     Raises:
         InputError: If one does not, or was written with another signature.
     """
-    done = lines.whole or lines.partial
-    lines.partial.seek(0)
     replies: list[str] = []
-    for number, line in open_lines(done):
+    for number, line in done:
         if not line.strip():
             continue
-        place = f"{name_of(done)}, line {number}"
+        place = f"{done.name}, line {number}"
         source = next(sources, None)
         try:
             value = parse_object(line, place)
             replies.append(_read_reply(value, signature, place))
-            _check_source(from_object(value, number, place), source, place)
+            _check_source(parse_beams(value, number, place), source, place)
         except InputError as error:
-            way_out = f"Remove {name_of(done)}, or do not resume, to start over."
-            raise InputError(f"{error} {way_out}") from error
+            raise InputError(f"{error} Remove {done.name}, or do not resume, to start over.") from error
     return replies
 
 

@@ -9,17 +9,17 @@ import math
 import os
 import stat
 import sys
+import weakref
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import deque
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from hashlib import blake2b
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Lines:
     r"""The lines of a file or stream with their numbers, counted from 1, read once and as they are asked for.
 
     Only \n ends a line, \r\n too; lines come without their ends. `peek` looks ahead and loses nothing, so a
-    pipe is read as any file is.
+    pipe is read as any file is. A file is closed at its end, and where its reader is given up before.
 
     Args:
         source: A plain, .gz or .xz file, or a stream that is open already; bytes are read as UTF-8.
@@ -53,18 +53,24 @@ class Lines:
     """
 
     def __init__(self, source: Path | IO[bytes] | IO[str], digest: blake2b | None = None) -> None:
-        self.name = name_of(source)
+        named = source if isinstance(source, Path) else getattr(source, "name", None)
+        self.name = str(named) if isinstance(named, str | Path) else "<stream>"
         self.size = _size_of(source)
+        self._source: Any = source
         self._raw: Any = None
+        self._stream: Iterator[bytes | str] | None = None
         self._digest = digest
+        self._number = 0
         self._ahead: deque[tuple[int, str]] = deque()
-        self._rest = self._read(source)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         return self
 
     def __next__(self) -> tuple[int, str]:
-        return self._ahead.popleft() if self._ahead else next(self._rest)
+        entry = self._ahead.popleft() if self._ahead else self._read()
+        if entry is None:
+            raise StopIteration
+        return entry
 
     @property
     def position(self) -> int:
@@ -76,39 +82,63 @@ class Lines:
     def peek(self, count: int = 1, *, skip_blank: bool = True) -> list[str]:
         """The next lines, up to so many, without taking them; those that are blank are not counted."""
         found = [line for _, line in self._ahead if line.strip() or not skip_blank]
-        while len(found) < count and (entry := next(self._rest, None)) is not None:
+        while len(found) < count and (entry := self._read()) is not None:
             self._ahead.append(entry)
             if entry[1].strip() or not skip_blank:
                 found.append(entry[1])
         return found[:count]
 
+    def objects(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Each JSON object with the number of its line and what a message calls that; none for a blank line.
+
+        Raises:
+            InputError: If a line is anything else.
+        """
+        for number, line in self:
+            if line.strip():
+                place = f"{self.name}, line {number}"
+                yield number, place, parse_object(line, place)
+
     def close(self) -> None:
         """Read no further; a file that was opened here is closed."""
-        self._rest.close()
+        self._stream = iter(())
+        if isinstance(self._source, Path) and self._raw is not None:
+            self._raw.close()
 
-    def _read(self, source: Path | IO[bytes] | IO[str]) -> Generator[tuple[int, str]]:
-        number = 0
+    def _open(self) -> Iterator[bytes | str]:
+        if not isinstance(self._source, Path):
+            self._raw = self._source
+            return iter(self._source)
+        self._raw = self._source.open("rb")
+        # Held from outside, the file is never garbage itself, in whatever order the collector takes a cycle.
+        weakref.finalize(self, self._raw.close)
+        open_packed: Any = {".gz": gzip.open, ".xz": lzma.open}.get(self._source.suffix)
+        return open_packed(self._raw) if open_packed else self._raw  # type: ignore[no-any-return]
+
+    def _read(self) -> tuple[int, str] | None:
+        """The next line that was not looked at; None at the end."""
         try:
-            with ExitStack() as files:
-                self._raw = files.enter_context(source.open("rb")) if isinstance(source, Path) else source
-                open_packed: Any = {".gz": gzip.open, ".xz": lzma.open}.get(getattr(source, "suffix", ""))
-                stream = files.enter_context(open_packed(self._raw)) if open_packed else self._raw
-                for number, raw in enumerate(cast("Iterable[bytes | str]", stream), start=1):
-                    line = raw if isinstance(raw, str) else _decode(raw, f"{self.name}, line {number}")
-                    if number == 1:
-                        line = line.removeprefix(BYTE_ORDER_MARK)
-                    line = line.removesuffix("\n").removesuffix("\r")
-                    if self._digest is not None:
-                        self._digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
-                    yield number, line
+            self._stream = self._stream or self._open()
+            raw = next(self._stream, None)
         except (EOFError, lzma.LZMAError, zlib.error) as error:
-            raise InputError(f"{self.name} cannot be unpacked after line {number}: {error}") from error
+            raise InputError(f"{self.name} cannot be unpacked after line {self._number}: {error}") from error
         except UnicodeDecodeError as error:  # a stream of text, which decodes some way ahead
             raise InputError(
-                f"{self.name}: somewhere after line {number} the text is not {error.encoding}."
+                f"{self.name}: somewhere after line {self._number} the text is not {error.encoding}."
             ) from error
         except OSError as error:
             raise InputError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+        if raw is None:
+            self.close()
+            return None
+        self._number += 1
+        line = raw if isinstance(raw, str) else _decode(raw, f"{self.name}, line {self._number}")
+        if self._number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        line = line.removesuffix("\n").removesuffix("\r")
+        if self._digest is not None:
+            self._digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
+        return self._number, line
 
 
 LineSource = Path | IO[bytes] | IO[str] | Lines
@@ -125,29 +155,10 @@ def open_lines(source: LineSource) -> Lines:
     return source if isinstance(source, Lines) else Lines(source)
 
 
-def name_of(source: LineSource) -> str:
-    """What a message calls the source."""
-    name = source if isinstance(source, Path) else getattr(source, "name", None)
-    return str(name) if isinstance(name, str | Path) else "<stream>"
-
-
-def has_ending(name: str, ending: str) -> bool:
-    """Whether a file's name ends so, packed or not."""
+def has_ending(name: str, *endings: str) -> bool:
+    """Whether a file's name has one of the endings, packed or not."""
     path = Path(name)
-    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(ending)
-
-
-def numbered_objects(source: LineSource) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each JSON object with the number of its line and what a message calls that; blank lines are skipped.
-
-    Raises:
-        InputError: If a line is anything else.
-    """
-    lines = open_lines(source)
-    for number, line in lines:
-        if line.strip():
-            place = f"{lines.name}, line {number}"
-            yield number, place, parse_object(line, place)
+    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(endings)
 
 
 def parse_object(line: str, place: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -192,7 +193,7 @@ def test_live_or_from_a_file_the_choice_is_the_same(unsure: Run, sources: list[B
     decoder = load_decoder(unsure, CASES[case], settings=WIDE, score_other=True)
 
     for answer in answers(decoder, sources):
-        read = nbest.from_json(nbest.to_json(answer.beams))
+        (read,) = nbest.read(io.StringIO(nbest.to_json(answer.beams)), allow_empty=True)
         ranking = decoder.ranker.strategy.rank(read)
         assert [(entry.place, entry.score) for entry in ranking] == [
             (entry.place, entry.score) for entry in answer.ranking
@@ -218,7 +219,7 @@ def test_word_vectors_are_the_runs_embeddings_or_a_files(run: Run, tmp_path: Pat
     own: Any = load_decoder(run, strategy).ranker.strategy
     others: Any = load_decoder(run, given).ranker.strategy
 
-    space, token = own.similarity.space, run.tokenizer.id_of("cat")
+    space, token = own.similarity.space, run.tokenizer.encode("cat")[0]
     row = torch.tensor(space.matrix[space.words.index("cat")])
     assert torch.equal(row, run.network.embedding(0).weight[token].detach())
     assert "<unk>" not in space.words

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -17,21 +18,18 @@ NAMES = ("a", "b")
 
 def lists(direction: Direction, *ids: str, source: str = "", reference: str | None = None) -> list[Numbered]:
     """A list a source; the text says which."""
-    return [
-        (
-            number,
-            Beams(id_, source, reference).with_hypotheses(direction, NBest((said(f"{direction} {id_}"),))),
-        )
-        for number, id_ in enumerate(ids, start=1)
-    ]
+    beams = [Beams(id_, source, reference) for id_ in ids]
+    found = [each.with_hypotheses(direction, NBest((said(f"{direction} {each.id}"),))) for each in beams]
+    return list(enumerate(found, start=1))
 
 
-def regular(*ids: str, source: str = "", reference: str | None = None) -> list[Numbered]:
-    return lists(Direction.REGULAR, *ids, source=source, reference=reference)
+regular, reverse = partial(lists, Direction.REGULAR), partial(lists, Direction.REVERSE)
 
 
-def reverse(*ids: str, source: str = "", reference: str | None = None) -> list[Numbered]:
-    return lists(Direction.REVERSE, *ids, source=source, reference=reference)
+def refusal(read: Callable[[], Iterator[Numbered]]) -> str:
+    with pytest.raises(InputError) as caught:
+        list(read())
+    return str(caught.value)
 
 
 def test_lists_are_joined_by_id_in_the_order_of_the_regular_ones() -> None:
@@ -42,24 +40,17 @@ def test_lists_are_joined_by_id_in_the_order_of_the_regular_ones() -> None:
 
     assert [(number, beams.id) for number, beams in found] == list(enumerate(ids, start=1))
     for _, beams in found:
-        assert (beams.regular.best.text, beams.reverse.best.text) == (
-            f"regular {beams.id}",
-            f"reverse {beams.id}",
-        )
+        texts = (beams.regular.best.text, beams.reverse.best.text)
+        assert texts == (f"regular {beams.id}", f"reverse {beams.id}")
 
 
 def test_files_in_the_same_order_are_read_side_by_side() -> None:
     """So that neither need be kept: of the second file, no more is read than of the first."""
-    taken = []
+    rest = iter(reverse("x", "y", "z"))
 
-    def watched() -> Iterator[Numbered]:
-        for each in reverse("x", "y", "z"):
-            taken.append(each[1].id)
-            yield each
+    next(join_directions(regular("x", "y", "z"), rest, names=NAMES))
 
-    next(join_directions(regular("x", "y", "z"), watched(), names=NAMES))
-
-    assert taken == ["x"]
+    assert [beams.id for _, beams in rest] == ["y", "z"]
 
 
 @pytest.mark.parametrize(
@@ -72,41 +63,43 @@ def test_files_in_the_same_order_are_read_side_by_side() -> None:
     ],
 )
 def test_ids_must_match(first: list[str], second: list[str], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        list(join_directions(regular(*first), reverse(*second), names=NAMES))
-    assert str(caught.value) == f"{message} Both must have the same sources, by id."
+    told = refusal(lambda: join_directions(regular(*first), reverse(*second), names=NAMES))
+
+    assert told == f"{message} Both must have the same sources, by id."
 
 
-def test_a_list_of_the_wrong_direction_is_named() -> None:
-    with pytest.raises(InputError) as caught:
-        list(join_directions(reverse("x"), reverse("x"), names=NAMES))
-    assert str(caught.value) == "a, line 1: source 'x' has reverse hypotheses already."
-    with pytest.raises(InputError) as caught:
-        list(join_directions(regular("x"), regular("x"), names=NAMES))
-    assert str(caught.value) == (
-        "b, line 1: source 'x' has regular hypotheses, but this file should have reverse ones only."
-    )
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (reverse("x"), reverse("x"), "a, line 1: source 'x' has reverse hypotheses already."),
+        (
+            regular("x"),
+            regular("x"),
+            "b, line 1: source 'x' has regular hypotheses, but this file should have reverse ones only.",
+        ),
+        (
+            regular("x", source="hi"),
+            reverse("x", source="ho"),
+            (
+                'a, line 1: the source is the string "hi", but that of b, line 1, with the same id, is the '
+                'string "ho". If they belong together, give the sources in a file of their own.'
+            ),
+        ),
+    ],
+)
+def test_a_list_of_the_wrong_direction_or_of_another_source_is_named(
+    first: list[Numbered], second: list[Numbered], message: str
+) -> None:
+    assert refusal(lambda: join_directions(first, second, names=NAMES)) == message
 
 
-def test_what_one_file_does_not_know_the_other_may() -> None:
-    ((_, beams),) = join_directions(
-        regular("x", reference="r"), reverse("x", source="s", reference="t"), names=NAMES
-    )
-
-    assert (beams.source, beams.reference) == ("s", "r")
-
-
-def test_other_sources_under_the_same_id_are_refused_unless_they_are_given_anyway() -> None:
+def test_what_one_file_does_not_know_the_other_may_and_sources_need_not_be_compared() -> None:
+    lines = regular("x", reference="r"), reverse("x", source="s", reference="t")
+    ((_, beams),) = join_directions(*lines, names=NAMES)
     two = regular("x", source="hi"), reverse("x", source="ho")
+    ((_, other),) = join_directions(*two, names=NAMES, compare_sources=False)
 
-    with pytest.raises(InputError) as caught:
-        list(join_directions(*two, names=NAMES))
-    assert str(caught.value) == (
-        'a, line 1: the source is the string "hi", but that of b, line 1, with the same id, is the string '
-        '"ho". If they belong together, give the sources in a file of their own.'
-    )
-    ((_, beams),) = join_directions(*two, names=NAMES, compare_sources=False)
-    assert beams.source == "hi"
+    assert (beams.source, beams.reference, other.source) == ("s", "r", "hi")
 
 
 def test_sources_and_references_are_filled_in_by_order() -> None:
@@ -121,9 +114,9 @@ def test_sources_and_references_are_filled_in_by_order() -> None:
     [(["a"], "1 source, but a has lists for 2"), (["a"] * 3, "3 sources, but a has lists for 2")],
 )
 def test_there_must_be_as_many_as_lists(lines: list[str], told: str) -> None:
-    with pytest.raises(InputError) as caught:
-        list(fill_in(regular("x", "y"), lines, "source", names=NAMES))
-    assert str(caught.value) == f"b has {told}. There must be one for each of them, in the same order."
+    message = refusal(lambda: fill_in(regular("x", "y"), lines, "source", names=NAMES))
+
+    assert message == f"b has {told}. There must be one for each of them, in the same order."
 
 
 def test_words_take_the_place_of_tokens() -> None:

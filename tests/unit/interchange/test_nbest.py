@@ -21,29 +21,11 @@ from bidibeam.interchange import nbest
 from bidibeam.interchange.formats import FORMATS
 from bidibeam.interchange.nbest import Jsonl
 from bidibeam.scores import Signature
-from tests.unit.interchange.formats.lists import read, refusal, written
+from tests.unit.interchange.formats.lists import beams_of, hypotheses_of, read, refusal, written
 
 any_text = st.text(st.characters() | st.just("\udc80"))  # half a surrogate pair too
 numbers = st.floats(allow_nan=False, allow_infinity=False)
-maybe_numbers = st.none() | numbers
-hypotheses = st.builds(
-    Hypothesis,
-    text=any_text,
-    tokens=st.lists(any_text, max_size=3).map(tuple),
-    log_prob=maybe_numbers,
-    length=st.integers(0, 10**6),
-    score=maybe_numbers,
-    finished=st.booleans(),
-    other_log_prob=maybe_numbers,
-    multiplicity=st.just(1),
-    ids=st.just(()),
-)
-beam = st.lists(hypotheses, max_size=2).map(lambda found: NBest(tuple(found)))
-all_beams = st.lists(
-    st.builds(Beams, any_text, any_text, st.none() | any_text, regular=beam, reverse=beam),
-    max_size=3,
-    unique_by=lambda beams: beams.id,
-)
+hypotheses = hypotheses_of(any_text, any_text, numbers, 10**6)
 rankings = st.lists(
     st.builds(
         Ranked,
@@ -57,49 +39,36 @@ rankings = st.lists(
 ).map(lambda entries: Ranking(tuple(entries)))
 
 HELLO = Hypothesis("hello there.", ("hello", "there", "."), -2.5, 4, -1.25, True, other_log_prob=-3.0)
-LINE: dict[str, Any] = {
-    "id": "7",
-    "source": "hi",
-    "reference": None,
-    "regular": [
-        {
-            "text": "hello there.",
-            "tokens": ["hello", "there", "."],
-            "log_prob": -2.5,
-            "other_log_prob": -3.0,
-            "length": 4,
-            "score": -1.25,
-            "finished": True,
-        }
-    ],
-    "reverse": [],
+FOUND: dict[str, Any] = {
+    "text": "hello there.",
+    "tokens": ["hello", "there", "."],
+    "log_prob": -2.5,
+    "other_log_prob": -3.0,
+    "length": 4,
+    "score": -1.25,
+    "finished": True,
 }
+LINE: dict[str, Any] = {"id": "7", "source": "hi", "reference": None, "regular": [FOUND], "reverse": []}
 
 
-def test_a_line_is_exactly_the_documented_object() -> None:
-    line = nbest.to_json(Beams("7", "hi", regular=NBest((HELLO,))))
-
-    assert json.loads(line) == LINE
-    assert list(json.loads(line)) == list(LINE)
-    assert list(json.loads(line)["regular"][0]) == list(LINE["regular"][0])
+def read_lines(*lines: object) -> list[Beams]:
+    return list(nbest.read(io.StringIO("".join(json.dumps(line) + "\n" for line in lines)), allow_empty=True))
 
 
-def test_a_ranking_names_hypotheses_by_direction_and_place() -> None:
+def test_a_line_is_exactly_the_documented_object_and_a_ranking_names_direction_and_place() -> None:
     beams = Beams("7", "hi", regular=NBest((HELLO,)))
     ranking = Ranking((Ranked(HELLO, Direction.REGULAR, 0, -0.5, partner=3),))
 
-    line = json.loads(nbest.to_json(beams, ranking, Signature((("strategy", "bidia"), ("n", "4")))))
-
+    assert nbest.to_json(beams) == json.dumps(LINE)  # in this order
+    line = nbest.to_json(beams, ranking, Signature((("strategy", "bidia"), ("n", "4"))))
     reply = {"text": "hello there.", "score": -0.5, "direction": "regular", "place": 0, "partner": 3}
-    assert line == LINE | {"ranking": {"signature": "strategy:bidia|n:4", "replies": [reply]}}
-    assert list(line) == [*LINE, "ranking"]
-    assert list(line["ranking"]) == ["signature", "replies"]
-    assert list(line["ranking"]["replies"][0]) == list(reply)
+    expected = {"signature": "strategy:bidia|n:4", "replies": [reply]}
+    assert line == json.dumps({**LINE, "ranking": expected})
     empty = json.loads(nbest.to_json(Beams("7", "hi"), Ranking()))
     assert empty["ranking"] == {"signature": None, "replies": []}
 
 
-@given(all_beams, st.none() | rankings)
+@given(beams_of(hypotheses, max_size=2, text=any_text), st.none() | rankings)
 def test_what_is_written_is_read_again(written: list[Beams], ranking: Ranking | None) -> None:
     lines = "".join(nbest.to_json(beams, ranking) + "\n" for beams in written)
 
@@ -114,21 +83,14 @@ def test_a_path_is_written_whole_and_read_plain_or_packed(tmp_path: Path, name: 
     nbest.write(beams, path)
 
     assert list(nbest.read(path, allow_empty=True)) == beams
-    content = path.read_bytes()
-    unpacked = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)(content)
+    unpacked = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)(path.read_bytes())
+    assert (
+        unpacked.decode() == written(Jsonl(), beams) == "".join(f"{nbest.to_json(each)}\n" for each in beams)
+    )
     assert "été".encode() in unpacked
-
-
-def test_a_file_is_left_as_it_was_if_writing_fails(tmp_path: Path) -> None:
-    path = tmp_path / "best.jsonl"
-    path.write_text("before", encoding="utf-8")
-
-    with pytest.raises(InputError):
-        nbest.write(
-            [Beams("1", "hi"), Beams("2", "hi", regular=NBest((HELLO._replace(score=math.nan),)))], path
-        )
-
-    assert path.read_text(encoding="utf-8") == "before"
+    with pytest.raises(InputError):  # the file is left as it was if writing fails
+        nbest.write([*beams, Beams("3", "", regular=NBest((HELLO._replace(score=math.nan),)))], path)
+    assert list(nbest.read(path, allow_empty=True)) == beams
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -138,9 +100,7 @@ def test_a_number_that_is_not_finite_is_never_written(field: str, value: float) 
     changes: dict[str, Any] = {field: value}
     beams = Beams("7", "hi", reverse=NBest((HELLO._replace(**changes),)))
 
-    with pytest.raises(
-        InputError, match=r"^The hypotheses for source '7' hold a number that is not finite; an"
-    ):
+    with pytest.raises(InputError, match=r"^The hypotheses for source '7' hold a number that is not finite;"):
         nbest.to_json(beams)
 
 
@@ -149,7 +109,7 @@ def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
 
     assert "\\udc80" in line
     assert line.isascii()
-    assert nbest.from_json(line).source == "\udc80"
+    assert read(Jsonl(), line, allow_empty=True) == [Beams("7", "\udc80")]
 
 
 def test_the_documented_examples_are_read() -> None:
@@ -157,38 +117,28 @@ def test_the_documented_examples_are_read() -> None:
 
     minimal, full = re.findall(r"^```json\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
 
-    texts_only = list(nbest.read(io.StringIO(minimal)))
-    assert [len(beams.reverse) for beams in texts_only] == [1, 2]
+    assert [len(beams.reverse) for beams in nbest.read(io.StringIO(minimal))] == [1, 2]
     (beams,) = nbest.read(io.StringIO(full))
     ranking = Ranking((Ranked(beams.regular.best, Direction.REGULAR, 0, -1.96),))
     assert nbest.to_json(beams, ranking, Signature((("strategy", "vbs"),))) + "\n" == full
 
 
-def test_reading_streams() -> None:
-    lines = iter([json.dumps(LINE), "broken"])
-    beams = nbest.read(io.BytesIO("\n".join(lines).encode()))
+def test_one_line_is_read_at_a_time_blank_ones_and_unknown_fields_are_passed_over() -> None:
+    text = f"\n{json.dumps(LINE | {'rank': 3})}\r\n\nbroken"
+    beams = nbest.read(io.BytesIO(text.encode()))
 
     assert next(beams).id == "7"
-    with pytest.raises(InputError, match="line 2"):
+    with pytest.raises(InputError, match="line 4"):
         next(beams)
-
-
-def test_blank_lines_and_unknown_fields_are_passed_over() -> None:
-    text = "\n" + json.dumps(LINE | {"rank": 3}) + "\r\n\n"
-
-    assert [beams.id for beams in nbest.read(io.StringIO(text))] == ["7"]
-
-
-def read_lines(*lines: object) -> list[Beams]:
-    return list(nbest.read(io.StringIO("".join(json.dumps(line) + "\n" for line in lines))))
 
 
 def test_texts_or_tokens_are_enough() -> None:
     (texts,) = read_lines(
         {"regular": [{"text": "I don't know."}, {"text": "so", "finished": False, "length": 9}]}
     )
-    (tokens,) = read_lines(
-        {"id": 12, "reverse": [{"tokens": ["▁I", "▁do", "n't"]}, {"tokens": [], "finished": False}]}
+    tokens, nothing = read_lines(
+        {"id": 12, "reverse": [{"tokens": ["▁I", "▁do", "n't"]}, {"tokens": [], "finished": False}]},
+        {"reverse": []},
     )
 
     words = ("i", "do", "n't", "know", ".")
@@ -201,7 +151,7 @@ def test_texts_or_tokens_are_enough() -> None:
         Hypothesis("▁I ▁do n't", ("▁I", "▁do", "n't"), None, 4, None),
         Hypothesis("", (), None, 0, None, finished=False),
     ]
-    assert (tokens.id, nbest.from_json('{"reverse": []}')) == ("12", Beams("1", ""))
+    assert (tokens.id, nothing) == ("12", Beams("2", ""))
 
 
 OPTIONAL = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
@@ -209,12 +159,12 @@ OPTIONAL = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished
 
 @given(st.sets(st.sampled_from(OPTIONAL)), st.sets(st.sampled_from(["id", "source", "reverse"])))
 def test_null_and_missing_are_the_same(of_hypothesis: set[str], of_source: set[str]) -> None:
-    nulled = LINE["regular"][0] | dict.fromkeys(of_hypothesis)
-    dropped = {key: value for key, value in LINE["regular"][0].items() if key not in of_hypothesis}
+    nulled = FOUND | dict.fromkeys(of_hypothesis)
+    dropped = {key: value for key, value in FOUND.items() if key not in of_hypothesis}
     line = {key: value for key, value in LINE.items() if key not in of_source}
 
-    one = nbest.from_json(json.dumps(LINE | dict.fromkeys(of_source) | {"regular": [nulled]}))
-    other = nbest.from_json(json.dumps(line | {"regular": [dropped]}))
+    (one,) = read_lines(LINE | dict.fromkeys(of_source) | {"regular": [nulled]})
+    (other,) = read_lines(line | {"regular": [dropped]})
 
     assert one == other
     assert one.regular.best.text == "hello there."
@@ -225,7 +175,7 @@ def test_null_and_missing_are_the_same(of_hypothesis: set[str], of_source: set[s
 def test_line_numbers_come_along_and_a_whole_number_serves_as_a_log_probability() -> None:
     text = "\n" + json.dumps(LINE).replace("-2.5", "-2") + "\n\n" + json.dumps(LINE | {"id": None})
 
-    found = list(nbest.read_numbered(io.StringIO(text)))
+    found = list(Jsonl().read_numbered(io.StringIO(text)))
 
     assert [(number, beams.id) for number, beams in found] == [(2, "7"), (4, "4")]
     assert repr(found[0][1].regular.best.log_prob) == "-2.0"
@@ -234,7 +184,17 @@ def test_line_numbers_come_along_and_a_whole_number_serves_as_a_log_probability(
 NO_LISTS = (
     ': the fields "regular" and "reverse" are both missing; one of them must be there, a list of hypotheses.'
 )
-SAME_ID = ': the id "7" stands on line 1 already. Give every source an id of its own, or leave all ids out.'
+NOTHING = ': the source with the id "{}" has no hypotheses. Give it at least one, or leave the line out.'
+SAME_ID = ': the id "{}" stands on line 1 already. Give every source an id of its own, or leave all ids out.'
+
+
+def message_of(second_line: str) -> str:
+    """What is said of a line that follows a good one."""
+    stream = io.BytesIO(f"{json.dumps(LINE)}\n{second_line}\n".encode())
+    with pytest.raises(InputError) as caught:
+        list(nbest.read(stream))
+    assert str(caught.value).startswith("<stream>, line 2")
+    return str(caught.value).removeprefix("<stream>, line 2")
 
 
 @pytest.mark.parametrize(
@@ -248,16 +208,13 @@ SAME_ID = ': the id "7" stands on line 1 already. Give every source an id of its
         ({"regular": "hi"}, ': "regular" must be a list, received the string "hi".'),
         ({"regular": ["hi"]}, ', regular[0]: expected a hypothesis object, received the string "hi".'),
         ({"regular": None, "reverse": None}, NO_LISTS),
-        (
-            {"regular": [], "id": None},
-            ': the source with the id "2" has no hypotheses. Give it at least one, or leave the line out.',
-        ),
-        ({"id": "7"}, SAME_ID),
-        ({"id": 7}, SAME_ID),
+        ({"regular": [], "id": None}, NOTHING.format(2)),
+        ({"id": "7"}, SAME_ID.format(7)),
+        ({"id": 7}, SAME_ID.format(7)),
     ],
 )
 def test_a_source_that_does_not_fit_is_named_with_its_line(changes: dict[str, Any], message: str) -> None:
-    assert message_of(json.dumps(LINE | {"id": "8"} | changes)) == f"<stream>, line 2{message}"
+    assert message_of(json.dumps(LINE | {"id": "8"} | changes)) == message
 
 
 @pytest.mark.parametrize(
@@ -282,9 +239,9 @@ def test_a_source_that_does_not_fit_is_named_with_its_line(changes: dict[str, An
     ],
 )
 def test_a_hypothesis_that_does_not_fit_is_named(changes: dict[str, Any], message: str) -> None:
-    line = LINE | {"id": "8", "regular": [LINE["regular"][0], LINE["regular"][0] | changes]}
+    line = LINE | {"id": "8", "regular": [FOUND, FOUND | changes]}
 
-    assert message_of(json.dumps(line)) == f"<stream>, line 2, regular[1]: {message}"
+    assert message_of(json.dumps(line)) == f", regular[1]: {message}"
 
 
 @pytest.mark.parametrize(
@@ -323,27 +280,7 @@ def test_tokens_here_and_none_there_are_refused_with_both_places(lines: list[obj
     ],
 )
 def test_a_line_that_is_no_such_json_is_named(text: str, message: str) -> None:
-    found = message_of(text)
-
-    assert found.startswith("<stream>, line 2")
-    assert message in found
-
-
-def message_of(second_line: str) -> str:
-    """What is said of a line that follows a good one."""
-    stream = io.BytesIO(f"{json.dumps(LINE)}\n{second_line}\n".encode())
-    with pytest.raises(InputError) as caught:
-        list(nbest.read(stream))
-    return str(caught.value)
-
-
-def test_the_format_writes_the_lines_of_this_module() -> None:
-    beams = [Beams("7", "hi", regular=NBest((HELLO,))), Beams("8", "")]
-
-    content = written(Jsonl(), beams)
-
-    assert content == "".join(f"{nbest.to_json(each)}\n" for each in beams)
-    assert read(Jsonl(), content, allow_empty=True) == beams
+    assert message in message_of(text)
 
 
 def ranked_line(*replies: Any, **fields: Any) -> str:
@@ -363,40 +300,28 @@ def reply(direction: str, place: int, score: float = 0.25) -> dict[str, Any]:
 def test_a_ranking_is_read_as_one_list_in_its_order_with_its_scores() -> None:
     content = ranked_line(reply("reverse", 0, 0.5), reply("regular", 0), reply("regular", 1, 0.0))
 
-    assert read(Jsonl(ranked=True), content) == [
-        Beams(
-            "x",
-            "who?",
-            regular=NBest(
-                (
-                    Hypothesis("c", ("c",), -3.0, 2, 0.5, other_log_prob=-2.0),
-                    Hypothesis("a", ("a",), -1.0, 2, 0.25),
-                    Hypothesis("b", ("b",), None, 2, 0.0),
-                )
-            ),
-        )
-    ]
+    order = (
+        Hypothesis("c", ("c",), -3.0, 2, 0.5, other_log_prob=-2.0),
+        Hypothesis("a", ("a",), -1.0, 2, 0.25),
+        Hypothesis("b", ("b",), None, 2, 0.0),
+    )
+    assert read(Jsonl(ranked=True), content) == [Beams("x", "who?", regular=NBest(order))]
     assert [found.text for found in read(Jsonl(), content)[0].regular] == ["a", "b"]
     assert read(Jsonl(ranked=True), f"\n{ranked_line()}", allow_empty=True) == [Beams("x", "who?")]
 
 
+UNRANKED = 'line 1: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.'
 LINES = {
-    ranked_line(ranking=None): 'line 1: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.',
-    ranked_line(ranking={"replies": 3}): (
-        'line 1: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.'
-    ),
+    ranked_line(ranking=None): UNRANKED,
+    ranked_line(ranking={"replies": 3}): UNRANKED,
     ranked_line(3): "line 1, replies[0]: expected an object, received the number 3.",
     ranked_line(reply("regular", 2)): "line 1, replies[0]: there is no hypothesis regular[2] on this line.",
     ranked_line(reply("up", 0)): "line 1, replies[0]: there is no hypothesis up[0] on this line.",
     ranked_line({"direction": "regular", "place": 0}): (
         'line 1, replies[0]: the field "score" is missing; it must be a finite number.'
     ),
-    ranked_line(): (
-        "line 1: the source with the id 'x' has no hypotheses. Give it at least one, or leave it out."
-    ),
-    f"{ranked_line(reply('regular', 0))}\n{ranked_line(reply('regular', 0))}": (
-        "line 2: the id 'x' stands on line 1 already."
-    ),
+    ranked_line(): f"line 1{NOTHING.format('x')}",
+    f"{ranked_line(reply('regular', 0))}\n{ranked_line(reply('regular', 0))}": f"line 2{SAME_ID.format('x')}",
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
 import lzma
 import os
 import threading
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
+from bidibeam.interchange.lists import ListReader
 from bidibeam.interchange.reading import (
     Replies,
     model_of,
@@ -26,6 +30,7 @@ from bidibeam.interchange.reading import (
 )
 from bidibeam.interchange.text_lines import Lines
 
+PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 RANKED = {
     "id": "x",
     "source": "where?",
@@ -38,8 +43,9 @@ PLAIN = {key: value for key, value in RANKED.items() if key != "ranking"}
 
 
 def written(path: Path, *lines: object) -> Path:
+    """A file of these lines, texts or objects, packed as its ending says."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    path.write_bytes("".join(f"{text}\n" for text in texts).encode())
+    path.write_bytes(PACK.get(path.suffix, bytes)("".join(f"{text}\n" for text in texts).encode()))
     return path
 
 
@@ -48,41 +54,31 @@ def sources_of(tmp_path: Path, name: str, content: bytes) -> list[Beams]:
     return list(read_sources(tmp_path / name))
 
 
-def test_each_line_is_a_source_with_its_number_for_an_id(tmp_path: Path) -> None:
-    assert sources_of(tmp_path, "in.txt", b"\xef\xbb\xbfhi\nhow are you ?\n\n") == [
-        Beams("1", "hi"),
-        Beams("2", "how are you ?"),
-        Beams("3", ""),
-    ]
-    assert sources_of(tmp_path, "in.txt", b"") == []
+ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g"
 
 
-def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
-    text = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\r\nlast"
+@pytest.mark.parametrize("ending", PACK)
+@pytest.mark.parametrize(
+    ("name", "content", "sources"),
+    [
+        ("in.txt", "\ufeffhi\nhow are you ?\n\n", [("1", "hi"), ("2", "how are you ?"), ("3", "")]),
+        ("in.txt", "", []),
+        ("in.txt", f"{ODD}\r\nlast", [("1", ODD), ("2", "last")]),  # only a newline ends a line
+        (
+            "in.jsonl",
+            '{"source": "hi"}\n\n{"id": "x", "source": "ho", "reference": "hey"}\n{"id": 5, "source": ""}\n',
+            [("1", "hi"), ("x", "ho", "hey"), ("5", "")],
+        ),
+        ("in.jsonl", '{"source": "tea?", "response": "please."}\n', [("1", "tea?", "please.")]),
+        ("in.tsv", "tea?\tplease.\tconversation 1\nalone\n", [("1", "tea?", "please."), ("2", "alone")]),
+    ],
+)
+def test_sources_are_lines_of_text_objects_or_rows_plain_or_packed(
+    tmp_path: Path, name: str, content: str, sources: list[tuple[str, ...]], ending: str
+) -> None:
+    found = sources_of(tmp_path, f"{name}{ending}", PACK[ending](content.encode()))
 
-    assert [each.source for each in sources_of(tmp_path, "in.txt", text.encode())] == [text[:-6], "last"]
-
-
-def test_json_lines_and_tables_bring_ids_and_references(tmp_path: Path) -> None:
-    lines = b'{"source": "hi"}\n\n{"id": "x", "source": "ho", "reference": "hey"}\n{"id": 5, "source": ""}\n'
-    pairs = b'{"source": "tea?", "response": "please."}\n'
-    table = b"tea?\tplease.\tconversation 1\nalone\n"
-
-    assert sources_of(tmp_path, "in.jsonl", lines) == [
-        Beams("1", "hi"),
-        Beams("x", "ho", "hey"),
-        Beams("5", ""),
-    ]
-    assert sources_of(tmp_path, "in.jsonl", pairs) == [Beams("1", "tea?", "please.")]
-    assert sources_of(tmp_path, "in.tsv", table) == [Beams("1", "tea?", "please."), Beams("2", "alone")]
-
-
-@pytest.mark.parametrize("name", ["in.txt.gz", "in.txt.xz", "in.jsonl.gz", "in.jsonl.xz"])
-def test_packed_files_are_unpacked(tmp_path: Path, name: str) -> None:
-    content = b'{"source": "hi"}\n' if "jsonl" in name else b"hi\n"
-    packed = gzip.compress(content, mtime=0) if name.endswith("gz") else lzma.compress(content)
-
-    assert sources_of(tmp_path, name, packed) == [Beams("1", "hi")]
+    assert found == [Beams(*each) for each in sources]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,62 +117,106 @@ def test_lines_that_were_looked_at_are_read_all_the_same(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["in.txt", "in.txt.gz"])
 def test_the_position_is_counted_in_bytes_of_the_file(tmp_path: Path, name: str) -> None:
-    content = "".join(f"{number}\n" for number in range(50_000)).encode()
-    (tmp_path / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
-    lines = Lines(tmp_path / name)
+    lines = Lines(written(tmp_path / name, *map(str, range(50_000))))
     positions = [lines.position, *(lines.position for _ in lines), lines.position]
 
     assert lines.size == (tmp_path / name).stat().st_size
     assert positions == sorted(positions)
     assert (positions[0], positions[-1]) == (0, lines.size)
-    assert Lines(io.BytesIO(content)).size is None
+    assert Lines(io.BytesIO(b"1\n")).size is None
 
 
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "in.jsonl.xz"])
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "read",
     [
-        (b'{"reference": "hey"}', 'line 1: the field "source" is missing; it must be a string.'),
-        (b'{"source": null}', 'line 1: "source" must be a string, received null.'),
-        (b'{"source": "hi", "reference": 3}', 'line 1: "reference" must be a string, received the number 3.'),
-        (b'{"source": "hi", "response": 3}', 'line 1: "response" must be a string, received the number 3.'),
-        (b'{"source": "hi", "id": 1.5}', '"id" must be a string or a whole number, received the number 1.5.'),
-        (b'{"source": "hi"}\nho', "line 2: this is not JSON: Expecting value at column 1."),
-        (b'"hi"', 'line 1: expected a JSON object, received the string "hi".'),
-        (b'{"source": "hi"}\nca\xe9', "line 2: byte 3 (0xe9) is not UTF-8. Convert the file first"),
+        lambda path: list(read_sources(path)),
+        read_references,
+        lambda path: read_replies(str(path)),
+        lambda path: list(ListReader(str(path))),
+        lambda path: list(ListReader(str(path), reverse_file=str(path))),
+        lambda path: next(Lines(path)),
     ],
 )
-def test_an_object_that_does_not_fit_is_named(tmp_path: Path, content: bytes, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        sources_of(tmp_path, "in.jsonl", content)
+def test_a_file_is_closed_however_its_reader_is_given_up(
+    tmp_path: Path, name: str, read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an error whose traceback stands in a cycle, wherever between its allocations a collection falls."""
+    path = written(tmp_path / name, '"hi"')
+    unraisable: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        for threshold in range(1, 60):
+            gc.set_threshold(threshold)
+            try:
+                read(path)
+            except InputError as error:
+                error.args = (error,)
+            finally:
+                gc.set_threshold(*thresholds)
+            gc.collect()
+    gc.unfreeze()
 
-    assert str(caught.value).startswith(f"{tmp_path / 'in.jsonl'}, line ")
-    assert message in str(caught.value)
+    assert unraisable == []
+
+
+PACKED = gzip.compress(b"hi\n" * 100, mtime=0)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        (
+            "in.jsonl",
+            b'{"reference": "hey"}',
+            ', line 1: the field "source" is missing; it must be a string.',
+        ),
+        ("in.jsonl", b'{"source": null}', ', line 1: "source" must be a string, received null.'),
+        ("in.jsonl", b'{"source": "hi", "reference": 3}', ', line 1: "reference" must be a string, received'),
+        (
+            "in.jsonl",
+            b'{"source": "hi", "response": 3}',
+            ', line 1: "response" must be a string, received the',
+        ),
+        (
+            "in.jsonl",
+            b'{"source": "hi", "id": 1.5}',
+            ', line 1: "id" must be a string or a whole number, rec',
+        ),
+        ("in.jsonl", b'{"source": "hi"}\nho', ", line 2: this is not JSON: Expecting value at column 1."),
+        ("in.jsonl", b'"hi"', ', line 1: expected a JSON object, received the string "hi".'),
+        (
+            "in.jsonl",
+            b'{"source": "hi"}\nca\xe9',
+            ", line 2: byte 3 (0xe9) is not UTF-8. Convert the file fir",
+        ),
         ("in.txt", "\ufeffhi\n".encode("utf-16-le"), "iconv -f utf-16 -t utf-8"),
         ("in.txt", b"\xe9", "iconv -f latin1 -t utf-8"),
-        ("in.txt.gz", b"hi", "in.txt.gz cannot be read: Not a gzipped file"),
-        ("in.txt.gz", gzip.compress(b"hi\n" * 100, mtime=0)[:-12], "cannot be unpacked after line "),
-        ("in.txt.xz", lzma.compress(b"hi\n" * 100)[:-12], "cannot be unpacked after line "),
-        ("in.txt.xz", b"not packed", "cannot be unpacked after line 0: "),
-        ("in.txt.gz", gzip.compress(b"hi", mtime=0)[:10] + b"\xff" * 20, "cannot be unpacked after line 0: "),
+        ("in.txt.gz", b"hi", " cannot be read: Not a gzipped file"),
+        ("in.txt.gz", PACKED[:-12], " cannot be unpacked after line "),
+        ("in.txt.xz", lzma.compress(b"hi\n" * 100)[:-12], " cannot be unpacked after line "),
+        ("in.txt.xz", b"not packed", " cannot be unpacked after line 0: "),
+        ("in.txt.gz", PACKED[:10] + b"\xff" * 20, " cannot be unpacked after line 0: "),
+        ("none/in.txt", None, " cannot be read: No such file or directory."),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_sentence(
-    tmp_path: Path, name: str, content: bytes, message: str
+def test_what_cannot_be_read_is_one_sentence_that_names_the_place(
+    tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+
     with pytest.raises(InputError) as caught:
-        sources_of(tmp_path, name, content)
+        list(read_sources(tmp_path / name))
 
-    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path / name))
+    assert message in str(caught.value).removeprefix(str(tmp_path / name))
 
 
-def test_a_missing_file_and_a_stream_of_other_text_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.txt cannot be read: No such file or directory\.$"):
-        list(read_sources(tmp_path / "none.txt"))
+def test_a_stream_of_other_text_is_one_sentence() -> None:
     stream = io.TextIOWrapper(io.BytesIO(b"ca\xe9\n"), encoding="utf-8")
     with pytest.raises(InputError, match=r"^<stream>: somewhere after line 0 the text is not utf-8\.$"):
         list(read_sources(stream))
@@ -207,11 +247,8 @@ def test_of_lists_it_is_the_first_of_the_ranking(tmp_path: Path) -> None:
     replies = read_replies(str(written(tmp_path / "r.jsonl", "", RANKED)))
 
     assert texts(replies) == [["at work"]]
-    assert (replies.has_lists, replies.beam_size, replies.place(0)) == (
-        True,
-        3,
-        f"{tmp_path}/r.jsonl, line 2",
-    )
+    assert (replies.has_lists, replies.beam_size) == (True, 3)
+    assert replies.place(0) == f"{tmp_path}/r.jsonl, line 2"
     assert str(replies.signature).startswith("strategy:bidia|T:20|file:r.jsonl@")
     (beams,) = replies.beams
     assert (beams.id, beams.source, beams.reference) == ("x", "where?", "at home")
@@ -236,78 +273,92 @@ def test_whole_lists_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "line", "has_lists"),
-    [("lists", RANKED, True), ("text", '{"no": "lists"}', False), ("text", '{"half', False)],
+    [
+        ("lists", RANKED, True),
+        ("lists.jsonl.gz", RANKED, True),
+        ("text", '{"no": "lists"}', False),
+        ("text", '{"half', False),
+    ],
 )
 def test_lists_are_told_from_text_by_what_is_in_them(
     tmp_path: Path, name: str, line: object, has_lists: bool
 ) -> None:
-    assert read_replies(str(written(tmp_path / name, line))).has_lists == has_lists
+    replies = read_replies(str(written(tmp_path / name, line)))
 
-
-def test_or_by_the_ending(tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl.gz").write_bytes(gzip.compress(json.dumps(RANKED).encode()))
-
-    assert texts(read_replies(str(tmp_path / "p.jsonl.gz"))) == [["at work"]]
-    with pytest.raises(InputError, match="this is not JSON"):
-        read_replies(str(written(tmp_path / "some.jsonl", "text")))
-    with pytest.raises(InputError, match=r"is empty; it must hold one reply a line, or n-best lists\.$"):
-        read_replies(str(written(tmp_path / "some.jsonl")))
+    assert replies.has_lists == has_lists
+    assert texts(replies) == [["at work" if has_lists else line]]
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("changes", "message"),
     [
-        ({**RANKED, "ranking": []}, ': "ranking" must be an object, received a list.'),
-        ({**RANKED, "ranking": {"replies": 3}}, ': "replies" must be a list, received the number 3.'),
-        (
-            {**RANKED, "ranking": {"replies": [{}]}},
-            ': the first of "replies" in its "ranking" has no "text".',
-        ),
-        ({**RANKED, "ranking": {"replies": ["hello"]}}, ': the first of "replies" in its "ranking" has no'),
-        ({**PLAIN, "regular": "no"}, ': "regular" must be a list, received the string "no".'),
-        ({**PLAIN, "regular": [{}]}, ', regular[0]: the fields "text" and "tokens" are both missing;'),
-        (
-            PLAIN,
-            ": its replies were ranked by nothing, but those of line 1 by strategy:bidia|T:20. Give each",
-        ),
+        ({"ranking": []}, ': "ranking" must be an object, received a list.'),
+        ({"ranking": {"replies": 3}}, ': "replies" must be a list, received the number 3.'),
+        ({"ranking": {"replies": [{}]}}, ': the first of "replies" in its "ranking" has no "text".'),
+        ({"ranking": {"replies": ["hello"]}}, ': the first of "replies" in its "ranking" has no'),
+        ({"regular": "no"}, ': "regular" must be a list, received the string "no".'),
+        ({"regular": [{}]}, ', regular[0]: the fields "text" and "tokens" are both missing;'),
+        ({}, ": its replies were ranked by nothing, but those of line 1 by strategy:bidia|T:20. Give each"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+def test_a_line_that_does_not_fit_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
-        read_replies(str(written(tmp_path / "r.jsonl", RANKED, line)))
+        read_replies(str(written(tmp_path / "r.jsonl", RANKED, PLAIN | changes)))
 
     assert str(error.value).startswith(f"{tmp_path / 'r.jsonl'}, line 2{message}")
 
 
-def test_the_first_line_that_names_its_model_tells_which_it_is(tmp_path: Path) -> None:
-    named = {**PLAIN, "ranking": {"signature": "strategy:vbs|model:ab12|bidibeam:1", "replies": []}}
-    others = [RANKED, PLAIN, "no JSON", {**PLAIN, "ranking": {"signature": 3}}]
-
-    assert model_of(Lines(written(tmp_path / "a.jsonl", "", named))) == "ab12"
-    assert read_replies(str(tmp_path / "a.jsonl")).model == "ab12"
-    for line in others:
-        assert model_of(Lines(written(tmp_path / "b.jsonl", line))) is None
-    assert model_of(Lines(written(tmp_path / "c.jsonl"))) is None
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [(["text"], "this is not JSON"), ([], r"is empty; it must hold one reply a line, or n-best lists\.$")],
+)
+def test_by_its_ending_a_file_must_hold_lists(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_replies(str(written(tmp_path / "some.jsonl", *lines)))
 
 
-def test_references_are_lines_of_text_or_fields_of_objects(tmp_path: Path) -> None:
-    assert read_references(written(tmp_path / "r.txt", "a b", "", "c")) == ["a b", "", "c"]
-    objects = [{"reference": "a"}, "", {"source": "x", "response": "b"}, {**RANKED, "response": "no"}]
-    assert read_references(written(tmp_path / "r.jsonl", *objects)) == ["a", "b", "at home"]
-    assert read_references(written(tmp_path / "without-ending", RANKED)) == ["at home"]
-    assert read_references(written(tmp_path / "empty")) == []
+@pytest.mark.parametrize(
+    ("lines", "model"),
+    [
+        (["", {**PLAIN, "ranking": {"signature": "strategy:vbs|model:ab12|v:1", "replies": []}}], "ab12"),
+        ([RANKED], None),
+        ([PLAIN], None),
+        (["no JSON"], None),
+        ([{**PLAIN, "ranking": {"signature": 3}}], None),
+        ([], None),
+    ],
+)
+def test_the_first_line_may_name_its_model(tmp_path: Path, lines: list[object], model: str | None) -> None:
+    path = written(tmp_path / "a.jsonl", *lines)
+
+    assert model_of(Lines(path)) == model
+    if model is not None:
+        assert read_replies(str(path)).model == model
 
 
-@pytest.mark.parametrize("name", ["r.tsv", "r.tsv.gz"])
-def test_of_a_table_the_second_column_is_the_reference_as_when_sources_are_read(
-    tmp_path: Path, name: str
+@pytest.mark.parametrize(
+    ("name", "lines", "references"),
+    [
+        ("r.txt", ["a b", "", "c"], ["a b", "", "c"]),
+        (
+            "r.jsonl",
+            [{"reference": "a"}, "", {"source": "x", "response": "b"}, {**RANKED, "response": "no"}],
+            ["a", "b", "at home"],
+        ),
+        ("without-ending", [RANKED], ["at home"]),
+        ("empty", [], []),
+        ("r.tsv", ["Tea?\tPlease.", "Where?\tAt home.\tby hand", "So?\t"], ["Please.", "At home.", ""]),
+        ("r.tsv.gz", ["Tea?\tPlease.", "So?\t"], ["Please.", ""]),
+    ],
+)
+def test_references_are_lines_of_text_fields_of_objects_or_second_columns(
+    tmp_path: Path, name: str, lines: list[object], references: list[str]
 ) -> None:
-    path = tmp_path / name
-    content = "Tea?\tPlease.\nWhere?\tAt home.\tby hand\nSo?\t\n"
-    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    path = written(tmp_path / name, *lines)
 
-    assert read_references(path) == ["Please.", "At home.", ""]
-    assert read_references(path) == [beams.reference or "" for beams in read_sources(path)]
+    assert read_references(path) == references
+    if ".tsv" in name:
+        assert [beams.reference or "" for beams in read_sources(path)] == references
 
 
 @pytest.mark.parametrize(
@@ -326,14 +377,11 @@ def test_a_line_without_one_clear_reference_is_named(
 
 
 def test_a_reference_comes_from_a_file_or_from_whichever_lists_have_it(tmp_path: Path) -> None:
-    without = {**PLAIN, "reference": None}
-    one, other = (
-        read_replies(str(written(tmp_path / name, line)))
-        for name, line in (("a.jsonl", without), ("b.jsonl", PLAIN))
-    )
+    one = read_replies(str(written(tmp_path / "a.jsonl", {**PLAIN, "reference": None})))
+    other = read_replies(str(written(tmp_path / "b.jsonl", PLAIN)))
+    references = written(tmp_path / "r.txt", "here")
 
     assert [each.beams[0].reference for each in with_references([one, other])] == ["at home"] * 2
-    references = written(tmp_path / "r.txt", "here")
     assert with_references([one], str(references))[0].beams[0].reference == "here"
     with pytest.raises(InputError, match=r"a\.jsonl, line 1: source 'x' has no \"reference\""):
         with_references([one])

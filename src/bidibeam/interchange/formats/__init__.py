@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from abc import abstractmethod
-from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Hypothesis
-from bidibeam.interchange.text_lines import LineSource, open_lines
+from bidibeam.interchange.text_lines import LineSource, has_ending, open_lines
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
@@ -87,20 +87,12 @@ FORMATS: Registry[Format] = Registry(
 
 
 def settings_of(format_name: str) -> set[str]:
-    """What can be set of a format.
-
-    Raises:
-        UnknownNameError: If there is no such format.
-    """
+    """What can be set of a format."""
     return set(inspect.signature(FORMATS.get(format_name)).parameters)
 
 
 def create_format(format_name: str, settings: Mapping[str, Any]) -> Format:
-    """A format with those of the settings that it has.
-
-    Raises:
-        UnknownNameError: If there is no such format.
-    """
+    """A format with those of the settings that it has."""
     known = settings_of(format_name)
     return FORMATS.create(format_name, **{key: value for key, value in settings.items() if key in known})
 
@@ -149,6 +141,14 @@ def format_for(name: str) -> str:
     return found[0]
 
 
+def _formats_by_ending(name: str) -> list[str]:
+    return [each for each in FORMATS.names() if has_ending(name, *_class_of(each).endings)]
+
+
+def _class_of(name: str) -> type[Format]:
+    return cast("type[Format]", FORMATS.get(name))
+
+
 def make_hypothesis(
     text: str,
     *,
@@ -166,6 +166,24 @@ def make_hypothesis(
     return Hypothesis(text, tokens, log_prob, length, score, finished, other_log_prob)
 
 
+def check_source(
+    beams: Beams, number: int, place: str, *, line_of_id: dict[str, int], allow_empty: bool
+) -> None:
+    """Refuse a source whose id an earlier line has, or that has no hypotheses."""
+    quoted = json.dumps(beams.id, ensure_ascii=False)
+    earlier = line_of_id.setdefault(beams.id, number)
+    if earlier != number:
+        raise InputError(
+            f"{place}: the id {quoted} stands on line {earlier} already. "
+            "Give every source an id of its own, or leave all ids out."
+        )
+    if not (allow_empty or beams.regular or beams.reverse):
+        raise InputError(
+            f"{place}: the source with the id {quoted} has no hypotheses. "
+            "Give it at least one, or leave the line out."
+        )
+
+
 def list_to_write(beams: Beams, direction: Direction) -> NBest:
     """One direction's hypotheses.
 
@@ -178,15 +196,6 @@ def list_to_write(beams: Beams, direction: Direction) -> NBest:
             f"are to be written. Choose the direction {direction.other.value} to write those."
         )
     return beams.of(direction)
-
-
-def check_found(found: object, id_: str, place: str) -> None:
-    """Refuse a source without hypotheses."""
-    if not found:
-        raise InputError(
-            f"{place}: the source with the id {id_!r} has no hypotheses. Give it at least one, or leave it "
-            "out."
-        )
 
 
 def one_line(text: str) -> str:
@@ -220,13 +229,3 @@ def not_finite(beams: Beams) -> InputError:
         f"The hypotheses for source {beams.id!r} hold a number that is not finite; "
         "an n-best file has no way to write one."
     )
-
-
-def _class_of(name: str) -> type[Format]:
-    return cast("type[Format]", FORMATS.get(name))
-
-
-def _formats_by_ending(name: str) -> list[str]:
-    path = PurePath(name)
-    ending = PurePath(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
-    return [each for each in FORMATS.names() if ending in _class_of(each).endings]

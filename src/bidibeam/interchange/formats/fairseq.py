@@ -15,44 +15,23 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import (
     Format,
-    check_found,
+    check_source,
     list_to_write,
     make_hypothesis,
     one_line,
     parse_finite,
     spell_number,
 )
-from bidibeam.interchange.text_lines import LineSource, describe, name_of, open_lines
+from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bidibeam.hypotheses import Hypothesis
-
 LOG_2 = math.log(2)
 LINE = re.compile(r"([STHDP])-([0-9]{1,18})(?:\t(.*))?")
-
-
-@dataclass
-class _Entry:
-    """What the lines of one hypothesis say."""
-
-    score: float
-    tokens: str
-    text: str | None = None
-    log_probs: list[float] = field(default_factory=list)
-
-    def hypothesis(self) -> Hypothesis:
-        return make_hypothesis(
-            self.tokens if self.text is None else self.text,
-            tokens=tuple(token for token in self.tokens.split(" ") if token),
-            log_prob=math.fsum(self.log_probs) * LOG_2 if self.log_probs else None,
-            length=len(self.log_probs) or None,
-            score=self.score * LOG_2,
-        )
 
 
 @dataclass
@@ -62,7 +41,27 @@ class _Sample:
     number: int
     source: str = ""
     reference: str | None = None
-    found: list[_Entry] = field(default_factory=list)
+    found: list[Hypothesis] = field(default_factory=list)
+
+    def add(self, kind: str, text: str, place: str) -> None:
+        """Take one more line; D- and P- say more of the H- before them."""
+        if kind == "S":
+            self.source = text
+        elif kind == "T":
+            self.reference = text
+        elif kind == "H":
+            score, _, written = text.partition("\t")
+            tokens = tuple(token for token in written.split(" ") if token)
+            self.found.append(
+                make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2)
+            )
+        elif not self.found:
+            raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
+        elif kind == "D":
+            self.found[-1] = self.found[-1]._replace(text=text.partition("\t")[2])
+        elif log_probs := [_parse_number(each, place) for each in text.split()]:
+            log_prob = math.fsum(log_probs) * LOG_2
+            self.found[-1] = self.found[-1]._replace(log_prob=log_prob, length=len(log_probs))
 
 
 @dataclass(frozen=True)
@@ -85,25 +84,33 @@ class Fairseq(Format):
         return any((match := LINE.fullmatch(line)) is not None and match[3] is not None for line in lines)
 
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
-        """Read a file, then give its sources by rising id: fairseq sorts them by length.
-
-        Raises:
-            InputError: With file and line, if a line does not fit, or an id comes back after another.
-        """
-        name = name_of(source)
-        for id_, sample in sorted(_read_samples(source).items()):
-            check_found(allow_empty or sample.found, str(id_), f"{name}, line {sample.number}")
-            found = NBest(tuple(each.hypothesis() for each in sample.found))
+        """Read a file, then give its sources by rising id: fairseq sorts them by length."""
+        lines = open_lines(source)
+        samples: dict[int, _Sample] = {}
+        last = None
+        for number, line in lines:
+            match = LINE.fullmatch(line)
+            if match is None:
+                continue
+            id_, place = int(match[2]), f"{lines.name}, line {number}"
+            if id_ != last and id_ in samples:
+                raise InputError(
+                    f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].number} "
+                    "and ended. Read the output of one run at a time."
+                )
+            last = id_
+            samples.setdefault(id_, _Sample(number)).add(match[1], match[3] or "", place)
+        for id_, sample in sorted(samples.items()):
             beams = Beams(str(id_), sample.source, sample.reference)
-            yield sample.number, beams.with_hypotheses(self.direction, found)
+            beams = beams.with_hypotheses(self.direction, NBest(tuple(sample.found)))
+            place = f"{lines.name}, line {sample.number}"
+            check_source(beams, sample.number, place, line_of_id={}, allow_empty=allow_empty)
+            yield sample.number, beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.
 
         Of the log-probabilities of its tokens, P-, only the sum is known: each gets an equal share.
-
-        Raises:
-            InputError: If a hypothesis has no score, or a token holds a space.
         """
         for place, each in enumerate(beams):
             stream.write(f"S-{place}\t{one_line(each.source)}\n")
@@ -115,48 +122,18 @@ class Fairseq(Format):
                     raise InputError(
                         f'{where} has no "score", and fairseq\'s H- lines need one; moses and mbrs do not.'
                     )
-                score, tokens = _spell_in_base_2(found.score, each), _join_tokens(found, where)
+                for token in found.tokens:
+                    if not token or " " in token or one_line(token) != token:
+                        raise InputError(
+                            f"{where}: the token {token!r} cannot be written, for spaces separate tokens in "
+                            "fairseq's output."
+                        )
+                score, tokens = _spell_in_base_2(found.score, each), " ".join(found.tokens)
                 stream.write(f"H-{place}\t{score}\t{tokens}\nD-{place}\t{score}\t{one_line(found.text)}\n")
                 if found.log_prob is not None:
                     steps = max(found.length, 1)
                     share = _spell_in_base_2(found.log_prob / steps, each)
                     stream.write(f"P-{place}\t{' '.join([share] * steps)}\n")
-
-
-def _read_samples(source: LineSource) -> dict[int, _Sample]:
-    name = name_of(source)
-    samples: dict[int, _Sample] = {}
-    last = None
-    for number, line in open_lines(source):
-        match = LINE.fullmatch(line)
-        if match is None:
-            continue
-        id_, place = int(match[2]), f"{name}, line {number}"
-        if id_ != last and id_ in samples:
-            raise InputError(
-                f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].number} and "
-                "ended. Read the output of one run at a time."
-            )
-        last = id_
-        _add_line(match[1], match[3] or "", samples.setdefault(id_, _Sample(number)), place)
-    return samples
-
-
-def _add_line(kind: str, text: str, sample: _Sample, place: str) -> None:
-    """Add what one line says."""
-    if kind == "S":
-        sample.source = text
-    elif kind == "T":
-        sample.reference = text
-    elif kind == "H":
-        score, _, tokens = text.partition("\t")
-        sample.found.append(_Entry(_parse_number(score, place), tokens))
-    elif not sample.found:
-        raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
-    elif kind == "D":
-        sample.found[-1].text = text.partition("\t")[2]
-    else:
-        sample.found[-1].log_probs = [_parse_number(each, place) for each in text.split()]
 
 
 def _parse_number(text: str, place: str) -> float:
@@ -169,14 +146,3 @@ def _parse_number(text: str, place: str) -> float:
 def _spell_in_base_2(log_prob: float, beams: Beams) -> str:
     """A logarithm as fairseq prints it, but never as 1e-05: its own readers look for digits and a point."""
     return format(Decimal(spell_number(log_prob / LOG_2, beams)), "f")
-
-
-def _join_tokens(found: Hypothesis, where: str) -> str:
-    odd = next(
-        (token for token in found.tokens if not token or " " in token or one_line(token) != token), None
-    )
-    if odd is not None:
-        raise InputError(
-            f"{where}: the token {odd!r} cannot be written, for spaces separate tokens in fairseq's output."
-        )
-    return " ".join(found.tokens)

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import Format, list_to_write, make_hypothesis, one_line
-from bidibeam.interchange.text_lines import LineSource, name_of, open_lines
+from bidibeam.interchange.text_lines import LineSource, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,26 +41,17 @@ class Mbrs(Format):
         """No: any text at all could be this."""
         return False
 
-    def read_numbered(
-        self,
-        source: LineSource,
-        *,
-        allow_empty: bool = False,  # noqa: ARG002
-    ) -> Iterator[tuple[int, Beams]]:
-        """Read a file one source at a time; a blank line is an empty hypothesis. Sources are counted from 1.
-
-        Raises:
-            SettingsError: If `per_source` is not known.
-            InputError: If the number of lines is not a multiple of it.
-        """
+    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:  # noqa: ARG002
+        """Read a file one source at a time, counted from 1; a blank line is an empty hypothesis."""
+        lines = open_lines(source)
         if self.per_source is None:
             raise SettingsError(
-                f"{name_of(source)}: flat text does not say how many hypotheses a source has. Say it by "
+                f"{lines.name}: flat text does not say how many hypotheses a source has. Say it by "
                 "per_source."
             )
         number = 0
         found: list[Hypothesis] = []
-        for number, line in open_lines(source):
+        for number, line in lines:
             found.append(make_hypothesis(line))
             if len(found) == self.per_source:
                 beams = Beams(str(number // self.per_source), "")
@@ -69,16 +60,11 @@ class Mbrs(Format):
                 found = []
         if found:
             raise InputError(
-                f"{name_of(source)} has {number} lines, which is not a multiple of per_source, "
-                f"{self.per_source}."
+                f"{lines.name} has {number} lines, which is not a multiple of per_source, {self.per_source}."
             )
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
-        """Write one list of each source.
-
-        Raises:
-            InputError: If two lists differ in length, or a list from the length that was set.
-        """
+        """Write one list of each source; all must have the same length."""
         wanted, whose = self.per_source, "per_source says"
         for each in beams:
             found = list_to_write(each, self.direction)

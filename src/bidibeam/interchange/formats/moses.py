@@ -19,7 +19,7 @@ from bidibeam.interchange.formats import (
     parse_finite,
     spell_number,
 )
-from bidibeam.interchange.text_lines import LineSource, describe, name_of, open_lines
+from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,6 @@ SEPARATOR = " ||| "
 SPLIT = re.compile(r" \|\|\|(?= |$)")
 SENTENCE = re.compile(r"[0-9]{1,18}")
 FIRST_LINE = re.compile(r" *[0-9]+ \|\|\| .*\|\|\|")
-Features = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,13 @@ class Moses(Format):
         """Whether the first line begins with a number and has the separators."""
         return bool(lines) and FIRST_LINE.match(lines[0]) is not None
 
-    def read_numbered(
-        self,
-        source: LineSource,
-        *,
-        allow_empty: bool = False,  # noqa: ARG002
-    ) -> Iterator[tuple[int, Beams]]:
-        """Read a file one source at a time: the lines that follow each other with the same id.
-
-        Raises:
-            InputError: With file and line, if a line does not fit, or an id comes back after another.
-        """
-        name = name_of(source)
+    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:  # noqa: ARG002
+        """Read a file one source at a time: the lines that follow each other with the same id."""
+        lines = open_lines(source)
         line_of_id: dict[str, int] = {}
         parsed = (
-            (number, *self._parse(line, f"{name}, line {number}"))
-            for number, line in open_lines(source)
+            (number, *self._parse(line, f"{lines.name}, line {number}"))
+            for number, line in lines
             if line.strip()
         )
         for id_, group in groupby(parsed, key=itemgetter(1)):
@@ -79,17 +69,13 @@ class Moses(Format):
             earlier = line_of_id.setdefault(id_, numbers[0])
             if earlier != numbers[0]:
                 raise InputError(
-                    f"{name}, line {numbers[0]}: the id {id_} comes back, after its list began on line "
+                    f"{lines.name}, line {numbers[0]}: the id {id_} comes back, after its list began on line "
                     f"{earlier} and ended. Keep the lines of each id together; a file holds each list once."
                 )
             yield numbers[0], Beams(id_, "").with_hypotheses(self.direction, NBest(found))
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
-        """Write one list of each source, numbered by its place.
-
-        Raises:
-            InputError: If a text holds the separator.
-        """
+        """Write one list of each source, numbered by its place."""
         for place, each in enumerate(beams):
             for rank, found in enumerate(list_to_write(each, self.direction)):
                 text = one_line(found.text)
@@ -98,8 +84,12 @@ class Moses(Format):
                         f"Source {each.id!r}, {self.direction.value}[{rank}]: its text holds {SEPARATOR!r}, "
                         "which separates the fields of a Moses n-best list, so it cannot be written as one."
                     )
+                features = f"Length= {found.length} Finished= {int(found.finished)}"
+                for name, value in (("OtherLogProb", found.other_log_prob), ("LogProb", found.log_prob)):
+                    if value is not None:
+                        features = f"{name}= {spell_number(value, each)} {features}"
                 total = "" if found.score is None else spell_number(found.score, each)
-                stream.write(f"{SEPARATOR.join((str(place), text, _spell_features(found, each), total))}\n")
+                stream.write(f"{SEPARATOR.join((str(place), text, features, total))}\n")
 
     def _parse(self, line: str, place: str) -> tuple[str, Hypothesis]:
         fields = [each.strip(" ") for each in SPLIT.split(line)]
@@ -113,10 +103,10 @@ class Moses(Format):
                 f"{place}: the id must be the number of a sentence, received {describe(fields[0])}."
             )
         # Marian has alignments and word scores before the features, Moses has alignments behind the total.
-        totals = [
-            at for at in range(3, len(fields)) if not fields[at] or parse_finite(fields[at]) is not None
-        ]
-        at = totals[0] if totals else 3
+        at = next(
+            (at for at, each in enumerate(fields) if at > 2 and (not each or parse_finite(each) is not None)),
+            3,
+        )
         score = parse_finite(fields[at])
         if score is None and fields[at]:
             raise InputError(f"{place}: the score must be a finite number, received {describe(fields[at])}.")
@@ -136,18 +126,9 @@ class Moses(Format):
         )
 
 
-def _spell_features(found: Hypothesis, beams: Beams) -> str:
-    """What we know of a hypothesis, as features."""
-    log_probs = {"LogProb": found.log_prob, "OtherLogProb": found.other_log_prob}
-    known = [
-        f"{name}= {spell_number(value, beams)}" for name, value in log_probs.items() if value is not None
-    ]
-    return " ".join([*known, f"Length= {found.length}", f"Finished= {int(found.finished)}"])
-
-
-def _read_features(text: str) -> Features:
+def _read_features(text: str) -> dict[str, list[str]]:
     """Values by name: `Name= v1 v2` is how Moses writes them, `Name=v` Marian, and `name: v` an old Moses."""
-    features: Features = {}
+    features: dict[str, list[str]] = {}
     values: list[str] = []  # of the last name; those before the first, such as alignments, are nobody's
     for word in text.split():
         name, _, value = (word[:-1], ":", "") if word.endswith(":") else word.rpartition("=")

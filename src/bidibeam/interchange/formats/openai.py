@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats import Format, check_found, list_to_write, make_hypothesis
+from bidibeam.interchange.formats import Format, check_source, list_to_write, make_hypothesis
 from bidibeam.interchange.text_lines import (
     LineSource,
     describe,
@@ -19,7 +19,7 @@ from bidibeam.interchange.text_lines import (
     get_id,
     get_optional,
     guess_object,
-    numbered_objects,
+    open_lines,
     to_line,
 )
 
@@ -51,60 +51,40 @@ class OpenAI(Format):
         return not is_ours and ("choices" in value or "custom_id" in value)
 
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
-        """Read a file one source at a time, choices by their index.
-
-        Raises:
-            InputError: With file and line, if a line is not such a response, a request failed, or two have
-                the same id.
-        """
+        """Read a file one source at a time, choices by their index; the id is that of the request."""
         line_of_id: dict[str, int] = {}
-        for number, place, value in numbered_objects(source):
-            id_, found = _read_response(value, number, place)
-            earlier = line_of_id.setdefault(id_, number)
-            if earlier != number:
-                raise InputError(
-                    f"{place}: the id {id_!r} stands on line {earlier} already; every request needs its own."
-                )
-            check_found(allow_empty or found, id_, place)
-            yield number, Beams(id_, "").with_hypotheses(self.direction, NBest(found))
+        for number, place, value in open_lines(source).objects():
+            named = value if value.get("custom_id") is None else {"id": value["custom_id"]}
+            found: list[tuple[int, Hypothesis]] = []
+            choices: list[object] = get_field(_unwrap(value, place), "choices", list, place)
+            for at, choice in enumerate(choices):
+                where = f"{place}, choices[{at}]"
+                if not isinstance(choice, dict):
+                    raise InputError(f"{where}: expected an object, received {describe(choice)}.")
+                index = get_optional(choice, "index", int, where)
+                found.append((at if index is None else index, _read_choice(choice, where)))
+            hypotheses = NBest(tuple(each for _, each in sorted(found, key=lambda entry: entry[0])))
+            beams = Beams(get_id(named, number, place), "").with_hypotheses(self.direction, hypotheses)
+            check_source(beams, number, place, line_of_id=line_of_id, allow_empty=allow_empty)
+            yield number, beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write a chat completion for each source; log-probabilities are those of tokens there, so none."""
         for each in beams:
-            value = {
-                "id": each.id,
-                "object": "chat.completion",
-                "created": 0,
-                "model": MODEL,
-                "choices": [
-                    {
-                        "index": index,
-                        "message": {"role": "assistant", "content": found.text, "refusal": None},
-                        "logprobs": None,
-                        "finish_reason": "stop" if found.finished else "length",
-                    }
-                    for index, found in enumerate(list_to_write(each, self.direction))
-                ],
-            }
-            stream.write(f"{to_line(value)}\n")
+            choices = [
+                {
+                    "index": index,
+                    "message": {"role": "assistant", "content": found.text, "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": "stop" if found.finished else "length",
+                }
+                for index, found in enumerate(list_to_write(each, self.direction))
+            ]
+            head = {"id": each.id, "object": "chat.completion", "created": 0, "model": MODEL}
+            stream.write(f"{to_line({**head, 'choices': choices})}\n")
 
 
-def _read_response(value: Mapping[str, Any], number: int, place: str) -> tuple[str, tuple[Hypothesis, ...]]:
-    """The id of a response, and its choices in order."""
-    body = _body(value, place)
-    named = value if value.get("custom_id") is None else {"id": value["custom_id"]}
-    choices: list[object] = get_field(body, "choices", list, place)
-    indexed = []
-    for at, choice in enumerate(choices):
-        where = f"{place}, choices[{at}]"
-        if not isinstance(choice, dict):
-            raise InputError(f"{where}: expected an object, received {describe(choice)}.")
-        index = get_optional(choice, "index", int, where)
-        indexed.append((at if index is None else index, at, _read_choice(choice, where)))
-    return get_id(named, number, place), tuple(found for *_, found in sorted(indexed, key=lambda it: it[:2]))
-
-
-def _body(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+def _unwrap(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """The response itself, out of what the Batch API wraps it in."""
     response = value.get("response")
     if "choices" in value or not ("response" in value or "error" in value):
@@ -130,7 +110,7 @@ def _read_choice(choice: Mapping[str, Any], place: str) -> Hypothesis:
         text = get_optional(choice, "text", str, place)
     if text is None:
         raise InputError(f'{place}: there is no text, neither in "message", "content" nor in "text".')
-    log_probs = _log_probs(choice.get("logprobs"), place)
+    log_probs = _read_log_probs(choice.get("logprobs"), f"{place}, logprobs")
     return make_hypothesis(
         text,
         log_prob=math.fsum(log_probs) if log_probs else None,
@@ -139,17 +119,12 @@ def _read_choice(choice: Mapping[str, Any], place: str) -> Hypothesis:
     )
 
 
-def _log_probs(value: object, place: str) -> list[float]:
+def _read_log_probs(value: object, place: str) -> list[float]:
     """The log-probabilities of a choice's tokens; none where one is not known, as with an echoed prompt."""
     if not isinstance(value, dict):
         return []
-    where = f"{place}, logprobs"
-    items = (
-        get_optional(value, "content", list, where)
-        or get_optional(value, "token_logprobs", list, where)
-        or []
-    )
-    numbers = [item.get("logprob") if isinstance(item, dict) else item for item in items]
-    if any(number is None for number in numbers):
+    items = get_optional(value, "content", list, place) or get_optional(value, "token_logprobs", list, place)
+    numbers = [item.get("logprob") if isinstance(item, dict) else item for item in items or ()]
+    if None in numbers:
         return []
-    return [get_field({"logprob": number}, "logprob", float, where) for number in numbers]
+    return [get_field({"logprob": number}, "logprob", float, place) for number in numbers]

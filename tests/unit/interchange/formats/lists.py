@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
+from bidibeam.data import words
 from bidibeam.errors import BidibeamError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.interchange.formats import Format
@@ -16,30 +17,50 @@ from bidibeam.interchange.formats import Format
 FILES = Path(__file__).parent / "files"
 
 texts = st.text(st.characters(exclude_characters="\ufeff") | st.sampled_from(" |\n\r\t\u2028="), max_size=12)
-numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
-maybe_numbers = st.none() | numbers
-tokens = st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=3), max_size=4)
-hypotheses = st.builds(
-    Hypothesis,
-    text=texts,
-    tokens=tokens.map(tuple),
-    log_prob=maybe_numbers,
-    length=st.integers(0, 50),
-    score=maybe_numbers,
-    finished=st.booleans(),
-    other_log_prob=maybe_numbers,
-    multiplicity=st.just(1),
-    ids=st.just(()),
+
+
+def hypotheses_of(
+    text: st.SearchStrategy[str], token: st.SearchStrategy[str], number: st.SearchStrategy[float], length: int
+) -> st.SearchStrategy[Hypothesis]:
+    """Hypotheses of such texts, tokens, numbers and up to that length."""
+    return st.builds(
+        Hypothesis,
+        text=text,
+        tokens=st.lists(token, max_size=4).map(tuple),
+        log_prob=st.none() | number,
+        length=st.integers(0, length),
+        score=st.none() | number,
+        finished=st.booleans(),
+        other_log_prob=st.none() | number,
+        multiplicity=st.just(1),
+        ids=st.just(()),
+    )
+
+
+hypotheses = hypotheses_of(
+    texts,
+    st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=3),
+    st.floats(-1e6, 1e6, allow_subnormal=False),
+    50,
 )
 
 
 def beams_of(
-    found: st.SearchStrategy[Hypothesis], *, min_size: int = 0, max_size: int = 3
+    found: st.SearchStrategy[Hypothesis],
+    *,
+    min_size: int = 0,
+    max_size: int = 3,
+    text: st.SearchStrategy[str] = texts,
 ) -> st.SearchStrategy[list[Beams]]:
     """Sources with such hypotheses in both lists, and any ids, sources and references."""
     beam = st.lists(found, min_size=min_size, max_size=max_size).map(lambda items: NBest(tuple(items)))
-    source = st.builds(Beams, texts, texts, st.none() | texts, regular=beam, reverse=beam)
+    source = st.builds(Beams, text, text, st.none() | text, regular=beam, reverse=beam)
     return st.lists(source, max_size=3, unique_by=lambda beams: beams.id)
+
+
+def line(text: str) -> str:
+    """A text as formats of lines hold it."""
+    return " ".join(words.well_formed(text).splitlines())
 
 
 def stream_of(content: str, name: str = "in") -> io.StringIO:
@@ -77,8 +98,8 @@ def write_refusal(format_: Format, *beams: Beams) -> str:
 
 def said(text: str, score: float | None = None) -> Hypothesis:
     """A hypothesis of which little is known."""
-    words = tuple(text.lower().split())
-    return Hypothesis(text, words, None, len(words) + 1, score)
+    tokens = tuple(text.lower().split())
+    return Hypothesis(text, tokens, None, len(tokens) + 1, score)
 
 
 def listed(id_: str, *found: Hypothesis | str) -> Beams:

@@ -3,76 +3,53 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 
-from bidibeam.data import words
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats.fairseq import Fairseq
-from tests.unit.interchange.formats.lists import (
-    FILES,
-    beams_of,
-    hypotheses,
-    listed,
-    numbers,
-    read,
-    refusal,
-    said,
-    stream_of,
-    write_refusal,
-    written,
-)
+from tests.unit.interchange.formats import lists as made
+from tests.unit.interchange.formats.lists import FILES, line, listed, read, said, write_refusal, written
 
 GENERATED = FILES / "fairseq-generate.txt"
 INTERACTIVE = FILES / "fairseq-interactive.out"
 
 
-def test_what_fairseq_generate_wrote_is_read_sorted_by_id() -> None:
+def test_what_fairseq_generate_wrote_is_read_sorted_by_id_in_natural_logarithms() -> None:
     beams = list(Fairseq().read(GENERATED))
 
-    assert [each.id for each in beams] == ["0", "1", "2", "3"]
-    assert [each.source for each in beams] == [
-        "where are you?",
-        "are you at home?",
-        "will you come?",
-        "will you see the red cat?",
-    ]
+    sources = ["where are you?", "are you at home?", "will you come?", "will you see the red cat?"]
+    assert [(each.id, each.source) for each in beams] == [(str(n), text) for n, text in enumerate(sources)]
     assert beams[0].reference == "i 'm at work."
-    assert [len(each.regular) for each in beams] == [3] * 4
-    assert [line for line, _ in Fairseq().read_numbered(GENERATED)] == [19, 41, 8, 30]
-
-
-def test_the_text_is_detokenised_the_tokens_are_not_and_all_logarithms_are_natural() -> None:
-    found = list(Fairseq().read(GENERATED))[2].regular[1]
-
+    assert [number for number, _ in Fairseq().read_numbered(GENERATED)] == [19, 41, 8, 30]
+    found = beams[2].regular[1]
     assert (found.text, found.tokens) == ("i do at work", ("i", "do", "at", "work"))
-    assert found.log_prob is not None
-    assert found.log_prob == pytest.approx(
-        math.log(2) * (-0.3274 - 0.9122 - 1.4480 - 1.3764 - 0.8152 - 1.1700), abs=1e-12
-    )
+    tokens = -0.3274 - 0.9122 - 1.4480 - 1.3764 - 0.8152 - 1.1700
+    assert found.log_prob == pytest.approx(math.log(2) * tokens, abs=1e-12)
     assert found.length == 6  # wor@@ k is two, and the end token counts
     assert found.score == pytest.approx(math.log(2) * -1.0081859827041626, abs=1e-12)
-    assert found.score == pytest.approx(found.log_prob / found.length, abs=5e-5)  # P- has four decimals
 
 
 def test_what_fairseq_interactive_wrote_is_read() -> None:
     beams = list(Fairseq(direction=Direction.REVERSE).read(INTERACTIVE))
 
-    assert [(each.id, len(each.regular), len(each.reverse)) for each in beams] == [
-        (str(number), 0, 3) for number in range(4)
-    ]
+    counts = [(each.id, len(each.regular), len(each.reverse)) for each in beams]
+    assert counts == [(str(number), 0, 3) for number in range(4)]
     assert beams[2].reverse[1].tokens == ("i", "do", "at", "wor@@", "k")
     assert (beams[0].source, beams[0].reference) == ("where are you ?", None)
 
 
-def test_every_score_of_fairseqs_is_the_mean_of_its_tokens() -> None:
-    """Which shows that base and length are understood: --lenpen was 1."""
-    for file in (GENERATED, INTERACTIVE):
-        for beams in Fairseq().read(file):
-            for found in beams.regular:
-                assert found.log_prob is not None
-                assert found.score == pytest.approx(found.log_prob / found.length, abs=5e-5)
+@pytest.mark.parametrize("file", [GENERATED, INTERACTIVE])
+def test_every_score_of_fairseqs_is_the_mean_of_its_tokens(file: Path) -> None:
+    """Which shows that base and length are understood: --lenpen was 1, and P- has four decimals."""
+    beams = list(Fairseq().read(file))
+
+    assert [len(each.regular) for each in beams] == [3] * 4
+    for found in (found for each in beams for found in each.regular):
+        assert found.log_prob is not None
+        assert found.score == pytest.approx(found.log_prob / found.length, abs=5e-5)
 
 
 def test_what_is_written_has_fairseqs_lines() -> None:
@@ -90,20 +67,14 @@ def test_numbers_are_written_with_digits_and_a_point() -> None:
     """As `examples/noisychannel/rerank_utils.py` of fairseq reads them: -1e-05 would be -1, and e-05 text."""
     found = said("a", -1e-05 * math.log(2))._replace(log_prob=-1e-05 * math.log(2), length=1)
 
-    assert written(Fairseq(), [listed("x", found)]).splitlines()[1:] == [
-        "H-0\t-0.00001\ta",
-        "D-0\t-0.00001\ta",
-        "P-0\t-0.00001",
-    ]
+    lines = written(Fairseq(), [listed("x", found)]).splitlines()
+    assert lines[1:] == ["H-0\t-0.00001\ta", "D-0\t-0.00001\ta", "P-0\t-0.00001"]
 
 
-@given(beams_of(hypotheses.filter(lambda found: found.score is not None), min_size=1, max_size=3))
+@given(made.beams_of(made.hypotheses.filter(lambda found: found.score is not None), min_size=1))
 def test_what_is_written_is_read_back_but_ids_ends_other_log_probs_and_line_breaks(
     beams: list[Beams],
 ) -> None:
-    def line(text: str) -> str:
-        return " ".join(words.well_formed(text).splitlines())
-
     again = read(Fairseq(), written(Fairseq(), beams))
 
     for place, (one, each) in enumerate(zip(again, beams, strict=True)):
@@ -119,14 +90,13 @@ def test_what_is_written_is_read_back_but_ids_ends_other_log_probs_and_line_brea
                 assert now.length == max(before.length, 1)
 
 
-def test_without_d_lines_the_tokens_are_the_text() -> None:
-    (beams,) = read(Fairseq(), "S-5\nH-5\t-1\ta b\nH-5\t-2\n")
+def test_without_d_lines_the_tokens_are_the_text_and_a_source_may_be_empty_where_that_is_allowed() -> None:
+    first, second = read(Fairseq(), "S-5\nH-5\t-1\ta b\nH-5\t-2\nS-6\tb", allow_empty=True)
 
-    assert (beams.id, beams.source) == ("5", "")
-    assert [(found.text, found.tokens, found.length) for found in beams.regular] == [
-        ("a b", ("a", "b"), 3),
-        ("", (), 1),
-    ]
+    assert (first.id, first.source) == ("5", "")
+    parts = [(found.text, found.tokens, found.length) for found in first.regular]
+    assert parts == [("a b", ("a", "b"), 3), ("", (), 1)]
+    assert second == Beams("6", "b")
 
 
 def test_other_lines_are_passed_over() -> None:
@@ -144,17 +114,13 @@ LINES = {
     "H-0\t-1\ta\nP-0\t-1 x": 'line 2: expected a finite number, received the string "x".',
     "S-0\ta\nD-0\t-1\ta": "line 2: this D- line stands before any H- line of its id.",
     "P-0\t-1": "line 1: this P- line stands before any H- line of its id.",
-    "S-0\ta\nH-0\t-1\ta\nS-3\tb": "line 3: the source with the id '3' has no hypotheses.",
+    "S-0\ta\nH-0\t-1\ta\nS-3\tb": 'line 3: the source with the id "3" has no hypotheses.',
 }
 
 
 @pytest.mark.parametrize(("content", "message"), LINES.items())
 def test_a_line_that_does_not_fit_is_named(content: str, message: str) -> None:
-    assert refusal(Fairseq(), content).startswith(f"in, {message}")
-
-
-def test_a_source_without_hypotheses_is_read_where_that_is_allowed() -> None:
-    assert list(Fairseq().read(stream_of("S-3\tb"), allow_empty=True)) == [Beams("3", "b")]
+    assert made.refusal(Fairseq(), content).startswith(f"in, {message}")
 
 
 def test_what_cannot_be_written_is_named() -> None:
@@ -167,12 +133,3 @@ def test_what_cannot_be_written_is_named() -> None:
             f"Source 'x', regular[0]: the token {token!r} cannot be written, for spaces separate tokens in "
             "fairseq's output."
         )
-
-
-@given(numbers)
-def test_a_log_probability_without_a_length_is_kept_too(log_prob: float) -> None:
-    beams = listed("x", Hypothesis("", (), log_prob, 0, -1.0))
-
-    (again,) = read(Fairseq(), written(Fairseq(), [beams]))
-
-    assert again.regular.best.log_prob == pytest.approx(log_prob, rel=1e-12, abs=1e-300)

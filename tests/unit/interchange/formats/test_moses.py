@@ -8,23 +8,13 @@ from hypothesis import given
 from bidibeam.data import words
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats.moses import Moses
-from tests.unit.interchange.formats.lists import (
-    FILES,
-    beams_of,
-    hypotheses,
-    listed,
-    read,
-    refusal,
-    said,
-    write_refusal,
-    written,
-)
-
-FULL = Hypothesis("At work.", ("at", "work", "."), -2.5, 4, -1.96, False, other_log_prob=-0.1)
+from tests.unit.interchange.formats import lists as made
+from tests.unit.interchange.formats.lists import FILES, listed, read, refusal, said, write_refusal, written
 
 
 def test_a_line_has_all_that_is_known_of_a_hypothesis() -> None:
-    beams = listed("x", FULL, said("No"))
+    full = Hypothesis("At work.", ("at", "work", "."), -2.5, 4, -1.96, False, other_log_prob=-0.1)
+    beams = listed("x", full, said("No"))
 
     assert written(Moses(), [beams]) == (
         "0 ||| At work. ||| LogProb= -2.5 OtherLogProb= -0.1 Length= 4 Finished= 0 ||| -1.96\n"
@@ -33,20 +23,17 @@ def test_a_line_has_all_that_is_known_of_a_hypothesis() -> None:
     assert read(Moses(), written(Moses(), [beams])) == [Beams("0", "", regular=beams.regular)]
 
 
-@given(beams_of(hypotheses.filter(lambda found: "|||" not in found.text), max_size=3))
+@given(made.beams_of(made.hypotheses.filter(lambda found: "|||" not in found.text)))
 def test_what_is_written_is_read_back_but_ids_sources_tokens_and_line_breaks(beams: list[Beams]) -> None:
     for direction in Direction:
         only = [Beams(each.id, each.source).with_hypotheses(direction, each.of(direction)) for each in beams]
         format_ = Moses(direction=direction)
         expected = []
         for place, each in enumerate(beams):
-            texts = [
-                " ".join(words.well_formed(one.text).splitlines()).strip(" ") for one in each.of(direction)
-            ]
-            found = [
-                one._replace(text=text, tokens=tuple(words.split(text)))
-                for one, text in zip(each.of(direction), texts, strict=True)
-            ]
+            found = []
+            for one in each.of(direction):
+                text = made.line(one.text).strip(" ")
+                found.append(one._replace(text=text, tokens=tuple(words.split(text))))
             if found:
                 expected.append(Beams(str(place), "").with_hypotheses(direction, NBest(tuple(found))))
 
@@ -54,9 +41,9 @@ def test_what_is_written_is_read_back_but_ids_sources_tokens_and_line_breaks(bea
 
 
 def test_what_moses_writes_is_read() -> None:
-    first, second = Moses().read(FILES / "moses.nbest")
+    (one, first), (other, second) = Moses().read_numbered(FILES / "moses.nbest")
 
-    assert (first.id, second.id) == ("0", "2")
+    assert [(one, first.id), (other, second.id)] == [(1, "0"), (3, "2")]
     assert [found.text for found in first.regular] == ["i am at work .", "i 'm at home ."]
     assert [found.score for found in first.regular] == [-10.493, -11.25]
     assert first.regular[1] == Hypothesis("i 'm at home .", ("i", "'m", "at", "home", "."), None, 6, -11.25)
@@ -76,27 +63,16 @@ def test_what_marian_writes_is_read_with_alignments_and_word_scores() -> None:
         ("", -4.25, -4.375),
         ("Yes.", -5.25, -2.6875),
     ]
-    assert [found.log_prob for beams in Moses().read(FILES / "marian.nbest") for found in beams.regular] == [
-        None
-    ] * 4
+    unnamed = [found.log_prob for each in Moses().read(FILES / "marian.nbest") for found in each.regular]
+    assert unnamed == [None] * 4
 
 
 def test_ids_may_begin_anywhere_and_have_gaps_and_blank_lines_are_passed_over() -> None:
-    found = Moses().read_numbered(FILES / "moses.nbest")
-
-    assert [(number, beams.id) for number, beams in found] == [(1, "0"), (3, "2")]
-    assert [
-        beams.id for beams in read(Moses(), "\n7 ||| a ||| ||| 1\n \n007 ||| b ||| ||| 1\n9 ||| c ||| ||| 1")
-    ] == [
-        "7",
-        "9",
-    ]
-
-
-def test_a_source_without_hypotheses_leaves_a_gap() -> None:
+    content = "\n7 ||| a ||| ||| 1\n \n007 ||| b ||| ||| 1\n9 ||| c ||| ||| 1"
     lines = written(Moses(), [listed("a", "x"), listed("b"), listed("c", "y")]).splitlines()
 
-    assert [line[:1] for line in lines] == ["0", "2"]
+    assert [beams.id for beams in read(Moses(), content)] == ["7", "9"]
+    assert [line[:1] for line in lines] == ["0", "2"]  # a source without hypotheses leaves a gap
 
 
 def test_the_direction_says_whose_lists_they_are() -> None:

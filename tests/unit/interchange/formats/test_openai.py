@@ -11,16 +11,8 @@ from hypothesis import given
 from bidibeam.data import words
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange.formats.openai import OpenAI
-from tests.unit.interchange.formats.lists import (
-    FILES,
-    beams_of,
-    hypotheses,
-    listed,
-    read,
-    refusal,
-    said,
-    written,
-)
+from tests.unit.interchange.formats import lists as made
+from tests.unit.interchange.formats.lists import FILES, listed, read, refusal, said, written
 
 CHAT = FILES / "openai-chat.jsonl"
 
@@ -58,7 +50,7 @@ def test_a_batch_is_read_under_the_ids_of_its_requests() -> None:
     assert [first.regular, second.regular] == [each.regular for each in alone]
 
 
-@given(beams_of(hypotheses, max_size=3))
+@given(made.beams_of(made.hypotheses))
 def test_ids_texts_and_ends_are_read_back(beams: list[Beams]) -> None:
     beams = [each for each in beams if each.regular] + [listed("half", "a\udc80")]
     again = read(OpenAI(), written(OpenAI(), beams))
@@ -99,7 +91,7 @@ LINES = {
     "{oops": "line 1: this is not JSON: ",
     line(id="x"): 'line 1: the field "choices" is missing; it must be a list.',
     line(id=[], choices=[]): 'line 1: "id" must be a string or a whole number, received a list.',
-    line(id="x", choices=[]): "line 1: the source with the id 'x' has no hypotheses.",
+    line(id="x", choices=[]): 'line 1: the source with the id "x" has no hypotheses.',
     line(choices=["a"]): 'line 1, choices[0]: expected an object, received the string "a".',
     choice(message={"content": None}): "line 1, choices[1]: there is no text, neither in",
     choice(text=3): 'line 1, choices[1]: "text" must be a string, received the number 3.',
@@ -114,7 +106,7 @@ LINES = {
     line(custom_id="r", response=None, error=None): "line 1: this request failed, so it has no choices.",
     line(custom_id="r", response={"body": "x"}): '"body" must be an object, received the string "x".',
     f"{line(id='x', choices=[{'text': 'a'}])}\n\n{line(id='x', choices=[{'text': 'b'}])}": (
-        "line 3: the id 'x' stands on line 1 already;"
+        'line 3: the id "x" stands on line 1 already. Give every source an id'
     ),
 }
 
