@@ -53,12 +53,15 @@ class Tokenizer:
         """
         check_vocabulary(kind, vocabulary_size)
         known = vocabulary_size - len(SPECIAL_TOKENS)
-        specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
-        backend = _make_backend(kind)
         trainer: trainers.Trainer
         if kind == "word":
+            backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+            backend.pre_tokenizer = wording.make_pre_tokenizer()
             trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
         else:
+            backend = tokenizers.Tokenizer(models.BPE())
+            backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+            backend.decoder = decoders.ByteLevel()
             trainer = trainers.BpeTrainer(
                 vocab_size=known,
                 show_progress=False,
@@ -66,10 +69,10 @@ class Tokenizer:
                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                 max_token_length=LONGEST_PIECE,
             )
+        backend.normalizer = wording.make_normalizer(lowercase=kind == "word")
         backend.train_from_iterator((wording.well_formed(text) for text in texts), trainer)
-        vocabulary = specials | {
-            token: index + len(SPECIAL_TOKENS) for token, index in backend.get_vocab().items()
-        }
+        vocabulary = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+        vocabulary |= {token: index + len(SPECIAL_TOKENS) for token, index in backend.get_vocab().items()}
         if kind == "word":
             backend.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
         else:
@@ -102,11 +105,6 @@ class Tokenizer:
     def _vocabulary(self) -> dict[int, str]:
         """Token by id: asking the backend for each costs ten times as much."""
         return {index: token for token, index in self._backend.get_vocab().items()}
-
-    def id_of(self, token: str) -> int | None:
-        """Returns the id of a token, if the vocabulary holds it."""
-        index: int | None = self._backend.token_to_id(token)
-        return index
 
     def text(self, tokens: Sequence[str]) -> str:
         """Writes tokens as a person would.
@@ -144,13 +142,10 @@ class Tokenizer:
             written = path.read_text(encoding="utf-8")
             model = json.loads(written)["model"]["type"]
             backend = tokenizers.Tokenizer.from_str(written)
-        except FileNotFoundError:
-            raise RunError(
-                f"{path} is missing. Restore it from a copy, or make the directory again."
-            ) from None
         except Exception as error:  # the Rust side raises plain Exception
+            state = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
             raise RunError(
-                f"{path} is damaged ({error}). Restore it from a copy, or make the directory again."
+                f"{path} is {state}. Restore it from a copy, or make the directory again."
             ) from error
         kinds: dict[str, Kind] = {"WordLevel": "word", "BPE": "bpe"}
         specials = tuple(backend.id_to_token(index) for index in range(len(SPECIAL_TOKENS)))
@@ -175,16 +170,3 @@ def check_vocabulary(kind: str, vocabulary_size: int) -> None:
         raise SettingsError(
             f"vocabulary_size is {vocabulary_size}; it must be at most {LARGEST_VOCABULARY:,}."
         )
-
-
-def _make_backend(kind: str) -> tokenizers.Tokenizer:
-    if kind == "word":
-        backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
-        backend.normalizer = wording.make_normalizer(lowercase=True)
-        backend.pre_tokenizer = wording.make_pre_tokenizer()
-    else:
-        backend = tokenizers.Tokenizer(models.BPE())
-        backend.normalizer = wording.make_normalizer(lowercase=False)
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-        backend.decoder = decoders.ByteLevel()
-    return backend

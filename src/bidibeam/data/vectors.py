@@ -55,30 +55,26 @@ def read_words(
     found: dict[str, Vector] = {}
     try:
         with open_binary(path) as file:
-            dimension = _parse_header(file.readline(), path)
+            header = file.readline()
+            fields = header.split()
+            if len(fields) != 2 or not all(field.isdigit() for field in fields):
+                raise InputError(
+                    f"{path} does not begin with a word count and a dimension, as fastText's text format "
+                    f"does, but with {header[:60].decode(errors='replace').rstrip()!r}."
+                )
+            dimension = int(fields[1])
             for number, line in enumerate(file, start=2):
                 start, _, rest = line.rstrip(b"\r\n ").partition(b" ")
                 word = start.decode(errors="replace") if names is None else names.get(start)
                 if word is not None and word not in found:
-                    found[word] = _parse_values(rest, dimension, f"{path}, line {number}")
+                    found[word] = _parse_vector(rest, dimension, f"{path}, line {number}")
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} cannot be read to its end ({error}). Is the file complete?") from error
     values = np.stack(list(found.values())) if found else np.zeros((0, dimension), np.float32)
     return list(found), values
 
 
-def _parse_header(header: bytes, path: Path) -> int:
-    fields = header.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
-        shown = header[:60].decode(errors="replace").rstrip()
-        raise InputError(
-            f"{path} does not begin with a word count and a dimension, as fastText's text format does, "
-            f"but with {shown!r}."
-        )
-    return int(fields[1])
-
-
-def _parse_values(text: bytes, dimension: int, place: str) -> Vector:
+def _parse_vector(text: bytes, dimension: int, place: str) -> Vector:
     try:
         values = np.array(text.split(), dtype=np.float32)
     except ValueError as error:

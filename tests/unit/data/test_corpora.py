@@ -392,6 +392,17 @@ def test_what_is_wrong_is_said(corpus: str, name: str, text: str, fragment: str,
     assert fragment in str(caught.value)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["x.tsv", "x.jsonl", "x.tsv.gz"])
+def test_a_file_in_utf_16_is_refused_with_the_way_out(name: str, encoding: str, tmp_path: Path) -> None:
+    """Its lines but the first would be UTF-8 too, with two fields each."""
+    text = "Hi\tHello\nTea?\tYes\n" * 200
+    (tmp_path / name).write_bytes(COMPRESS[".gz" if name.endswith(".gz") else ""](text.encode(encoding)))
+
+    with pytest.raises(CorpusError, match=rf"^{name} is not UTF-8 but UTF-16, it seems: .* iconv -f utf-16"):
+        read(name.split(".")[1], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

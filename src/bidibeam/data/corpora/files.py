@@ -8,6 +8,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -44,12 +45,6 @@ class SourceFile:
         """The name without folders and without .gz or .xz."""
         return PurePosixPath(self.path).name.removesuffix(".gz").removesuffix(".xz")
 
-    @property
-    def is_hidden(self) -> bool:
-        """Whether it is a hidden file, or one that macOS adds to archives."""
-        parts = self.path.split("/")
-        return any(part == "__MACOSX" or (part.startswith(".") and part != ".") for part in parts)
-
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Opens its bytes, decompressed as the ending says."""
@@ -62,7 +57,7 @@ class SourceFile:
 def open_source(source: Path | None, corpus: str, expected: str) -> Iterator[list[SourceFile]]:
     """Opens the files of a folder (with those beneath it), of a zip or of a tar; or the one file itself.
 
-    They are sorted by path; hidden files are left out.
+    They are sorted by path; hidden files, and those that macOS adds to archives, are left out.
     """
     if source is None:
         raise CorpusError(f"The corpus {corpus!r} needs a source: {expected}.")
@@ -85,8 +80,11 @@ def open_source(source: Path | None, corpus: str, expected: str) -> Iterator[lis
             else:
                 yield [SourceFile(source.name, partial(_open, source))]
                 return
-            files = [SourceFile(path, opener) for path, opener in sorted(openers.items())]
-            yield [file for file in files if not file.is_hidden]
+            yield [
+                SourceFile(path, opener)
+                for path, opener in sorted(openers.items())
+                if not any(part == "__MACOSX" or part.startswith(".") for part in PurePosixPath(path).parts)
+            ]
     except UNREADABLE as error:
         raise CorpusError(f"{source} cannot be unpacked ({error}): fetch it again.") from error
 
@@ -126,6 +124,11 @@ class LineErrors:
         try:
             with file.open() as stream:
                 for number, raw in enumerate(stream, start=1):
+                    if number == 1 and (raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in raw):
+                        raise CorpusError(
+                            f"{file.path} is not UTF-8 but UTF-16, it seems: convert it first, for example "
+                            "with iconv -f utf-16 -t utf-8."
+                        )
                     if not raw.strip():
                         continue
                     self.total += 1
@@ -155,6 +158,7 @@ class LineErrors:
                 )
             for file in files:
                 yield from self.read(file)
+        self.check()
 
     def reject(self, line: Line, reason: str) -> None:
         """Counts a line, already read, as unusable."""

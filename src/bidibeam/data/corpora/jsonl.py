@@ -36,7 +36,6 @@ class JsonlReader:
                 self.line_errors.reject(line, str(error))
             else:
                 yield conversation
-        self.line_errors.check()
 
 
 def _parse(text: str) -> Conversation:

@@ -37,4 +37,3 @@ class TsvReader:
             identifier = fields[2].strip() if len(fields) == 3 else ""
             utterances = Utterance("source", fields[0]), Utterance("response", fields[1])
             yield Conversation(identifier or hash_texts(fields[:2]), utterances)
-        self.line_errors.check()
