@@ -23,6 +23,14 @@ def _added(find: Callable[..., Iterable[EntryPoint]], group: str) -> Mapping[str
     return {point.name: point.value for point in find(group=group)}
 
 
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A question after the nearest of the known names, if one is near; the same letters are nearest."""
+    names = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), names)
+    close.sort(key=lambda each: sorted(each) != sorted(name.lower()))
+    return f" Did you mean {names[close[0]]!r}?" if close else ""
+
+
 class Registry(Generic[T]):
     """Factories by name, imported only when asked for.
 
@@ -61,7 +69,5 @@ class Registry(Generic[T]):
         return _added(entry_points, self._group)
 
     def _miss(self, name: str) -> str:
-        names = {known.lower(): known for known in self.names()}
-        close = difflib.get_close_matches(name.lower(), names, n=1)
-        hint = f" Did you mean {names[close[0]]!r}?" if close else ""
-        return f"Unknown {self.kind} {name!r}.{hint} Choose one of: {', '.join(self.names())}."
+        names = self.names()
+        return f"Unknown {self.kind} {name!r}.{suggest(name, names)} Choose one of: {', '.join(names)}."

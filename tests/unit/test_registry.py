@@ -9,7 +9,7 @@ import pytest
 
 from bidibeam import registry as module
 from bidibeam.errors import UnknownNameError
-from bidibeam.registry import Registry
+from bidibeam.registry import Registry, suggest
 
 
 @pytest.fixture
@@ -36,6 +36,15 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(
     with pytest.raises(UnknownNameError) as caught:
         shelves.get(name)
     assert str(caught.value) == f"Unknown shelf {name!r}. {hint}Choose one of: text, path, broken."
+
+
+def test_the_same_letters_are_nearer_than_others() -> None:
+    assert (
+        suggest("bidai", ["bidia", "bidis"])
+        == suggest("BIDAI", ["bidis", "bidia"])
+        == " Did you mean 'bidia'?"
+    )
+    assert suggest("bidio", ["vbs"]) == ""
 
 
 def test_other_packages_add_names_but_never_take_ours(

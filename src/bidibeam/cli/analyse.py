@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.lists import note_length, note_other_model, vocabulary_of, word_space
-from bidibeam.cli.options import cores, max_length_option, tuned_option, vectors_option, workers_option
+from bidibeam._version import __version__
+from bidibeam.cli import options
+from bidibeam.cli.console import note, notice_if_slow, show, tell, track
+from bidibeam.cli.inputs import count_cores, note_length, note_other_model, read_tuned, word_vectors
+from bidibeam.cli.main import name_flags
+from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
+from bidibeam.evaluation import analyse as make_analyses
+from bidibeam.files import write_json
+from bidibeam.interchange import nbest
+from bidibeam.interchange.reading import model_of
+from bidibeam.interchange.text_lines import open_named
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.evaluation.evidence import Evidence
-    from bidibeam.evaluation.systems import System
     from bidibeam.hypotheses import Beams
 
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
 OUT_FILE = "analyses.json"
+HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 
 
 @click.command()
 @click.argument("files", metavar="[NBEST.jsonl...]", nargs=-1)
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Prepared data to analyse in place of lists, as far as that needs no hypotheses: "
     f"{', '.join(OF_DATA)}.",
 )
@@ -46,30 +55,24 @@ OUT_FILE = "analyses.json"
     help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned" ... May be '
     "repeated.  [default: all that the lists are enough for]",
 )
-@max_length_option
-@vectors_option
-@tuned_option
+@options.max_length
+@options.vectors
+@options.tuned
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
     default=20,
-    show_default=True,
     help="Sources to keep as examples, those on which systems disagree most.",
 )
-@workers_option
+@options.workers
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help=f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures; with --data a file for "
     "each analysis.",
 )
 def analyse(
-    files: Sequence[str],
-    data: Path | None,
-    names: Sequence[str],
-    systems: Sequence[str],
-    out: Path | None,
-    **flags: Any,
+    files: Sequence[str], data: Path | None, names: Sequence[str], out: Path | None, **flags: Any
 ) -> None:
     """Look behind the scores of n-best lists: ranks, headroom, diversity and more.
 
@@ -100,29 +103,23 @@ def analyse(
     constant     what the best single reply to all sources scores, chosen on validation
     positions    which words stand first, from the left and from the right
     """  # noqa: D301
-    from bidibeam.errors import SettingsError
-
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"--out must name a folder, and {out} is a file.")
     if data is not None:
         if files:
             raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
         _analyse_data(data, names, out)
-        return
-    if not files:
+    elif files:
+        _analyse_lists(files, names, out=out, **flags)
+    else:
         raise click.UsageError("Give lists, NBEST.jsonl..., or prepared data with --data.")
-    _analyse_lists(files, names, systems, out=out, **flags)
 
 
 def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
-    from bidibeam._version import __version__
-    from bidibeam.cli.console import console, track
     from bidibeam.cli.tables import print_analyses
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.errors import UnknownNameError
     from bidibeam.evaluation.corpus import CORPUS_ANALYSES
-    from bidibeam.files import write_json
 
     for name in names:
         if name not in CORPUS_ANALYSES:
@@ -134,16 +131,16 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
         content = CORPUS_ANALYSES[name](data, track=track)
         print_analyses({name: content})
         if out is not None:
-            head = {"format_version": RESULTS_VERSION, "bidibeam": __version__, "corpus": about["corpus"]}
-            write_json(out / f"{name}.json", {**head, "data": about, name: content})
-            console.print(f"Wrote {out / f'{name}.json'}, which `bidibeam report` reads.", soft_wrap=True)
+            file = out / f"{name}.json"
+            write_json(file, {**HEAD, "corpus": about["corpus"], "data": about, name: content})
+            tell(f"Wrote {file}, which `bidibeam report` reads.", style=None)
 
 
 def _analyse_lists(
     files: Sequence[str],
     names: Sequence[str],
-    systems: Sequence[str],
     *,
+    systems: Sequence[str],
     max_length: int,
     vectors: Path | None,
     tuned_file: Path | None,
@@ -152,78 +149,94 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
-    from bidibeam.cli.console import console, notice_if_slow
     from bidibeam.cli.tables import print_analyses
     from bidibeam.evaluation.evidence import AGREEING, Evidence
     from bidibeam.evaluation.systems import choose_systems
-    from bidibeam.strategies.naming import strategy_named
+    from bidibeam.strategies.naming import SystemName, check_systems, strategy_named
 
-    wanted = _check_names(names, systems)
-    tuned = None
-    if tuned_file is not None:
-        from bidibeam.api.tuned import TunedSettings
-
-        tuned = TunedSettings.at(tuned_file)
-    lists = [_read(name, tuned) for name in files]
-    _check_sources(files, lists)
-    words, longest = vocabulary_of(beams for each in lists for beams in each)
-    read_vectors = word_space(vectors, words)
-    found_vectors = None if read_vectors is None else read_vectors()  # whoever names a file wants it used
-    space = None if found_vectors is None else lambda: found_vectors
-    options, threads = {} if tuned is None else tuned.options, workers or cores()
-    with notice_if_slow("Choosing among the lists ..."):
-        found, lacking = choose_systems(
-            lists, wanted or None, max_length=max_length, load_vectors=space, tuned=options, workers=threads
-        )
-    by_size = {size: options for sizes in found.values() for size in sizes}
-    evidence = Evidence(found, max_length, space, by_size, threads, examples)
-    contents, left_out = _analyse(evidence, names, wanted)
-    print_analyses(contents)
-    sizes = (f"{name} {', '.join(map(str, sorted(by_size)))}" for name, by_size in found.items())
-    console.print(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
-    if AGREEING in found:
-        note_length(strategy_named(AGREEING).build(max_length=max_length), longest)
-    _note_missing(lacking, left_out, is_tuned="bidis" not in found or "bidis" in options)
-    if out is not None:
-        settings = {"max_length": max_length, "vectors": None if vectors is None else str(vectors)}
-        _write(out / OUT_FILE, files, found, settings, contents, {"systems": lacking, "analyses": left_out})
-
-
-def _check_names(analyses: Sequence[str], systems: Sequence[str]) -> list[str]:
-    """The systems as their names are written in tables, once all names are known to stand for something."""
-    from bidibeam.errors import SettingsError
-    from bidibeam.strategies.naming import SystemName, check_systems
-
-    for name in analyses:
+    for name in names:
         if name in OF_DATA:
             raise SettingsError(f"The analysis {name} is one of prepared data: give them with --data.")
         ANALYSES.get(name)
     check_systems(systems)
-    return [str(SystemName.of(name)) for name in systems]
+    wanted = [str(SystemName.of(name)) for name in systems]
+    tuned = read_tuned(tuned_file)
+    lists = _read(files, tuned)
+    space = word_vectors(vectors, chain.from_iterable(lists))
+    if space is not None:
+        space()  # whoever names a file wants it used
+    known, threads = {} if tuned is None else tuned.options, workers or count_cores()
+    with notice_if_slow("Choosing among the lists ..."):
+        found, lacking = choose_systems(
+            lists, wanted or None, max_length=max_length, load_vectors=space, tuned=known, workers=threads
+        )
+
+    def blame(reason: str) -> str:
+        """Why something cannot be, put down to --systems where that is what leaves a system out."""
+        needed = re.match(r"It needs the system '([^']+)'", reason)
+        if not wanted or needed is None or needed[1] in wanted:
+            return reason
+        return f"{needed[0]}, and --systems leaves it out."
+
+    by_size = {size: known for sizes in found.values() for size in sizes}
+    evidence = Evidence(found, max_length, space, by_size, threads, examples)
+    with notice_if_slow("Analysing ..."):
+        try:
+            contents, missing = make_analyses(evidence, names or None)
+        except InputError as error:
+            raise InputError(blame(str(error))) from error
+    missing = {name: blame(reason) for name, reason in missing.items()}
+    print_analyses(contents)
+    sizes = (f"{name} {', '.join(map(str, sorted(each)))}" for name, each in found.items())
+    show(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
+    if AGREEING in found:
+        note_length([strategy_named(AGREEING).build(max_length=max_length)], chain.from_iterable(lists))
+    if "bidis" in found and "bidis" not in known:
+        note("bidis has the lambda 1, which nobody tuned; --tuned has a better one.")
+    untuned = lacking.get("vbs-tuned")  # says the same of all that must be tuned, where nothing is
+    same = {
+        name: untuned if untuned and "must be tuned first" in reason else reason
+        for name, reason in lacking.items()
+    }
+    _tell_missing("system", "systems", same)
+    _tell_missing("analysis", "analyses", missing)
+    if out is None:
+        return
+    write_json(
+        out / OUT_FILE,
+        {
+            **HEAD,
+            "files": list(files),
+            "sources": len(lists[0]),
+            "settings": {
+                "max_length": max_length,
+                "vectors": None if vectors is None else str(vectors),
+                "systems": list(found),
+            },
+            "signatures": {
+                name: {str(size): str(system.signature) for size, system in sizes.items()}
+                for name, sizes in found.items()
+            },
+            "analyses": contents,
+            "left_out": {"systems": lacking, "analyses": missing},
+        },
+    )
+    tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
 
 
-def _read(name: str, tuned: TunedSettings | None) -> list[Beams]:
-    """One file's lists; where settings were tuned for another model than the file's, a note says so."""
-    from bidibeam.cli.console import track
-    from bidibeam.errors import InputError
-    from bidibeam.interchange import nbest
-    from bidibeam.interchange.reading import model_of
-    from bidibeam.interchange.text_lines import open_named
-
-    lines = open_named(name)
-    if tuned is not None:
-        note_other_model(tuned, name, model_of(lines))
-    lists = list(track(nbest.read(lines), None, f"reading {name}", lines=lines))
-    if not lists:
-        raise InputError(f"{name} is empty: there is nothing to analyse. Give a JSON object for each source.")
-    return lists
-
-
-def _check_sources(files: Sequence[str], lists: Sequence[Sequence[Beams]]) -> None:
-    """Make sure that all files are about the same sources, in the same order."""
-    from bidibeam.errors import InputError
-
+def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]]:
+    """The files' lists, all of the same sources; a note says if settings were tuned for another model."""
+    lists: list[list[Beams]] = []
     advice = "Give lists of the same sources, in the same order."
+    for name in files:
+        lines = open_named(name)
+        if tuned is not None:
+            note_other_model(tuned, name, model_of(lines))
+        lists.append(list(track(nbest.read(lines), None, f"reading {name}", lines=lines)))
+        if not lists[-1]:
+            raise InputError(
+                f"{name} is empty: there is nothing to analyse. Give a JSON object for each source."
+            )
     for name, beams in zip(files, lists, strict=True):
         if len(beams) != len(lists[0]):
             raise InputError(
@@ -233,94 +246,19 @@ def _check_sources(files: Sequence[str], lists: Sequence[Sequence[Beams]]) -> No
             if one.id != other.id:
                 told = f"Source {number} has the id {one.id!r} in {files[0]} and {other.id!r} in {name}."
                 raise InputError(f"{told} {advice}")
+    return lists
 
 
-def _analyse(
-    evidence: Evidence, names: Sequence[str], systems: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the analyses found, by name; and by name, why one was left out."""
-    from bidibeam.cli.console import notice_if_slow
-    from bidibeam.errors import InputError
-    from bidibeam.evaluation import analyse
-
-    def blame(reason: str) -> str:
-        """Why something cannot be, put down to --systems where that is what leaves a system out."""
-        needed = re.match(r"It needs the system '([^']+)'", reason)
-        if not systems or needed is None or needed[1] in systems:
-            return reason
-        return f"{needed[0]}, and --systems leaves it out."
-
-    with notice_if_slow("Analysing ..."):
-        try:
-            contents, left_out = analyse(evidence, names or None)
-        except InputError as error:
-            raise InputError(blame(str(error))) from error
-    return contents, {name: blame(reason) for name, reason in left_out.items()}
-
-
-def _note_missing(systems: Mapping[str, str], analyses: Mapping[str, str], *, is_tuned: bool) -> None:
-    """Say what was left out, one sentence for each reason."""
-    from bidibeam.cli.console import console
-    from bidibeam.cli.main import name_flags
-
-    command = click.get_current_context().command
-    if not is_tuned:
-        console.print(
-            "Note: bidis has the lambda 1, which nobody tuned; --tuned has a better one.", style="dim"
-        )
-    untuned = systems.get("vbs-tuned")  # says the same of all that must be tuned, where nothing is
-    lacking = {
-        name: untuned if untuned and "must be tuned first" in reason else reason
-        for name, reason in systems.items()
-    }
-    for kind, kinds, left_out in (("system", "systems", lacking), ("analysis", "analyses", analyses)):
-        for names, reason in _group_by_reason(left_out):
-            told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-            if len(names) > 1:
-                reason = re.sub(r"^It needs\b", "They need", reason)
-            noun = kind if len(names) == 1 else kinds
-            sentence = name_flags(f"Left out the {noun} {told}: {reason}", command)
-            console.print(sentence, style="dim", soft_wrap=True)
-
-
-def _group_by_reason(left_out: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:
-    """Names that were left out for the same reason, whichever of them it mentions, and the reason."""
+def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
+    """Say what was left out, one sentence for each reason, whichever of the names that mentions."""
     groups: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
+    for name, reason in missing.items():
         shared = re.sub(rf"(?<![\w'-]){re.escape(name)}(?![\w'-])", "each of them", reason)
         groups.setdefault(shared, []).append(name)
     for shared, names in groups.items():
-        yield names, shared if len(names) > 1 else left_out[names[0]]
-
-
-def _write(
-    path: Path,
-    files: Sequence[str],
-    systems: Mapping[str, Mapping[int, System]],
-    settings: Mapping[str, Any],
-    contents: Mapping[str, Any],
-    left_out: Mapping[str, Any],
-) -> None:
-    from bidibeam._version import __version__
-    from bidibeam.cli.console import console
-    from bidibeam.files import write_json
-
-    signatures = {
-        name: {str(size): str(system.signature) for size, system in by_size.items()}
-        for name, by_size in systems.items()
-    }
-    first = next(iter(next(iter(systems.values())).values()))
-    write_json(
-        path,
-        {
-            "format_version": RESULTS_VERSION,
-            "bidibeam": __version__,
-            "files": list(files),
-            "sources": len(first.beams),
-            "settings": {**settings, "systems": list(systems)},
-            "signatures": signatures,
-            "analyses": dict(contents),
-            "left_out": dict(left_out),
-        },
-    )
-    console.print(f"Wrote {path}, which `bidibeam report` makes figures of.", soft_wrap=True)
+        if len(names) == 1:
+            sentence = f"Left out the {kind} {names[0]}: {missing[names[0]]}"
+        else:
+            reason = re.sub(r"^It needs\b", "They need", shared)
+            sentence = f"Left out the {kinds} {', '.join(names[:-1])} and {names[-1]}: {reason}"
+        tell(name_flags(sentence, click.get_current_context().command))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.models import ModelChoice, check_search, model_argument, model_options, search_settings
-from bidibeam.cli.options import (
-    allow_local,
-    choice_options,
-    search_options,
-    strategy_option,
-    strategy_settings,
-)
+from bidibeam.cli import options
+from bidibeam.cli.console import show
+from bidibeam.cli.inputs import allow_local, check_search, load_model, take_model, take_strategy
+from bidibeam.cli.main import name_flags
+from bidibeam.cli.output import join_lines
+from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
+from bidibeam.hypotheses import Beams
+from bidibeam.registry import suggest
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,11 +58,11 @@ CHOICES = {
 
 
 @click.command()
-@model_argument
-@model_options
-@strategy_option(USABLE)
-@choice_options
-@search_options
+@options.model_argument
+@options.model
+@options.strategy_option(USABLE)
+@options.choice
+@options.search
 def chat(model: str | None, **flags: Any) -> None:
     """Talk to a model.
 
@@ -70,45 +70,66 @@ def chat(model: str | None, **flags: Any) -> None:
     out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
     conversation can be piped through it; type /help inside.
     """
-    from bidibeam.cli.console import console
+    from bidibeam.api.decoders import default_search
 
     _check_known(flags["strategy"])
-    strategy, workers = strategy_settings(flags)
-    choice = ModelChoice.take(model, flags)
+    strategy, workers = take_strategy(flags)
+    named = take_model(model, flags)
     check_search(flags)
-    loaded = choice.load()
-    conversation = Conversation(DecoderFactory(loaded, search_settings(loaded, flags), workers, strategy))
-    console.print(HELP, style="dim")
+    loaded = load_model(**named)
+    conversation = Conversation(loaded, default_search(loaded, **flags), strategy, workers=workers)
+    show(HELP, style="dim")
     conversation.run()
 
 
-@dataclass(frozen=True)
-class DecoderFactory:
-    """Makes decoders of one model, by strategy.
+class Conversation:
+    """Reads lines until there are no more.
 
-    Attributes:
-        model: The model.
-        settings: How all of them search.
+    Args:
+        model: Who answers.
+        settings: How it searches, whatever the strategy.
+        strategy: What the command line asked for; what it says holds for other strategies where it fits.
         workers: Threads that compare hypotheses.
-        given: The strategy that the command line asked for; what it says holds for others where it fits.
+
+    Raises:
+        BidibeamError: If the strategy cannot be used with this model, or not in a conversation.
     """
 
-    model: Model
-    settings: SearchSettings
-    workers: int
-    given: StrategySettings
+    def __init__(
+        self, model: Model, settings: SearchSettings, strategy: StrategySettings, *, workers: int
+    ) -> None:
+        self._model, self._settings, self._workers = model, settings, workers
+        self._given = self._strategy = strategy
+        self._decoder = self._load(strategy)
+        self._shows_beams = False
+        self._last: Answer | None = None
+        self._lines = 0
+        self._commands: dict[str, Callable[[str], str]] = {
+            "/beams": self._toggle_beams,
+            "/strategy": self._choose,
+            "/help": lambda _: HELP,
+        }
 
-    def decoder(self, strategy: StrategySettings) -> Decoder:
-        """One that is ready to answer.
+    def run(self) -> None:
+        """Answer every line."""
+        if sys.stdin.isatty():
+            with suppress(ImportError):
+                import readline  # noqa: F401 (line editing and history for `input`)
+        for line in read_typed():
+            if line.startswith("/"):
+                show(self._obey(line), style="dim")
+            elif line:
+                self._lines += 1
+                (self._last,) = self._decoder.answers([Beams(str(self._lines), line)])
+                if self._shows_beams:
+                    self._show(self._last)
+                click.echo(join_lines(self._last.text))
 
-        Raises:
-            BidibeamError: If the strategy cannot be used with this model, or not in a conversation.
-        """
+    def _load(self, strategy: StrategySettings) -> Decoder:
+        """A decoder that is ready to answer."""
         from bidibeam.api import load_decoder
-        from bidibeam.errors import SettingsError
-        from bidibeam.strategies.ranking import warm_up
 
-        decoder = load_decoder(self.model, strategy, settings=self.settings, workers=self.workers)
+        decoder = load_decoder(self._model, strategy, settings=self._settings, workers=self._workers)
         if decoder.ranker.strategy.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "
@@ -117,16 +138,55 @@ class DecoderFactory:
         warm_up(decoder.ranker.strategy)
         return decoder
 
-    def settings_of(self, name: str) -> StrategySettings:
-        """A system by its name, with what the command line said where the name does not say otherwise.
+    def _obey(self, line: str) -> str:
+        """Carry out a command; say what it did, or why not."""
+        name, *argument = line.split(maxsplit=1)
+        if name not in self._commands:
+            hint = suggest(name, [*self._commands, "/quit"])
+            return f"There is no command {line}; /help lists those there are.{hint}"
+        try:
+            return self._commands[name]("".join(argument))
+        except BidibeamError as error:
+            return name_flags(str(error), chat)
 
-        Raises:
-            BidibeamError: If a word is unknown, or does not apply.
-        """
+    def _toggle_beams(self, _: str) -> str:
+        """Show or hide the hypotheses, beginning with those of the last reply."""
+        self._shows_beams = not self._shows_beams
+        if self._shows_beams and self._last is not None:
+            self._show(self._last)
+        return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
+
+    def _choose(self, name: str) -> str:
+        """List the strategies, the one in use marked, or choose by another from now on."""
+        from bidibeam.reporting.tables import metadata_table
+
+        if not name:
+            now = self._strategy.name
+            told = {f"{'*' if each == now else ' '} {each}": describe_strategy(each) for each in USABLE}
+            show(metadata_table("Strategies", told))
+            return (
+                f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, "
+                "expected or mean, and tuned behind its name."
+            )
+        strategy = self._read_strategy(name.strip(QUOTES))
+        self._decoder, self._strategy = self._load(strategy), strategy
+        facts = dict(self._decoder.ranker.strategy.signature.facts)
+        shown = ", ".join(f"{fact} {value}" for fact, value in facts.items() if fact != "strategy")
+        said = f"From now on {strategy.name} answers{f' ({shown})' if shown else ''}."
+        if facts.get("lambda") != "0":
+            return said
+        reason = "So" if "lambda_" in strategy.options else "Lambda 0 was tuned, so"
+        return (
+            f"{said} {reason} it answers as vbs does; above 0 the reverse score counts too: start chat, or "
+            "decode, with --strategy bidis --lambda 0.5."
+        )
+
+    def _read_strategy(self, name: str) -> StrategySettings:
+        """A system by its name, with what the command line said where the name does not say otherwise."""
         from bidibeam.strategies.naming import SystemName
 
         _check_known(name)
-        words, given = SystemName.of(name), self.given
+        words, given = SystemName.of(name), self._given
         chosen = words.settings()
         if chosen.name == given.name:
             chosen = replace(chosen, options={**given.options, **chosen.options})
@@ -149,142 +209,36 @@ class DecoderFactory:
         chosen.check_similarity()
         return chosen
 
-
-class Conversation:
-    """Reads lines until there are no more.
-
-    Args:
-        factory: Makes decoders; the strategy that was asked for does at first.
-
-    Raises:
-        BidibeamError: If that cannot be.
-    """
-
-    def __init__(self, factory: DecoderFactory) -> None:
-        self._factory = factory
-        self._strategy = factory.given
-        self._decoder = factory.decoder(factory.given)
-        self._shows_beams = False
-        self._last: Answer | None = None
-        self._lines = 0
-        self._commands: dict[str, Callable[[str], str]] = {
-            "/beams": self._toggle_beams,
-            "/strategy": self._choose,
-            "/help": lambda _: HELP,
-        }
-
-    def run(self) -> None:
-        """Answer every line."""
-        from bidibeam.cli.console import console
-
-        if sys.stdin.isatty():
-            with suppress(ImportError):
-                import readline  # noqa: F401 (line editing and history for `input`)
-        for line in typed():
-            if line.startswith("/"):
-                console.print(self._obey(line), style="dim")
-            elif line:
-                self._answer(line)
-
-    def _obey(self, line: str) -> str:
-        """Carry out a command; say what it did, or why not."""
-        from bidibeam.cli.main import name_flags
-        from bidibeam.errors import BidibeamError
-
-        name, *argument = line.split(maxsplit=1)
-        if name not in self._commands:
-            close = difflib.get_close_matches(name, [*self._commands, "/quit"], n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            return f"There is no command {line}; /help lists those there are.{hint}"
-        try:
-            return self._commands[name]("".join(argument))
-        except BidibeamError as error:
-            return name_flags(str(error), chat)
-
-    def _toggle_beams(self, _: str) -> str:
-        """Show or hide the hypotheses, beginning with those of the last reply."""
-        self._shows_beams = not self._shows_beams
-        if self._shows_beams and self._last is not None:
-            self._show(self._last)
-        return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
-
-    def _choose(self, name: str) -> str:
-        """List the strategies, or choose by another from now on."""
-        if not name:
-            return self._list()
-        strategy = self._factory.settings_of(name.strip(QUOTES))
-        self._decoder, self._strategy = self._factory.decoder(strategy), strategy
-        facts = dict(self._decoder.ranker.strategy.signature.facts)
-        told = ", ".join(f"{fact} {value}" for fact, value in facts.items() if fact != "strategy")
-        said = f"From now on {strategy.name} answers{f' ({told})' if told else ''}."
-        if facts.get("lambda") != "0":
-            return said
-        reason = "So" if "lambda_" in strategy.options else "Lambda 0 was tuned, so"
-        return (
-            f"{said} {reason} it answers as vbs does; above 0 the reverse score counts too: start chat, or "
-            "decode, with --strategy bidis --lambda 0.5."
-        )
-
-    def _list(self) -> str:
-        """Every strategy with what it does, the one in use marked."""
-        from bidibeam.cli.console import console
-        from bidibeam.reporting.tables import metadata_table
-
-        now = self._strategy.name
-        told = {f"{'*' if name == now else ' '} {name}": described(name) for name in USABLE}
-        console.print(metadata_table("Strategies", told))
-        return (
-            f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected "
-            "or mean, and tuned behind its name."
-        )
-
-    def _answer(self, line: str) -> None:
-        from bidibeam.cli.output import one_line
-        from bidibeam.hypotheses import Beams
-
-        self._lines += 1
-        (self._last,) = self._decoder.answers([Beams(str(self._lines), line)])
-        if self._shows_beams:
-            self._show(self._last)
-        click.echo(one_line(self._last.text))
-
     def _show(self, answer: Answer) -> None:
         """Both beams and the pair that won, or the one beam as the strategy ranks it."""
-        from bidibeam.cli.console import console
         from bidibeam.reporting.tables import beams_table, hypotheses_table
 
         entries = answer.ranking.entries
         if len(answer.beams.regular) and len(answer.beams.reverse):
             winners = {"pair": entries[0]} if entries else {}
-            console.print(beams_table("The two beams, and the pair that won", answer.beams, winners))
+            show(beams_table("The two beams, and the pair that won", answer.beams, winners))
         elif entries:
             ranked = [entry.hypothesis._replace(score=entry.score) for entry in entries]
             title = f"The {entries[0].direction.value} beam, as the strategy ranks it"
-            console.print(hypotheses_table(title, ranked))
+            show(hypotheses_table(title, ranked))
 
 
 def _check_known(name: str) -> None:
-    """Refuse a strategy that there is not, offering those of use here.
-
-    Raises:
-        UnknownNameError: If nothing is called like the first word of the name.
-    """
-    from bidibeam.errors import UnknownNameError
-
+    """Refuse a strategy that there is not, offering those of use here."""
     first = (name.split() or [""])[0]
     if first and first not in STRATEGIES.names():
-        close = difflib.get_close_matches(first.lower(), USABLE, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise UnknownNameError(f"Unknown strategy {first!r}.{hint} Choose one of: {', '.join(USABLE)}.")
+        raise UnknownNameError(
+            f"Unknown strategy {first!r}.{suggest(first, USABLE)} Choose one of: {', '.join(USABLE)}."
+        )
 
 
-def described(name: str) -> str:
+def describe_strategy(name: str) -> str:
     """What a strategy does, on one line."""
     told = (STRATEGIES.get(name).__doc__ or "").strip().splitlines()
     return CHOICES.get(name, told[0] if told else "")
 
 
-def typed() -> Iterator[str]:
+def read_typed() -> Iterator[str]:
     """Lines until /quit or the end of input. A prompt never goes where replies are piped to."""
     is_interactive = sys.stdin.isatty()
     prompt = PROMPT if is_interactive and sys.stdout.isatty() else ""

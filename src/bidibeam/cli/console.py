@@ -1,4 +1,4 @@
-"""Where people look: tables and progress on stderr, so that stdout carries nothing but replies."""
+"""Where people look: sentences, tables and progress on stderr, so that stdout carries nothing but replies."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-)
-from rich.progress import TimeElapsedColumn as Elapsed
-from rich.progress import TimeRemainingColumn as Remaining
-from rich.table import Column
-from rich.text import Text
-
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
@@ -35,90 +22,43 @@ LINE_EVERY_S = 30.0
 SHARE, LEAST_S = 0.1, 5.0
 """And whenever so much more of it is done, unless the last line is not even so old."""
 
-console = Console(stderr=True, highlight=False, markup=False)
-"""The one console that every command prints to."""
+
+@cache
+def get_console() -> Console:
+    """The one console that every command prints to; rich is loaded once it prints, not for help."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False)
 
 
-class NoteColumn(ProgressColumn):
-    """What a task says about itself in its field `note`: losses, tokens a second. The bar gives way to it."""
-
-    def __init__(self) -> None:
-        super().__init__(table_column=Column(no_wrap=True))
-
-    def render(self, task: Task) -> Text:
-        """The note, or nothing."""
-        return Text(str(task.fields.get("note", "")), style="dim")
+def show(thing: RenderableType, **options: Any) -> None:
+    """Print a table, or text that is wrapped between words; the options are those of rich."""
+    get_console().print(thing, **options)
 
 
-class _Progress(Progress):
-    """Shows nothing while it has no task: one that a refusal ends at once leaves no empty line."""
-
-    _is_entered = False
-
-    def start(self) -> None:
-        """Begin, as soon as there is a task."""
-        self._is_entered = True
-        if self.tasks:
-            super().start()
-
-    def stop(self) -> None:
-        """End, if it began."""
-        self._is_entered = False
-        if self.live.is_started:
-            super().stop()
-
-    def add_task(self, *args: Any, **options: Any) -> TaskID:
-        """Add a task, which may be the first."""
-        task = super().add_task(*args, **options)
-        if self._is_entered and not self.live.is_started:
-            super().start()
-        return task
+def tell(sentence: str, *, style: str | None = "dim") -> None:
+    """Print a sentence on one line, however long, so that paths can be copied."""
+    show(sentence, style=style, soft_wrap=True)
 
 
-def progress(*, transient: bool = False, in_bytes: bool = False) -> Progress:
-    """A progress display: description, bar, counts, time gone, time left, and the task's note.
-
-    Args:
-        transient: Whether it goes away when it is done.
-        in_bytes: Whether bytes are counted.
-    """
-    return _Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=None),
-        DownloadColumn() if in_bytes else MofNCompleteColumn(),
-        Elapsed(),
-        Remaining(),
-        TextColumn("left", style="dim"),
-        NoteColumn(),
-        console=console,
-        transient=transient,
-        disable=transient and not console.is_interactive,  # a log would get an empty line for it
-        expand=True,
-        redirect_stdout=False,  # or rich would print replies to this console, on stderr
-    )
+def note(sentence: str) -> None:
+    """Print what a user may want to know, and need not."""
+    tell(f"Note: {sentence}")
 
 
 def track(items: Iterable[T], total: int | None, what: str, *, lines: Lines | None = None) -> Iterator[T]:
-    """The same items, counted for whoever watches.
-
-    Args:
-        items: The items.
-        total: How many there are, if that is known.
-        what: What is being done.
-        lines: The file that they are read from, if they are: then its bytes are counted.
-    """
-    has_size = lines is not None and lines.size is not None
-    if not console.is_interactive:
-        yield from log_progress(items, total, what, lines=lines if has_size else None)
+    """The same items, counted for whoever watches; if they are read from `lines`, its bytes are."""
+    size = None if lines is None else lines.size
+    if not get_console().is_interactive:
+        yield from log_progress(items, total, what, lines=lines if size is not None else None)
         return
-    with progress(transient=True, in_bytes=has_size) as bar:
-        task = bar.add_task(what, total=lines.size if lines is not None and has_size else total)
-        for item in items:
+    from bidibeam.cli.progress import create_progress
+
+    with create_progress(transient=True, in_bytes=size is not None) as bar:
+        task = bar.add_task(what, total=total if size is None else size)
+        for count, item in enumerate(items, start=1):
             yield item
-            if lines is not None and has_size:
-                bar.update(task, completed=lines.position)
-            else:
-                bar.advance(task)
+            bar.update(task, completed=count if lines is None or size is None else lines.position)
 
 
 def log_progress(
@@ -131,12 +71,7 @@ def log_progress(
 ) -> Iterator[T]:
     """The same items; while they take long, a plain line now and then, for a log file.
 
-    Args:
-        items: The items.
-        total: How many there are, if that is known.
-        what: What is being done.
-        lines: The file that they are read from, if they are and its size is known: then total is that.
-        clock: Tells the time, in seconds.
+    If they are read from `lines`, whose size must be known, its bytes are counted.
     """
     began = last = clock()
     told = 0
@@ -148,19 +83,14 @@ def log_progress(
         if done != total and (is_due or now - last >= LINE_EVERY_S):
             unit = "" if lines is None else " bytes"
             of = "" if total is None else f" of {total:,}{unit} ({done / total:.0%})"
-            console.print(f"{what}: {done:,}{of} after {duration(now - began)}", style="dim", soft_wrap=True)
+            tell(f"{what}: {done:,}{of} after {format_duration(now - began)}")
             last, told = now, done
-
-
-def note(sentence: str) -> None:
-    """Print what a user may want to know, and need not."""
-    console.print(f"Note: {sentence}", style="dim", soft_wrap=True)
 
 
 @contextmanager
 def notice_if_slow(message: str) -> Iterator[None]:
     """Print a message if the block takes so long that a person would wonder."""
-    timer = threading.Timer(SLOW_S, lambda: console.print(message, style="dim"))
+    timer = threading.Timer(SLOW_S, lambda: show(message, style="dim"))
     timer.start()
     try:
         yield
@@ -168,12 +98,12 @@ def notice_if_slow(message: str) -> Iterator[None]:
         timer.cancel()
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """A number of things as people say it: 1 source, 2 sources, 1,000 replies."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time as people say it: 4.2 s, 42 s, 3 min 5 s, 2 h 10 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"

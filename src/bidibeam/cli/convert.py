@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from bidibeam.cli.lists import list_reader, lists_options
-from bidibeam.interchange.formats import FORMATS, OF_HYPOTHESES, OF_SOURCES
-
-if TYPE_CHECKING:
-    from bidibeam.interchange.lists import Conversion
+from bidibeam.cli import options
+from bidibeam.cli.console import format_count, note, show, tell
+from bidibeam.cli.inputs import take_lists
+from bidibeam.cli.output import check_not_input, write_lists
+from bidibeam.hypotheses import Direction
+from bidibeam.interchange.formats import (
+    FORMATS,
+    OF_HYPOTHESES,
+    OF_SOURCES,
+    create_format,
+    format_for,
+    settings_of,
+)
+from bidibeam.interchange.lists import Conversion
 
 WRITTEN = {"direction", "per_source"}
 """Settings that say something of what is written too."""
@@ -19,7 +28,8 @@ WRITTEN = {"direction", "per_source"}
 
 @click.command()
 @click.argument("input_file", metavar="INPUT")
-@lists_options
+@options.lists
+@options.directions
 @click.option("--ranked", is_flag=True, help="jsonl: the order and scores of the ranking, not of the search.")
 @click.option(
     "--to",
@@ -27,9 +37,7 @@ WRITTEN = {"direction", "per_source"}
     metavar="FORMAT",
     help=f"How to write them: {', '.join(FORMATS.names())}.  [default: as the ending of --out tells; jsonl]",
 )
-@click.option(
-    "-o", "--out", "out_file", metavar="FILE", default="-", help="Where to; - is stdout.  [default: -]"
-)
+@options.out
 def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any) -> None:
     """Read and write n-best lists as other tools do.
 
@@ -45,15 +53,9 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     bidibeam convert lists.jsonl --to mbrs > hypotheses.txt
     bidibeam convert ranked.jsonl --ranked -o ranked.nbest
     """  # noqa: D301
-    from bidibeam.cli.console import console, counted
-    from bidibeam.cli.output import check_not_input, write_lists
-    from bidibeam.hypotheses import Direction
-    from bidibeam.interchange.formats import create_format, format_for, settings_of
-    from bidibeam.interchange.lists import Conversion
-
     name = to_format or ("jsonl" if out_file == "-" else format_for(out_file))
     known = settings_of(name) & WRITTEN
-    reader = list_reader(input_file, flags, known=known, allow_empty=True)
+    reader = take_lists(input_file, flags, known=known, allow_empty=True)
     check_not_input(out_file, reader.files)
     settings = {key: value for key, value in reader.settings.items() if key in known}
     target = create_format(name, settings)
@@ -61,27 +63,19 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     conversion = Conversion(direction, dropped={*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries})
     is_there = out_file != "-" and Path(out_file).is_file()
     write_lists(target, conversion.count(beams for _, beams in reader), out_file)
-    hypotheses = counted(conversion.hypotheses, "hypothesis", "hypotheses")
-    told = f"{counted(conversion.sources, 'source')}, {hypotheses}, from {reader.format_name} to {name}."
-    console.print(told, style="dim")
-    _note_losses(conversion, name)
-    if is_there:
-        console.print(f"Replaced {out_file}, which was there already.", style="dim", soft_wrap=True)
-
-
-def _note_losses(conversion: Conversion, to_format: str) -> None:
-    """Say what was not written."""
-    from bidibeam.cli.console import console, note
-
+    hypotheses = format_count(conversion.hypotheses, "hypothesis", "hypotheses")
+    tell(f"{format_count(conversion.sources, 'source')}, {hypotheses}, from {reader.format_name} to {name}.")
     count = conversion.other_direction
     if conversion.direction is not None and count:
         other = conversion.direction.other.value
-        console.print(
+        show(
             f"Note: {count:,} of the sources {'has' if count == 1 else 'have'} {other} hypotheses too, but "
-            f"{to_format} holds one list a source; --direction {other} writes those.",
+            f"{name} holds one list a source; --direction {other} writes those.",
             style="dim",
         )
     lost = [key for key in (*OF_SOURCES, *OF_HYPOTHESES) if key in conversion.lost]
     if lost:
         last = f"{', '.join(lost[:-1])} and {lost[-1]}" if len(lost) > 1 else lost[0]
-        note(f"{to_format} has no place for {last}; that was dropped.")
+        note(f"{name} has no place for {last}; that was dropped.")
+    if is_there:
+        tell(f"Replaced {out_file}, which was there already.")

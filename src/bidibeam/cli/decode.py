@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.models import (
-    ModelChoice,
-    check_search,
-    model_argument,
-    model_options,
-    note_tuning,
-    search_settings,
-)
-from bidibeam.cli.options import (
-    batch_size_option,
-    check_output,
-    output_options,
-    search_options,
-    strategy_options,
-    strategy_settings,
-)
+from bidibeam.cli import options
+from bidibeam.cli.console import note
+from bidibeam.cli.inputs import check_search, load_model, take_model, take_strategy
+from bidibeam.cli.output import check_output, write_answers
+from bidibeam.errors import InputError
+from bidibeam.interchange.reading import read_sources, with_distinct_ids
+from bidibeam.interchange.text_lines import open_named
+from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.decoding.decoder import Answer
     from bidibeam.hypotheses import Beams
     from bidibeam.interchange.text_lines import Lines
+    from bidibeam.scores import Signature
+    from bidibeam.search.settings import SearchSettings
 
 
 @click.command()
-@model_argument
+@options.model_argument
 @click.argument("input_file", metavar="[INPUT]", required=False)
-@model_options
-@strategy_options
-@search_options
-@output_options
-@batch_size_option
+@options.model
+@options.strategy
+@options.search
+@options.output
+@options.batch_size
 @click.option("--line-buffered", is_flag=True, help="Answer each line before the next one is read.")
 def decode(
     model: str | None,
@@ -68,19 +63,16 @@ def decode(
     bidibeam decode runs/first data/test.jsonl --strategy "bidia wmd_t either" --vectors wiki.vec
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
-    from bidibeam.api import load_decoder
-    from bidibeam.cli.output import write_answers
-    from bidibeam.interchange.reading import read_sources, with_distinct_ids
-    from bidibeam.strategies.ranking import warm_up
+    from bidibeam.api.decoders import default_search, load_decoder
 
-    strategy, workers = strategy_settings(flags)
-    model, input_file = split_arguments(model, input_file, is_named=flags["regular"] is not None)
-    choice = ModelChoice.take(model, flags)
+    strategy, workers = take_strategy(flags)
+    model, input_file = _split_arguments(model, input_file, is_named=flags["regular"] is not None)
+    named = take_model(model, flags)
     check_search(flags)
-    check_output(nbest_file, input_file, resume=resume)
+    check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
-    loaded = choice.load()
-    settings = search_settings(loaded, flags)
+    loaded = load_model(**named)
+    settings = default_search(loaded, **flags)
     decoder = load_decoder(
         loaded,
         strategy,
@@ -92,35 +84,37 @@ def decode(
     )
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
-    note_tuning(loaded.path, decoder.signature, settings)
+    if loaded.path is not None:
+        _note_tuning(loaded.path, decoder.signature, settings)
     warm_up(decoder.ranker.strategy)
-    sources = _with_references(read_sources(lines, skip_blank=not line_buffered), decoder, strategy.name)
-    counter = CutOffCounter()
+    sources = read_sources(lines, skip_blank=not line_buffered)
+    if decoder.ranker.strategy.requirements.reference:
+        sources = _check_references(sources, strategy.name)
+    is_finished: Counter[bool] = Counter()
+
+    def answer(sources: Iterable[Beams]) -> Iterator[Answer]:
+        for each in decoder.answers(sources):
+            is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
+            yield each
+
     write_answers(
         with_distinct_ids(sources) if nbest_file is not None else sources,
-        lambda rest: counter.watch(decoder.answers(rest)),
+        answer,
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
         lines=lines,
     )
-    counter.note(settings.max_length)
+    if cut_off := is_finished[False]:
+        total, limit = is_finished.total(), settings.max_length
+        note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")
 
 
-def split_arguments(model: str | None, input_file: str | None, *, is_named: bool) -> tuple[str | None, str]:
+def _split_arguments(model: str | None, input_file: str | None, *, is_named: bool) -> tuple[str | None, str]:
     """The model, if one was named, and the input: a name that stands alone is a model if it is a folder.
 
-    Args:
-        model: The first argument.
-        input_file: The second one.
-        is_named: Whether the model is named by --regular, so that only the input may stand alone.
-
-    Raises:
-        UsageError: If the model is named twice.
-        InputError: If a name that stands alone is nothing at all.
+    Where the model is named by --regular (`is_named`), only the input may stand alone.
     """
-    from bidibeam.errors import InputError
-
     if is_named:
         if input_file is not None or Path(model or "-").is_dir():
             raise click.UsageError(f"--regular stands instead of MODEL, not beside {model}.")
@@ -130,15 +124,14 @@ def split_arguments(model: str | None, input_file: str | None, *, is_named: bool
     if model == "-" or Path(model).exists():  # a pipe will do
         return None, model
     raise InputError(
-        f"{model} is not a run directory: it has no config.json. Nor is it a file of sources: there is "
-        "nothing by that name. To name a model of the Hugging Face Hub, name the input too: - for stdin."
+        f"{model} is neither the folder of a model (a run, a Hugging Face model, a CTranslate2 folder) nor a "
+        "file of sources: there is nothing by that name. To name a model of the Hugging Face Hub, name the "
+        "input too: - for stdin."
     )
 
 
 def _open(input_file: str) -> Lines:
     """The lines of the file, if it can be read, or of stdin; a person at a keyboard is told so."""
-    from bidibeam.interchange.text_lines import open_named
-
     if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
     lines = open_named(input_file)
@@ -148,17 +141,10 @@ def _open(input_file: str) -> Lines:
     return lines
 
 
-def _with_references(sources: Iterable[Beams], decoder: Decoder, strategy: str) -> Iterator[Beams]:
-    """The same sources, each with a reference if the strategy chooses by it.
-
-    Raises:
-        InputError: At the first that has none.
-    """
-    from bidibeam.errors import InputError
-
-    is_needed = decoder.ranker.strategy.requirements.reference
+def _check_references(sources: Iterable[Beams], strategy: str) -> Iterator[Beams]:
+    """The same sources, as long as each has the reference that the strategy chooses by."""
     for beams in sources:
-        if is_needed and beams.reference is None:
+        if beams.reference is None:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the {strategy} chooses by it. Add one, or choose "
                 "another --strategy."
@@ -166,24 +152,14 @@ def _with_references(sources: Iterable[Beams], decoder: Decoder, strategy: str) 
         yield beams
 
 
-@dataclass
-class CutOffCounter:
-    """Counts the hypotheses that were cut off at T."""
+def _note_tuning(folder: Path, signature: Signature, settings: SearchSettings) -> None:
+    """Say so if what is used was tuned for another search."""
+    from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 
-    cut_off: int = 0
-    total: int = 0
-
-    def watch(self, answers: Iterable[Answer]) -> Iterator[Answer]:
-        """Pass answers on, and count."""
-        for answer in answers:
-            for hypothesis in (*answer.beams.regular, *answer.beams.reverse):
-                self.total += 1
-                self.cut_off += not hypothesis.finished
-            yield answer
-
-    def note(self, max_length: int) -> None:
-        """Tell how many there were, if any."""
-        from bidibeam.cli.console import note
-
-        if self.cut_off:
-            note(f"{self.cut_off:,} of {self.total:,} hypotheses were cut off at --max-length {max_length}.")
+    if "tuned" not in dict(signature.facts):
+        return
+    search = TunedSettings(folder / TUNED_FILE).content.get("search", {})
+    then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
+    if any(value != getattr(settings, name) for name, value in then.items()):
+        told = " and ".join(f"--{name.replace('_', '-')} {value}" for name, value in then.items())
+        note(f"the strategy's settings were tuned with {told}.")

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from bidibeam.cli.lists import note_length, note_other_model, vocabulary_of, word_space
-from bidibeam.cli.options import (
-    STRATEGY_WORDS,
-    StrategyOption,
-    allow_local,
-    cores,
-    max_length_option,
-    together,
-    tuned_option,
-    vectors_option,
-    workers_option,
-)
+from bidibeam._version import __version__
+from bidibeam.cli import inputs, options
+from bidibeam.cli.console import note, notice_if_slow, tell, track
+from bidibeam.cli.output import check_not_input
+from bidibeam.errors import InputError, SettingsError, UnknownNameError
+from bidibeam.files import write_json
+from bidibeam.interchange.reading import read_replies, with_references
 from bidibeam.metrics import METRICS
 from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -32,53 +27,6 @@ if TYPE_CHECKING:
     from bidibeam.strategies.settings import StrategySettings
 
     TunedStrategy = tuple[StrategySettings, TunedSettings | None]
-
-STRATEGY_HELP = (
-    f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
-    f"{STRATEGY_WORDS}. May be given more than once."
-)
-
-choosing_options = together(
-    [
-        click.option(
-            "--strategy",
-            "strategies",
-            cls=StrategyOption,
-            multiple=True,
-            metavar="NAME",
-            help=STRATEGY_HELP,
-        ),
-        max_length_option,
-        vectors_option,
-        tuned_option,
-        workers_option,
-    ]
-)
-testing_options = together(
-    [
-        click.option(
-            "--samples",
-            type=click.IntRange(min=1),
-            default=1000,
-            show_default=True,
-            help="Bootstrap resamples, for intervals and for the paired bootstrap.",
-        ),
-        click.option(
-            "--trials",
-            type=click.IntRange(min=1),
-            default=10_000,
-            show_default=True,
-            help="Trials of approximate randomisation.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=12345,
-            show_default=True,
-            help="Of both: another seed, other random numbers.",
-        ),
-    ]
-)
 
 
 @click.command()
@@ -104,13 +52,31 @@ testing_options = together(
     metavar="NAME",
     help=f"{', '.join(METRICS.names())}. May be given more than once.  [default: all]",
 )
-@choosing_options
-@testing_options
 @click.option(
-    "--out",
-    "out_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write every number, with its signature, as JSON.",
+    "--strategy",
+    "strategies",
+    cls=options.StrategyOption,
+    multiple=True,
+    metavar="NAME",
+    help=f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
+    f"{options.STRATEGY_WORDS}. May be given more than once.",
+)
+@options.max_length
+@options.vectors
+@options.tuned
+@options.workers
+@click.option(
+    "--samples",
+    type=options.COUNT,
+    default=1000,
+    help="Bootstrap resamples, for intervals and for the paired bootstrap.",
+)
+@click.option("--trials", type=options.COUNT, default=10_000, help="Trials of approximate randomisation.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=12345, help="Of both: another seed, other random numbers."
+)
+@click.option(
+    "--out", "out_file", type=options.FILE, help="Also write every number, with its signature, as JSON."
 )
 @click.option("--signatures", is_flag=True, help="Also print how every number was computed.")
 def evaluate(
@@ -119,12 +85,15 @@ def evaluate(
     metrics: tuple[str, ...],
     references_file: str | None,
     strategies: tuple[str, ...],
+    max_length: int,
+    vectors: Path | None,
+    tuned_file: Path | None,
+    workers: int | None,
     out_file: Path | None,
     signatures: bool,
     samples: int,
     trials: int,
     seed: int,
-    **choosing: Any,
 ) -> None:
     """Score replies from anywhere, and test whether they differ by more than chance.
 
@@ -142,28 +111,43 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     """  # noqa: D301
-    from bidibeam.cli.console import console, notice_if_slow
-    from bidibeam.cli.output import check_not_input
     from bidibeam.cli.tables import print_evaluation, print_signatures
-    from bidibeam.errors import SettingsError
     from bidibeam.evaluation.evaluate import TESTED, evaluate_systems
     from bidibeam.evaluation.significance import Resampling
+    from bidibeam.evaluation.systems import system_from_replies
 
     for metric in metrics:
         METRICS.get(metric)
     if baselines and metrics and TESTED not in metrics:
         raise SettingsError("--baseline is for tests, which are made on BLEU: add --metric bleu.")
-    for flag, value in (("--vectors", choosing["vectors"]), ("--tuned", choosing["tuned_file"])):
+    for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
     files = [_split_name(argument) for argument in systems]
-    chosen_by = [" ".join(name.split()) for name in strategies]
-    settings = _strategy_settings(strategies, choosing.pop("tuned_file"))
-    names = _system_names(files, chosen_by)
-    against = _check_baselines(baselines, names)
+    settings = _strategy_settings(strategies, tuned_file)
+    names = _name_systems(files, [" ".join(name.split()) for name in strategies])
+    for baseline in baselines:
+        if baseline not in names:
+            raise UnknownNameError(
+                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
+            )
+    against = list(dict.fromkeys(baselines)) or [names[0]]
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
-    found = _choose(replies, names, settings, **choosing) if strategies else _take(replies, names)
+    if strategies:
+        found = _choose(
+            replies,
+            names,
+            settings,
+            max_length=max_length,
+            vectors=vectors,
+            workers=workers or inputs.count_cores(),
+        )
+    else:
+        found = [
+            system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
+            for name, file in zip(names, replies, strict=True)
+        ]
     wanted = list(dict.fromkeys(metrics)) or METRICS.names()
     with notice_if_slow("Scoring and testing ..."):
         results = evaluate_systems(found, wanted, against, resampling=Resampling(samples, trials, seed))
@@ -171,16 +155,12 @@ def evaluate(
     if signatures:
         print_signatures(results)
     if out_file is not None:
-        from bidibeam.files import write_json
-
         write_json(out_file, results)
-        console.print(f"Wrote {out_file}.", soft_wrap=True)
+        tell(f"Wrote {out_file}.", style=None)
 
 
 def _split_name(argument: str) -> tuple[str | None, str]:
     """FILE, or NAME=FILE, as the name, if there is one, and the file."""
-    from bidibeam.errors import SettingsError
-
     name, equals, file = argument.partition("=")
     if not equals or Path(argument).exists():
         return None, argument
@@ -189,10 +169,8 @@ def _split_name(argument: str) -> tuple[str | None, str]:
     return name.strip(), file
 
 
-def _system_names(files: Sequence[tuple[str | None, str]], strategies: Sequence[str]) -> list[str]:
+def _name_systems(files: Sequence[tuple[str | None, str]], strategies: Sequence[str]) -> list[str]:
     """What the systems are called: as the file, as the strategy, or as both if there are several of each."""
-    from bidibeam.errors import SettingsError
-
     names: list[str] = []
     for given, file in files:
         path = Path(file)
@@ -207,42 +185,23 @@ def _system_names(files: Sequence[tuple[str | None, str]], strategies: Sequence[
     return names
 
 
-def _check_baselines(baselines: Sequence[str], names: Sequence[str]) -> list[str]:
-    from bidibeam.errors import UnknownNameError
-
-    for baseline in baselines:
-        if baseline not in names:
-            raise UnknownNameError(
-                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
-            )
-    return list(dict.fromkeys(baselines)) or [names[0]]
-
-
 def _strategy_settings(names: Sequence[str], tuned_file: Path | None) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
     from bidibeam.strategies.naming import SystemName, strategy_named
 
-    tuned = None
-    if tuned_file is not None:
-        from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds
-
-        tuned = TunedSettings.at(tuned_file)
-    options = {} if tuned is None else tuned.options
+    tuned = inputs.read_tuned(tuned_file)
+    known = {} if tuned is None else tuned.options
     found: list[TunedStrategy] = []
     for name in names:
-        words, settings = SystemName.of(name), strategy_named(name, options)
-        allow_local(words.similarity)
+        words, settings = SystemName.of(name), strategy_named(name, known)
+        inputs.allow_local(words.similarity)
         _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
-        found.append((settings, tuned if words.is_tuned or words.strategy in options else None))
+        found.append((settings, tuned if words.is_tuned or words.strategy in known else None))
     return found
 
 
 def _read_replies(files: Sequence[str], references_file: str | None, *, needs_lists: bool) -> list[Replies]:
     """The files with a reference for every source; a note says if replies hold tabs, as tables do."""
-    from bidibeam.cli.console import note
-    from bidibeam.errors import InputError
-    from bidibeam.interchange.reading import read_replies, with_references
-
     replies = [read_replies(file, whole_lists=needs_lists) for file in files]
     for each in replies:
         if each.has_lists:
@@ -253,19 +212,9 @@ def _read_replies(files: Sequence[str], references_file: str | None, *, needs_li
                 "n-best file. Give such a file, or leave --strategy out."
             )
         tabs = (index for index, beams in enumerate(each.beams) if "\t" in beams.regular.best.text)
-        for index in islice(tabs, 1):
+        if (index := next(tabs, None)) is not None:
             note(f"{each.place(index)} holds a tab; the whole line counts as the reply.")
     return with_references(replies, references_file)
-
-
-def _take(files: Sequence[Replies], names: Sequence[str]) -> list[System]:
-    """A system for each file: its replies as they are."""
-    from bidibeam.evaluation.systems import system_from_replies
-
-    return [
-        system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
-        for name, file in zip(names, files, strict=True)
-    ]
 
 
 def _choose(
@@ -275,30 +224,23 @@ def _choose(
     *,
     max_length: int,
     vectors: Path | None,
-    workers: int | None,
+    workers: int,
 ) -> list[System]:
     """A system for each file and strategy: what the strategy chooses among the file's lists."""
-    from bidibeam._version import __version__
-    from bidibeam.cli.console import track
-    from bidibeam.errors import SettingsError
     from bidibeam.evaluation.systems import choose_system
-    from bidibeam.strategies.ranking import warm_up
 
     used = next((tuned for _, tuned in chosen_by if tuned is not None), None)
     for file in files:
         for settings, _ in chosen_by:
             file.check(settings.requirements, settings.name)
         if used is not None:
-            note_other_model(used, file.file, file.model)
-    words, longest = vocabulary_of(beams for file in files for beams in file.beams)
-    read_vectors = word_space(vectors, words)
-    space = None if read_vectors is None else cache(read_vectors)
+            inputs.note_other_model(used, file.file, file.model)
+    lists = [beams for file in files for beams in file.beams]
+    space = inputs.word_vectors(vectors, lists)
     strategies = [settings.build(max_length=max_length, space=space) for settings, _ in chosen_by]
-    if space is not None and not space.cache_info().misses:
+    if vectors is not None and not any(settings.uses_vectors for settings, _ in chosen_by):
         raise SettingsError("No --strategy uses word vectors: leave --vectors out.")
-    with_length = (each for each in strategies if hasattr(getattr(each, "similarity", None), "max_length"))
-    for strategy in islice(with_length, 1):
-        note_length(strategy, longest)
+    inputs.note_length(strategies, lists)
     systems = []
     pairs = product(files, zip(strategies, chosen_by, strict=True))
     for name, (file, (strategy, (_, tuned))) in zip(names, pairs, strict=True):
@@ -307,8 +249,6 @@ def _choose(
         facts |= {**dict(file.signature.facts), "bidibeam": __version__}
         signature = strategy.signature.extended(**facts)
         systems.append(
-            choose_system(
-                name, strategy, file.beams, signature=signature, workers=workers or cores(), track=track
-            )
+            choose_system(name, strategy, file.beams, signature=signature, workers=workers, track=track)
         )
     return systems

@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bidibeam.cli import console as output
-from bidibeam.cli.prepare import show_summary, shown_progress
-from bidibeam.cli.training_progress import TrainingProgress
+from bidibeam.cli import console
+from bidibeam.cli.console import format_duration, show, tell
+from bidibeam.cli.prepare import show_summary
+from bidibeam.cli.progress import TrainingProgress, show_preparation
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import beams_table, metadata_table, samples_panel, values_table
@@ -54,25 +55,25 @@ class Terminal(ExperimentObserver):
 
     def begin(self, name: str, *, number: int, total: int, resumed: bool, why: str) -> None:
         """Prints a heading."""
-        output.console.rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
+        console.get_console().rule(f"{number}/{total}  {name}{', going on' if resumed else ''}", align="left")
         if why:
-            output.console.print(f"Again: {why}.", style="dim", soft_wrap=True)
+            tell(f"Again: {why}.")
 
     def end(self, name: str, *, number: int, total: int, took_s: float) -> None:
         """Prints how long it took."""
-        output.console.print(f"{number}/{total}  {name}: done in {output.duration(took_s)}", style="dim")
+        show(f"{number}/{total}  {name}: done in {format_duration(took_s)}", style="dim")
 
     def skip(self, name: str, *, number: int, total: int) -> None:
         """Prints a dim line."""
-        output.console.print(f"{number}/{total}  {name}: done already", style="dim")
+        show(f"{number}/{total}  {name}: done already", style="dim")
 
     def track(self, items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
         """Shows a progress bar; in a log file a line now and then."""
-        return output.track(items, total, what)
+        return console.track(items, total, what)
 
     def show_preparation(self) -> AbstractContextManager[Progress]:
         """Shows a line per step."""
-        return shown_progress()
+        return show_preparation()
 
     def show_data(self, data: PreparedData) -> None:
         """Shows what was kept and dropped, and warns of too few pairs."""
@@ -95,7 +96,7 @@ class Terminal(ExperimentObserver):
 
     def note(self, sentence: str) -> None:
         """Prints a dim line."""
-        output.console.print(sentence, style="dim")
+        show(sentence, style="dim")
 
 
 def show_results(results: Mapping[str, Any], folder: Path, model: str | None = None) -> None:
@@ -112,17 +113,15 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
     rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
     if first["training"]:
         title = f"Training, seed {first['seed']}, at its best evaluation"
-        output.console.print(metadata_table(title, first["training"]))
+        show(metadata_table(title, first["training"]))
     title = f"{results['sources']:,} held-out sources, N_B = {largest}"
     title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
-    output.console.print(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
-    output.console.print(WHY)
+    show(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
+    show(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
     run = model or folder / f"seed-{first['seed']}" / "run"
-    output.console.print(
-        NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), soft_wrap=True
-    )
+    tell(NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), style=None)
 
 
 def _show_example(example: Mapping[str, Any]) -> None:
@@ -138,9 +137,9 @@ def _show_example(example: Mapping[str, Any]) -> None:
         listed(example["regular"]),
         listed(example["reverse"]),
     )
-    output.console.print(samples_panel("A source they disagree on", [example]))
+    show(samples_panel("A source they disagree on", [example]))
     winners = {}
     if example.get("pair"):
         row, column = example["pair"]
         winners[example["similarity"]] = Ranked(beams.regular[row], Direction.REGULAR, row, 0.0, column)
-    output.console.print(beams_table("The two beams, and the pair that won", beams, winners))
+    show(beams_table("The two beams, and the pair that won", beams, winners))

@@ -1,21 +1,22 @@
-"""`bidibeam export`."""
+"""`bidibeam export` and `bidibeam info`: a model's folder, to pass on and to look at."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bidibeam.cli.models import ModelChoice, model_argument, model_options
+from bidibeam.cli import options
+from bidibeam.cli.console import show
+from bidibeam.cli.inputs import BUNDLED, load_model, take_model
 
 
 @click.command()
-@model_argument
-@model_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="A new or empty directory to write."
-)
+@options.model_argument
+@options.model
+@click.option("--out", type=options.PATH, required=True, help="A new or empty directory to write.")
 @click.option(
     "--to",
     "engine",
@@ -25,7 +26,6 @@ from bidibeam.cli.models import ModelChoice, model_argument, model_options
 @click.option(
     "--quantization",
     type=click.Choice(["int8", "float32"]),
-    default=None,
     help="With --to: how weights are stored and computed with.  [default: int8]",
 )
 @click.option(
@@ -34,7 +34,7 @@ from bidibeam.cli.models import ModelChoice, model_argument, model_options
 @click.option("--card", is_flag=True, help="Write a model card, MODEL_CARD.md, from the run's own figures.")
 @click.option(
     "--results",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.FILE,
     help="Keep the test scores of a results.json by `bidibeam reproduce` too, for the card.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in --out.")
@@ -43,10 +43,10 @@ def export(
     out: Path,
     engine: str | None,
     quantization: str | None,
+    overwrite: bool,
     half: bool,
     card: bool,
     results: Path | None,
-    overwrite: bool,
     **flags: Any,
 ) -> None:
     """Write a model as a folder to pass on.
@@ -63,35 +63,65 @@ def export(
     """  # noqa: D301
     from bidibeam.api.export import export_converted, export_run_with_card
     from bidibeam.models.checkpoint import hugging_face_config
+    from bidibeam.reporting.tables import metadata_table
 
-    choice = ModelChoice.take(model, flags)
-    if choice.name is None:
+    named = take_model(model, flags)
+    if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL'.")
+    folder = Path(named["name"])
     if engine is not None:
         if half or card or results is not None:
             raise click.UsageError("--half, --card and --results go with a run, not with --to.")
-        export_converted(choice.load(), out, quantization=quantization or "int8", overwrite=overwrite)
+        export_converted(load_model(**named), out, quantization=quantization or "int8", overwrite=overwrite)
     elif quantization is not None:
         raise click.UsageError("--quantization goes with --to ctranslate2.")
-    elif choice.reverse is not None:
+    elif named["reverse"] is not None:
         raise click.UsageError("--reverse goes with --to ctranslate2: a run holds its directions itself.")
-    elif hugging_face_config(Path(choice.name)) is not None:
+    elif hugging_face_config(folder) is not None:
         raise click.UsageError(
-            f"{choice.name} is a Hugging Face model: pass it on as it is, or add --to ctranslate2."
+            f"{folder} is a Hugging Face model: pass it on as it is, or add --to ctranslate2."
         )
     else:
-        export_run_with_card(
-            Path(choice.name), out, half=half, overwrite=overwrite, card=card, results=results
-        )
-    _show(out)
+        export_run_with_card(folder, out, half=half, overwrite=overwrite, card=card, results=results)
+    sizes = {path: path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
+    shown = {str(path.relative_to(out)): f"{size:,} bytes" for path, size in sizes.items()}
+    shown["in all"] = f"{sum(sizes.values()) / 2**20:.2f} MiB"
+    show(metadata_table(f"Exported to {out}", shown))
 
 
-def _show(out: Path) -> None:
-    """Print what was written, and how much it is."""
-    from bidibeam.cli.console import console
+@click.command()
+@click.argument("model", type=options.PATH, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON, to stdout.")
+def info(model: Path | None, as_json: bool) -> None:
+    """Show what a model's folder holds.
+
+    MODEL is a folder that `bidibeam train` or `bidibeam export` wrote, or one of a Hugging Face model; left
+    out, it is the small model that comes with bidibeam. Shown are the network's shape, the data, and how far
+    training came, as far as they are known.
+    """
+    from bidibeam.api.describe import describe_model
+    from bidibeam.models.loading import bundled_path
     from bidibeam.reporting.tables import metadata_table
 
-    files = sorted(path for path in out.rglob("*") if path.is_file())
-    shown = {str(path.relative_to(out)): f"{path.stat().st_size:,} bytes" for path in files}
-    shown["in all"] = f"{sum(path.stat().st_size for path in files) / 2**20:.2f} MiB"
-    console.print(metadata_table(f"Exported to {out}", shown))
+    if model is None:
+        show(BUNDLED, style="dim")
+    title, metadata = describe_model(model or bundled_path())
+    if as_json:
+        click.echo(json.dumps(metadata, indent=2, ensure_ascii=False))
+        return
+    plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
+    show(metadata_table(title, _flatten(plain)))
+    for name in ("progress", "model", "data", "training", "exported"):
+        if metadata.get(name):
+            show(metadata_table(name.capitalize(), _flatten(metadata[name])))
+
+
+def _flatten(mapping: dict[str, Any]) -> dict[str, Any]:
+    """The innermost names and their values, lists as texts."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value)
+        else:
+            flat[key] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return flat

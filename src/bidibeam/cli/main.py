@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import re
 import sys
+import traceback
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +15,7 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError
+from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,13 +40,13 @@ COMMANDS = {
         "bidibeam.cli.analyse:analyse",
         "Look behind the scores of n-best lists: ranks, headroom, diversity and more.",
     ),
-    "report": ("bidibeam.cli.report:report", "Write a report of results: a page, a document and figures."),
+    "report": ("bidibeam.cli.reproduce:report", "Write a report of results: a page, a document and figures."),
     "reproduce": (
         "bidibeam.cli.reproduce:reproduce",
         "Run the paper's whole experiment on a corpus, and report on it.",
     ),
     "export": ("bidibeam.cli.export:export", "Write a model as a folder to pass on."),
-    "info": ("bidibeam.cli.info:info", "Show what a model's folder holds."),
+    "info": ("bidibeam.cli.export:info", "Show what a model's folder holds."),
 }
 """Name to where the command is, and the first line of its help."""
 
@@ -95,8 +96,7 @@ class CommandGroup(click.Group):
         """Find the command, or say what there is."""
         name = args[0]
         if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
-            close = difflib.get_close_matches(name, self.commands, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = suggest(name, self.commands)
             ctx.fail(f"No command is called {name!r}.{hint} There are: {', '.join(self.commands)}.")
         return super().resolve_command(ctx, args)
 
@@ -112,7 +112,7 @@ class Session:
 @click.group(
     cls=CommandGroup,
     commands={name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()},
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="bidibeam", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -154,7 +154,9 @@ def run(args: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except BrokenPipeError:
-        return _leave_pipe()
+        # The reader of our output has left: so do we, and what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
@@ -163,8 +165,6 @@ def run(args: Sequence[str] | None = None) -> int:
         if sentence is None:  # a bug: its traceback is what a report needs
             raise
         if session.show_traceback:
-            import traceback
-
             traceback.print_exc()
         click.echo(f"Error: {name_flags(sentence, session.command)}", err=True)
         return 1
@@ -199,12 +199,6 @@ def _sentence(error: Exception) -> str | None:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}." if error.strerror else str(error)
     return None
-
-
-def _leave_pipe() -> int:
-    """The reader of our output has left: so do we, and what is still buffered goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
 
 
 if __name__ == "__main__":

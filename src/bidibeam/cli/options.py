@@ -1,33 +1,34 @@
-"""Options that several commands share, and the settings they stand for."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from bidibeam.interchange.formats import FORMATS
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 
-if TYPE_CHECKING:
-    from bidibeam.strategies.settings import StrategySettings
-
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+COUNT = click.IntRange(min=1)
+DIRECTION = click.Choice(["regular", "reverse"])
+DTYPE = click.Choice(["float32", "bfloat16", "float16"])
 
 STRATEGY_WORDS = (
     "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
     "'bidia wmd_t either' and 'bidia bleu_t tuned'"
 )
 """What every --strategy says of the names of systems."""
-STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
-"""What a strategy's own settings are called in a command's parameters."""
 
 
-def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Several options as one decorator; help lists them in this order."""
 
     def decorate(command: Command) -> Command:
@@ -38,89 +39,107 @@ def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Com
     return decorate
 
 
-vectors_option = click.option(
+vectors = click.option(
     "--vectors",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
 )
-tuned_option = click.option(
+tuned = click.option(
     "--tuned",
     "tuned_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
 )
-max_length_option = click.option(
-    "--max-length",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="T of bleu_t and wmd_t: the most steps that the search took.",
+max_length = click.option(
+    "--max-length", type=COUNT, default=20, help="T of bleu_t and wmd_t: the most steps that the search took."
 )
-workers_option = click.option(
+workers = click.option(
     "--workers",
-    type=click.IntRange(min=1),
-    default=None,
+    type=COUNT,
     help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
 )
-batch_size_option = click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    help="Sources searched at once.  [default: 32, or 512 on a GPU]",
+batch_size = click.option(
+    "--batch-size", type=COUNT, help="Sources searched at once.  [default: 32, or 512 on a GPU]"
 )
-device_option = click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
+device = click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
+config = click.option(
+    "--config", type=FILE, help="A YAML file with sections such as `model` and `training`, over the preset."
+)
+override = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting, over everything else, such as training.epochs=3; `reproduce` has more, such as "
+    "beam_sizes=[2,10] and examples=5. May be repeated.",
+)
+length = together(
+    click.option(
+        "--length-penalty",
+        type=float,
+        default=0.6,
+        help="Exponent a of the length formula; 0 leaves the log-probability as it is.",
+    ),
+    click.option(
+        "--length-formula",
+        type=click.Choice(["gnmt", "power"]),
+        default="gnmt",
+        help="What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
+    ),
+)
 
-search_options = together(
-    [
-        click.option(
-            "--beam-size",
-            type=int,
-            default=10,
-            show_default=True,
-            help="Hypotheses kept, B; bidia gives half of them to each direction.",
-        ),
-        click.option(
-            "--max-length",
-            type=int,
-            help="Most steps, T, the end token counted.  [default: what the model's data were prepared with, "
-            "else 20]",
-        ),
-        click.option(
-            "--min-length", type=int, default=1, show_default=True, help="Tokens before the reply may end."
-        ),
-        click.option(
-            "--stopping",
-            help="When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], "
-            "heuristic, optimal, exhaust.  [default: shrinking, or what the model's engine has]",
-        ),
-        click.option(
-            "--length-penalty",
-            type=float,
-            default=0.6,
-            show_default=True,
-            help="Exponent a of the length formula; 0 ranks by log-probability alone.",
-        ),
-        click.option(
-            "--length-formula",
-            type=click.Choice(["gnmt", "power"]),
-            default="gnmt",
-            show_default=True,
-            help="What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
-        ),
-        click.option(
-            "--count-end/--no-count-end",
-            default=True,
-            show_default=True,
-            help="Does |Y| count the end token?",
-        ),
-        click.option(
-            "--unfinished",
-            type=click.Choice(["keep", "rank", "drop"]),
-            default="keep",
-            show_default=True,
-            help="Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
-        ),
-        click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
-    ]
+model_argument = click.argument("model", required=False)
+model = together(
+    click.option(
+        "--regular",
+        metavar="MODEL",
+        help="The model that writes from left to right, where MODEL is not given.",
+    ),
+    click.option(
+        "--reverse", metavar="MODEL", help="The model that writes from the end, where it is another one."
+    ),
+    click.option(
+        "--dtype",
+        type=DTYPE,
+        help="Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
+    ),
+    click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        help="Let code run that a Hugging Face model's folder or repository brings along.",
+    ),
+    device,
+)
+"""The options that name a model."""
+
+search = together(
+    click.option(
+        "--beam-size",
+        type=int,
+        default=10,
+        help="Hypotheses kept, B; bidia gives half of them to each direction.",
+    ),
+    click.option(
+        "--max-length",
+        type=int,
+        help="Most steps, T, the end token counted.  [default: what the model's data were prepared with, "
+        "else 20]",
+    ),
+    click.option("--min-length", type=int, default=1, help="Tokens before the reply may end."),
+    click.option(
+        "--stopping",
+        help="When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], "
+        "heuristic, optimal, exhaust.  [default: shrinking, or what the model's engine has]",
+    ),
+    length,
+    click.option("--count-end/--no-count-end", default=True, help="Does |Y| count the end token?"),
+    click.option(
+        "--unfinished",
+        type=click.Choice(["keep", "rank", "drop"]),
+        default="keep",
+        help="Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
+    ),
+    click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
 )
 """The options of a search."""
 
@@ -131,11 +150,7 @@ class StrategyOption(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Read it, once no other word of such a name stands where files do, and is none.
-
-        Raises:
-            UsageError: If one does.
-        """
+        """Read it, once no other word of such a name stands where files do, and is none."""
         from bidibeam.strategies.settings import OPTION_WORDS, TUNED
 
         given = opts.get(self.name or "")  # a sentinel where it is not given
@@ -159,165 +174,114 @@ def strategy_option(names: Sequence[str]) -> Callable[[Any], Any]:
         "--strategy",
         cls=StrategyOption,
         default="bidia",
-        show_default=True,
         help=f"Who answers: {', '.join(names)}. bidia takes what both directions agree on, bidis the best "
         "of the regular beam by both scores, vbs the most likely; the others are there to compare with. "
         f"{STRATEGY_WORDS}; flags go over such words.",
     )
 
 
-choice_options = together(
-    [
-        click.option(
-            "--similarity",
-            help=f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name "
-            "of a Python function of two lists of hypotheses.  [default: bleu_t]",
-        ),
-        click.option(
-            "--similarity-option",
-            "similarity_options",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
-        ),
-        vectors_option,
-        click.option(
-            "--lambda",
-            "lambda_",
-            type=float,
-            help="bidis: weight of the reverse score.  [default: the tuned one, or 1]",
-        ),
-        click.option(
-            "--answer",
-            type=click.Choice(["regular", "either"]),
-            help="bidia: may a reverse hypothesis answer too?  [default: regular]",
-        ),
-        click.option(
-            "--agreement",
-            type=click.Choice(["closest", "expected", "mean"]),
-            help="bidia: the closest match in the other beam, the mean weighted by probability, the mean.  "
-            "[default: closest]",
-        ),
-        click.option(
-            "--length-exponent", type=float, help="vbs-tuned: exponent a.  [default: the tuned one]"
-        ),
-        click.option(
-            "--word-reward", type=float, help="vbs-tuned: reward for each token.  [default: the tuned one]"
-        ),
-        click.option(
-            "--strategy-option",
-            "strategy_options",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A setting of a strategy that another package brings.",
-        ),
-        click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
-        workers_option,
-    ]
+choice = together(
+    click.option(
+        "--similarity",
+        help=f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name "
+        "of a Python function of two lists of hypotheses.  [default: bleu_t]",
+    ),
+    click.option(
+        "--similarity-option",
+        "similarity_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
+    ),
+    vectors,
+    click.option(
+        "--lambda",
+        "lambda_",
+        type=float,
+        help="bidis: weight of the reverse score.  [default: the tuned one, or 1]",
+    ),
+    click.option(
+        "--answer",
+        type=click.Choice(["regular", "either"]),
+        help="bidia: may a reverse hypothesis answer too?  [default: regular]",
+    ),
+    click.option(
+        "--agreement",
+        type=click.Choice(["closest", "expected", "mean"]),
+        help="bidia: the closest match in the other beam, the mean weighted by probability, the mean.  "
+        "[default: closest]",
+    ),
+    click.option("--length-exponent", type=float, help="vbs-tuned: exponent a.  [default: the tuned one]"),
+    click.option(
+        "--word-reward", type=float, help="vbs-tuned: reward for each token.  [default: the tuned one]"
+    ),
+    click.option(
+        "--strategy-option",
+        "strategy_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of a strategy that another package brings.",
+    ),
+    click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
+    workers,
 )
 """The options of a choice, but for the strategy."""
-strategy_options = together([strategy_option(STRATEGIES.names()), choice_options])
+strategy = together(strategy_option(STRATEGIES.names()), choice)
 """The options of a choice."""
 
-output_options = together(
-    [
-        click.option(
-            "--n-best",
-            "nbest_file",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="Also write every hypothesis and the full ranking, with all scores, as JSON lines.",
-        ),
-        click.option(
-            "--resume",
-            is_flag=True,
-            help="Go on with an --n-best file that a killed call left behind; stdout gets every reply again.",
-        ),
-    ]
+output = together(
+    click.option(
+        "--n-best",
+        "nbest_file",
+        type=FILE,
+        help="Also write every hypothesis and the full ranking, with all scores, as JSON lines.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Go on with an --n-best file that a killed call left behind; stdout gets every reply again.",
+    ),
 )
 """The options of what is written."""
+out = click.option("-o", "--out", "out_file", metavar="FILE", default="-", help="Where to; - is stdout.")
 
-
-def strategy_settings(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
-    """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
-
-    Flags go over the words of the name; where they contradict one, a note says so.
-
-    Raises:
-        SettingsError: If an option of the similarity is not NAME=VALUE, or a word or flag does not apply.
-        UnknownNameError: If nothing has the strategy's name, or there is no such word.
-    """
-    from bidibeam.errors import SettingsError
-    from bidibeam.strategies.naming import SystemName
-
-    name = SystemName.of(flags.pop("strategy"))
-    similarity, options, vectors = (
-        flags.pop(each) for each in ("similarity", "similarity_options", "vectors")
-    )
-    given = {flag: value for flag in STRATEGY_FLAGS if (value := flags.pop(flag)) is not None}
-    strategy = name.settings(
-        options={**_pairs("--strategy-option", flags.pop("strategy_options")), **given},
-        similarity=similarity,
-        similarity_options=_pairs("--similarity-option", options),
-        vectors=vectors,
-    )
-    compared = {"--similarity": similarity, "--similarity-option": options, "--vectors": vectors}
-    for flag, value in compared.items():
-        if value and not strategy.compares:
-            raise SettingsError(f"The strategy {strategy.name} compares no hypotheses, so it has no {flag}.")
-    if strategy.compares:
-        allow_local(strategy.similarity)
-        strategy.check_similarity()
-    if words := name.contradictions(strategy):
-        from bidibeam.cli.console import note
-
-        note(f"flags go over {' and '.join(map(repr, words))} of --strategy.")
-    return strategy, flags.pop("workers") or cores()
-
-
-def allow_local(similarity: str | None) -> None:
-    """Let package.module:name be found where `python -m` would look, and a script of ours would not."""
-    here = str(Path.cwd())
-    if similarity is not None and ":" in similarity and sys.path[:1] != [here]:
-        sys.path.insert(0, here)
-
-
-def check_output(nbest_file: Path | None, input_file: str, *, resume: bool) -> None:
-    """Make sure that what is to be resumed is named, and that what is to be written is not the input.
-
-    Raises:
-        SettingsError: If not.
-    """
-    from bidibeam.errors import SettingsError
-
-    if nbest_file is None:
-        if resume:
-            raise SettingsError("--resume needs --n-best FILE: what is done is read from that file.")
-        return
-    written = nbest_file.resolve()
-    growing = written.with_name(f"{written.name}.partial")
-    if input_file != "-" and Path(input_file).resolve() in (written, growing):
-        raise SettingsError(f"--n-best would overwrite the input, {input_file}. Name another file.")
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE, the values as YAML."""
-    import yaml
-
-    from bidibeam.errors import SettingsError
-
-    options: dict[str, Any] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise SettingsError(f"{flag} must be NAME=VALUE, not {item!r}.")
-        try:
-            read = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{flag} {name} has a value that cannot be read: {value!r}.") from error
-        options[name.strip()] = tuple(read) if isinstance(read, list) else read
-    return options
+LIST_DIRECTION = "Whose hypotheses a file holds that has one list a source.  [default: regular]"
+lists = together(
+    click.option(
+        "--from",
+        "from_format",
+        metavar="FORMAT",
+        help=f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or "
+        "the file's ending tell]",
+    ),
+    click.option(
+        "--reverse",
+        "reverse_file",
+        metavar="FILE",
+        help="The reverse lists of the same sources, by id, where they are in a file of their own.",
+    ),
+    click.option(
+        "--per-source",
+        type=COUNT,
+        metavar="N",
+        help="mbrs: how many hypotheses, a line each, every source has.",
+    ),
+    click.option("--log-prob", metavar="NAME", help="moses: the feature to read as log-probability."),
+    click.option(
+        "--sources",
+        "sources_file",
+        metavar="FILE",
+        help="The sources, one a line, in the order of the lists.",
+    ),
+    click.option(
+        "--references",
+        "references_file",
+        metavar="FILE",
+        help="The references, in the same way; of a .tsv file its second column.",
+    ),
+)
+"""The options of what lists are read."""
+directions = together(
+    click.option("--direction", type=DIRECTION, help=LIST_DIRECTION),
+    click.option("--words", is_flag=True, help="Split the texts into words, whatever tokens the file gives."),
+)

@@ -2,77 +2,59 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bidibeam.cli import options
+from bidibeam.cli.console import show, tell
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.table import Table
-
-    from bidibeam.data.prepare import PrepareSettings, Progress
     from bidibeam.data.prepared import PreparedData
 
 
 @click.command()
 @click.argument("corpus", default="chitchat")
-@click.option(
-    "--source", type=click.Path(path_type=Path), help="File, folder or archive to read the corpus from."
-)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory to write.")
+@click.option("--source", type=options.PATH, help="File, folder or archive to read the corpus from.")
+@click.option("--out", type=options.PATH, required=True, help="Directory to write.")
 @click.option(
     "--pairs",
     type=click.Choice(["turns", "utterances"]),
     default="turns",
-    show_default=True,
     help="Pair turns (all that a speaker says in a row) or single utterances.",
 )
 @click.option(
     "--split-by",
     type=click.Choice(["conversation", "pair"]),
     default="conversation",
-    show_default=True,
     help="What goes to one of train, validation and test as a whole.",
 )
 @click.option(
     "--validation-share",
     type=float,
     default=0.01,
-    show_default=True,
     help="Of all conversations (or pairs), kept to choose settings on.",
 )
 @click.option(
     "--test-share",
     type=float,
     default=0.02,
-    show_default=True,
     help="Of all conversations (or pairs), kept to measure on; all the rest is for training.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives another split.")
-@click.option(
-    "--max-source-length", type=int, default=50, show_default=True, help="In tokens; longer are dropped."
-)
-@click.option(
-    "--max-response-length", type=int, default=20, show_default=True, help="In tokens; longer are dropped."
-)
+@click.option("--seed", type=int, default=0, help="Another seed gives another split.")
+@click.option("--max-source-length", type=int, default=50, help="In tokens; longer are dropped.")
+@click.option("--max-response-length", type=int, default=20, help="In tokens; longer are dropped.")
 @click.option(
     "--tokenizer",
     type=click.Choice(["word", "bpe"]),
     default="word",
-    show_default=True,
     help="Lower-cased words, or byte-level pieces that keep case.",
 )
-@click.option(
-    "--vocabulary-size", type=int, default=20_000, show_default=True, help="Four special tokens included."
-)
+@click.option("--vocabulary-size", type=int, default=20_000, help="Four special tokens included.")
 @click.option("--limit", type=int, help="Take only so many conversations, always the same.")
 @click.option(
-    "--keep-text",
-    is_flag=True,
-    help="Write the text of training pairs too, which `train --base` needs.",
+    "--keep-text", is_flag=True, help="Write the text of training pairs too, which `train --base` needs."
 )
 @click.option(
     "--overwrite", is_flag=True, help="Replace prepared data in --out, or write beside other files."
@@ -97,55 +79,33 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
     tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl;
     with --keep-text also those of training pairs, train.jsonl.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
-    from bidibeam.cli.console import console
+    from bidibeam.cli.progress import show_preparation
     from bidibeam.data.prepare import PrepareSettings
-
-    prepare_shown(PrepareSettings(corpus=corpus, **options), source, out, overwrite=overwrite)
-    flags = "--base MODEL --out FOLDER" if options["keep_text"] else "--out RUN"
-    console.print(f"Wrote {out}. Next: bidibeam train {out} {flags}", markup=False)
-
-
-def prepare_shown(
-    settings: PrepareSettings, source: Path | None, out: Path, *, overwrite: bool = False
-) -> PreparedData:
-    """Prepare with progress and a summary shown; the demo does the same."""
     from bidibeam.data.prepare import prepare as prepare_corpus
 
-    with shown_progress() as progress:
+    settings = PrepareSettings(corpus=corpus, **options)
+    with show_preparation() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)
-    return data
+    flags = "--base MODEL --out FOLDER" if options["keep_text"] else "--out RUN"
+    tell(f"Wrote {out}. Next: bidibeam train {out} {flags}", style=None)
 
 
 def show_summary(data: PreparedData) -> None:
-    """Print what became of a corpus."""
-    from bidibeam.cli.console import console
-
-    console.print(_summary(data.statistics))
-
-
-@contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """A line on the terminal for each stage, with how far it is."""
-    from bidibeam.cli.console import progress
-
-    with progress() as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield show
-
-
-def _summary(statistics: dict[str, Any]) -> Table:
-    """Pairs, drops and coverage by split, then lengths and bad lines."""
+    """Print what became of a corpus: pairs, drops and coverage by split, then lengths and bad lines."""
     from rich.table import Table
 
-    splits = list(statistics["pairs"])
-    table = Table(title="Prepared pairs", caption=_caption(statistics), caption_justify="left")
+    statistics = data.statistics
+    splits, lines = list(statistics["pairs"]), statistics["lines"]
+    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed."]
+    for moment in ("before_limits", "after_limits"):
+        for side in ("source", "response"):
+            lengths = statistics["lengths"][moment][side]
+            described.append(
+                f"{side.capitalize()} length {moment.replace('_', ' ')}: mean {lengths['mean']}, "
+                f"median {lengths['p50']}, 95 % {lengths['p95']}, longest {lengths['max']:,}."
+            )
+    table = Table(title="Prepared pairs", caption="\n".join(described), caption_justify="left")
     table.add_column("")
     for split in splits:
         table.add_column(split, justify="right")
@@ -156,17 +116,4 @@ def _summary(statistics: dict[str, Any]) -> Table:
     for side in ("source", "response"):
         shares = (f"{100 * statistics['coverage'][split][side]:.2f} %" for split in splits)
         table.add_row(f"{side} words in vocabulary", *shares)
-    return table
-
-
-def _caption(statistics: dict[str, Any]) -> str:
-    lines = statistics["lines"]
-    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed."]
-    for moment in ("before_limits", "after_limits"):
-        for side in ("source", "response"):
-            lengths = statistics["lengths"][moment][side]
-            described.append(
-                f"{side.capitalize()} length {moment.replace('_', ' ')}: mean {lengths['mean']}, "
-                f"median {lengths['p50']}, 95 % {lengths['p95']}, longest {lengths['max']:,}."
-            )
-    return "\n".join(described)
+    show(table)

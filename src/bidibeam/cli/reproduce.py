@@ -1,40 +1,32 @@
-"""`bidibeam reproduce`."""
+"""`bidibeam reproduce` and `bidibeam report`."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bidibeam.cli.options import cores, device_option
+from bidibeam.cli import options
+from bidibeam.cli.console import show, tell
+from bidibeam.cli.inputs import count_cores
 from bidibeam.data.corpora import CORPORA
-
-DEFAULT_OUT = Path("runs")
+from bidibeam.errors import SettingsError
 
 
 @click.command()
-@click.option(
-    "--corpus",
-    default="chitchat",
-    show_default=True,
-    help=f"The corpus: {', '.join(CORPORA.names())}.",
-)
-@click.option(
-    "--source",
-    type=click.Path(path_type=Path),
-    help="Where the corpus lies, if it does not install by name.",
-)
+@click.option("--corpus", default="chitchat", help=f"The corpus: {', '.join(CORPORA.names())}.")
+@click.option("--source", type=options.PATH, help="Where the corpus lies, if it does not install by name.")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Data that `bidibeam prepare` wrote, used as they are: --corpus and --source are not needed.",
 )
 @click.option(
     "--preset",
     default="demo",
-    show_default=True,
     help="demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
     "transformer: the same with a small BART.",
 )
@@ -45,42 +37,26 @@ DEFAULT_OUT = Path("runs")
 @click.option(
     "--reverse", metavar="MODEL", help="With --model: the model that writes from the end, if another."
 )
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="With --model: the precision of a Hugging Face model.",
-)
+@click.option("--dtype", type=options.DTYPE, help="With --model: the precision of a Hugging Face model.")
 @click.option(
     "--trust-remote-code", is_flag=True, help="With --model: let code run that the model brings along."
 )
-@click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Training runs; seeds 0, 1, ..."
-)
-@click.option(
-    "--first-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Count seeds from here."
-)
+@click.option("--seeds", type=options.COUNT, default=1, help="Training runs; seeds 0, 1, ...")
+@click.option("--first-seed", type=click.IntRange(min=0), default=0, help="Count seeds from here.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.FOLDER,
     help="The folder for everything.  [default: runs/NAME-PRESET, of the corpus or its file]",
 )
 @click.option(
     "--vectors",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.FILE,
     help="fastText's text format: embeddings start from them, and wmd_t is computed among them.",
 )
-@click.option(
-    "--config", type=click.Path(dir_okay=False, path_type=Path), help="A YAML file, over the preset."
-)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting, such as training.epochs=3, beam_sizes=[2,10] or examples=5; may be repeated.",
-)
-@device_option
-@click.option("--workers", type=click.IntRange(min=1), help="Processes for scoring.  [default: the cores]")
+@options.config
+@options.override
+@options.device
+@click.option("--workers", type=options.COUNT, help="Processes for scoring.  [default: the cores]")
 def reproduce(
     corpus: str,
     source: Path | None,
@@ -108,7 +84,6 @@ def reproduce(
     bidibeam reproduce --preset demo --set beam_sizes=[2,10,20] --set training.epochs=3
     bidibeam reproduce --corpus tsv --source pairs.tsv --model bart-both
     """  # noqa: D301
-    from bidibeam.cli.console import console
     from bidibeam.cli.experiment import Terminal, show_results
     from bidibeam.experiments.plan import GivenModel
     from bidibeam.experiments.reproduce import Experiment
@@ -119,10 +94,12 @@ def reproduce(
         raise click.UsageError("--reverse, --dtype and --trust-remote-code go with --model: name one.")
     if model is not None and seeds > 1:
         raise click.UsageError("--seeds does not go with --model: nothing is trained.")
-    if source is not None and data is None:
-        _check_source(corpus, source)
+    if source is not None and data is None and corpus == "chitchat":
+        ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
+        if ending in ("tsv", "jsonl"):
+            raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
     named = data.name if data else source.name.partition(".")[0] if source else corpus
-    folder = out or DEFAULT_OUT / "-".join([named, preset, *([Path(model).name] if model else [])])
+    folder = out or Path("runs") / "-".join([named, preset, *([Path(model).name] if model else [])])
     experiment = Experiment.create(
         folder,
         preset,
@@ -131,30 +108,21 @@ def reproduce(
         seeds=range(first_seed, first_seed + seeds),
         source=source,
         data=data,
-        workers=workers or cores(),
+        workers=workers or count_cores(),
         command=format_command(click.get_current_context()),
         progress=Terminal(),
         **options,
     )
     for name, reason in experiment.missing.items():
-        console.print(f"Without {name}: {reason}", style="dim", soft_wrap=True)
+        tell(f"Without {name}: {reason}")
     try:
         ran = experiment.run()
     except KeyboardInterrupt:
-        console.print(f"What is done stays in {folder}; the same command goes on from there.", soft_wrap=True)
+        tell(f"What is done stays in {folder}; the same command goes on from there.", style=None)
         raise
     if not ran:
-        console.print("Everything was done already; nothing was repeated.", style="dim")
+        show("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder, model)
-
-
-def _check_source(corpus: str, source: Path) -> None:
-    """Names the right reader of a file that is not the default corpus."""
-    from bidibeam.errors import SettingsError
-
-    ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
-    if corpus == "chitchat" and ending in ("tsv", "jsonl"):
-        raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
 
 
 def format_command(context: click.Context) -> str:
@@ -173,3 +141,47 @@ def format_command(context: click.Context) -> str:
                 *([] if each is True else [Path(each).name if is_path else str(each)]),
             ]
     return shlex.join(words)
+
+
+@click.command()
+@click.argument("results", metavar="PATH", type=options.PATH)
+@click.option(
+    "--out",
+    type=options.FOLDER,
+    help="The folder that the report goes to.  [default: PATH; of a file NAME.json, NAME-report beside it]",
+)
+def report(results: Path, out: Path | None) -> None:
+    """Write a report of results: a page, a document and figures.
+
+    PATH is a results.json of `bidibeam reproduce`, what `bidibeam evaluate --out` wrote, the analyses.json of
+    `bidibeam analyse`, or a folder that has some of results.json, evaluation.json and analyses.json. The
+    report shows what is there, and beside it what the paper prints. report.html is one file that needs
+    nothing else; report.md links the figures. A report of other files is never overwritten.
+
+    \b
+    bidibeam report runs/demo                     # runs/demo/report.html
+    bidibeam report scores.json                   # scores-report/report.html
+    bidibeam report scores.json --out evaluation  # evaluation/report.html
+    """  # noqa: D301
+    from bidibeam.reporting.report import PAGE_FILE, read_sources, write_report
+    from bidibeam.reporting.results import FILES, read_results
+
+    files = read_results(results)
+    folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))
+    paths = [results / name for name in files] if results.is_dir() else [results]
+    sources = [Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix() for path in paths]
+    before = read_sources(folder)
+    is_ours = set(before) <= set(sources) if before else set(sources) <= set(FILES)
+    if before is not None and not is_ours:
+        made_from = " and ".join(os.path.normpath(folder / source) for source in before)
+        told = f"made from {made_from}" if made_from else "there already"
+        raise SettingsError(
+            f"{folder / PAGE_FILE} was {told}, and would be overwritten. Name another folder with --out, or "
+            "remove it."
+        )
+    written = write_report(files, folder, sources)
+    tell(f"Wrote {written.page} and {written.document}.", style=None)
+    if written.figures:
+        count = len({path.stem for path in written.figures})
+        what = "1 figure, as SVG and PNG, is" if count == 1 else f"{count} figures, as SVG and PNG, are"
+        tell(f"{what} in {written.figures[0].parent}.", style=None)

@@ -7,22 +7,12 @@ from typing import Any
 
 import click
 
-from bidibeam.cli.lists import (
-    list_reader,
-    lists_options,
-    note_length,
-    note_other_model,
-    vocabulary_of,
-    word_space,
-)
-from bidibeam.cli.options import (
-    check_output,
-    max_length_option,
-    output_options,
-    strategy_options,
-    strategy_settings,
-    tuned_option,
-)
+from bidibeam._version import __version__
+from bidibeam.cli import inputs, options
+from bidibeam.cli.console import track
+from bidibeam.cli.output import check_output, write_answers
+from bidibeam.decoding.decoder import Ranker
+from bidibeam.strategies.ranking import is_parallel, warm_up
 
 BATCH_SIZE = 256
 """Sources ranked at once, shared out among the workers."""
@@ -30,11 +20,12 @@ BATCH_SIZE = 256
 
 @click.command()
 @click.argument("input_file", metavar="FILE")
-@strategy_options
-@max_length_option
-@tuned_option
-@lists_options
-@output_options
+@options.strategy
+@options.max_length
+@options.tuned
+@options.lists
+@options.directions
+@options.output
 def rerank(
     input_file: str,
     max_length: int,
@@ -58,33 +49,23 @@ def rerank(
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
     bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
-    from bidibeam._version import __version__
-    from bidibeam.cli.console import track
-    from bidibeam.cli.output import write_answers
-    from bidibeam.decoding.decoder import Ranker
-    from bidibeam.strategies.ranking import is_parallel, warm_up
-
-    reader = list_reader(input_file, flags)
-    settings, workers = strategy_settings(flags)
-    for name in reader.files:
-        check_output(nbest_file, name, resume=resume)
-    facts, tuned = {}, None
-    if tuned_file is not None:
-        from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
-
-        untuned, tuned = settings, TunedSettings.at(tuned_file)
+    reader = inputs.take_lists(input_file, flags)
+    settings, workers = inputs.take_strategy(flags)
+    check_output(nbest_file, reader.files, resume=resume)
+    tuned, untuned = inputs.read_tuned(tuned_file), settings
+    if tuned is not None:
         settings = untuned.with_tuned(tuned.options)
-        facts = {"tuned": tuned.name} if settings != untuned else {}
     settings.check_tuned()
     model = reader.model
     lists = list(
         track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.first_file)
     )
-    if tuned is not None and facts:
-        note_other_model(tuned, input_file, model)
-    words, longest = vocabulary_of(lists)
-    strategy = settings.build(max_length=max_length, space=word_space(settings.vectors, words))
-    note_length(strategy, longest)
+    facts = {}
+    if tuned is not None and settings != untuned:
+        facts["tuned"] = tuned.name
+        inputs.note_other_model(tuned, input_file, model)
+    strategy = settings.build(max_length=max_length, space=inputs.word_vectors(settings.vectors, lists))
+    inputs.note_length([strategy], lists)
     warm_up(strategy)
     ranker = Ranker(strategy, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(strategy) else 1  # alone, each is written as soon as it is there

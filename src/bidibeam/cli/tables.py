@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from bidibeam.cli.console import format_count, note, show, tell
+from bidibeam.reporting.tables import NumbersTable, samples_panel, values_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from bidibeam.reporting.tables import NumbersTable
 
 FEW_SOURCES = 100
 """Below so many, scores and tests say little."""
@@ -20,15 +21,12 @@ WHY_TWO_ANSWERS = (
 """What stands under the tests."""
 SAMPLES = 3
 """Examples that are printed; the file has all."""
+Content = Mapping[str, Any]
 
 
-def print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> None:
+def print_evaluation(results: Content, baselines: Sequence[str]) -> None:
     """Tables of scores and tests, and what is to be noted about them."""
-    from bidibeam.cli.console import console, counted, note
-    from bidibeam.reporting.tables import NumbersTable
-
     systems: dict[str, Any] = results["systems"]
-    sources = results["sources"]
     scores = next(iter(systems.values()))["scores"]
     columns = {name: [key for key in score if key != "signature"] for name, score in scores.items()}
     groups = [
@@ -36,30 +34,34 @@ def print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> No
         for name, keys in columns.items()
     ]
     rows = [
-        (
-            system,
-            [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys],
-        )
+        (system, [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys])
         for system, each in systems.items()
     ]
-    console.print(NumbersTable(counted(sources, "source"), groups, rows, is_dense=True), crop=False)
+    show(NumbersTable(format_count(results["sources"], "source"), groups, rows, is_dense=True), crop=False)
+    groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
     for baseline in baselines:
-        tests = [test for test in results["tests"] if test["baseline"] == baseline]
-        if tests:
-            console.print(_tests_table(baseline, tests), crop=False)
+        rows = [
+            (
+                test["system"],
+                [f"{test[key]:.4g}" for key in ("difference", "low", "high")]
+                + [f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")],
+            )
+            for test in results["tests"]
+            if test["baseline"] == baseline
+        ]
+        if rows:
+            show(NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True), crop=False)
     if results["tests"]:
-        console.print(WHY_TWO_ANSWERS, style="dim")
+        show(WHY_TWO_ANSWERS, style="dim")
     for sentence in _notes(results):
         note(sentence)
 
 
-def _notes(results: Mapping[str, Any]) -> Iterator[str]:
+def _notes(results: Content) -> Iterator[str]:
     """What is to be noted about scores and tests."""
-    from bidibeam.cli.console import counted
-
     sources, systems = results["sources"], results["systems"]
     if sources < FEW_SOURCES:
-        yield f"{counted(sources, 'source')}: scores and tests on so few say little."
+        yield f"{format_count(sources, 'source')}: scores and tests on so few say little."
     empty = results["empty_references"]
     if empty:
         fate = (
@@ -67,12 +69,12 @@ def _notes(results: Mapping[str, Any]) -> Iterator[str]:
             if empty == 1
             else "are empty; they count as they are, and no reply has a word in common with them"
         )
-        yield f"{empty:,} of {counted(sources, 'reference')} {fate}."
+        yield f"{empty:,} of {format_count(sources, 'reference')} {fate}."
     for name, each in systems.items():
         if each["empty"]:
             is_one = each["empty"] == 1
             fate = "is empty; it scores as it is" if is_one else "are empty; they score as they are"
-            yield f"{each['empty']:,} of {counted(sources, 'reply', 'replies')} of {name} {fate}."
+            yield f"{each['empty']:,} of {format_count(sources, 'reply', 'replies')} of {name} {fate}."
     sizes: dict[str, int] = results["beam_sizes"]
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{name} {size}" for name, size in sizes.items())
@@ -83,49 +85,25 @@ def _notes(results: Mapping[str, Any]) -> Iterator[str]:
         yield "tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
 
 
-def _tests_table(baseline: str, tests: Sequence[Mapping[str, Any]]) -> NumbersTable:
-    from bidibeam.reporting.tables import NumbersTable
-
-    rows = [
-        (
-            test["system"],
-            [
-                *(f"{test[key]:.4g}" for key in ("difference", "low", "high")),
-                *(f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")),
-            ],
-        )
-        for test in tests
-    ]
-    groups = [("difference", "low", "high"), ("p, paired\nbootstrap", "p, approximate\nrandomisation")]
-    return NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True)
-
-
-def print_signatures(results: Mapping[str, Any]) -> None:
+def print_signatures(results: Content) -> None:
     """How every number was computed; what is the same for all systems is said once."""
-    from bidibeam.cli.console import console
-
     told = [(name, each["signature"]) for name, each in results["systems"].items()]
     for each in results["systems"].values():
         told += [(metric, score["signature"]) for metric, score in each["scores"].items()]
     told += [("tests", test["signature"]) for test in results["tests"]]
     for name, signature in dict.fromkeys(told):
-        console.print(f"{name}: {signature}", soft_wrap=True)
+        tell(f"{name}: {signature}", style=None)
 
 
-def print_analyses(contents: Mapping[str, Any]) -> None:
+def print_analyses(contents: Content) -> None:
     """A small table or two of each analysis, by its name; those of other packages go to the file alone."""
-    from bidibeam.cli.console import console
-
     for name, content in contents.items():
-        if name in _TABLES:
-            for table in _TABLES[name](content):
-                console.print(table)
+        for table in TABLES[name](content) if name in TABLES else ():
+            show(table)
 
 
-def _ranks(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
-    def row(found: Mapping[str, Any]) -> list[float]:
+def _ranks(content: Content) -> Iterator[RenderableType]:
+    def row(found: Content) -> list[float]:
         counts = found["counts"]
         shares = (100 * sum(counts[:first]) / sum(counts) for first in (1, 5))
         return [found["mean"], found["median"], *shares, found["tied"]]
@@ -137,9 +115,7 @@ def _ranks(content: Mapping[str, Any]) -> Iterator[RenderableType]:
     )
 
 
-def _headroom(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
+def _headroom(content: Content) -> Iterator[RenderableType]:
     by_size = content["by_beam_size"]
     names = dict.fromkeys(name for shares in by_size.values() for name in shares)
     yield values_table(
@@ -155,9 +131,7 @@ def _headroom(content: Mapping[str, Any]) -> Iterator[RenderableType]:
         )
 
 
-def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
+def _diversity(content: Content) -> Iterator[RenderableType]:
     names = ("bleu", "length_ratio", "distinct-1", "distinct-2")
     systems = content["systems"]
     yield values_table(
@@ -168,78 +142,69 @@ def _diversity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
             for name, found in systems.items()
         ],
     )
-    if any(found["matched"] for found in systems.values()):
+    matched = [(name, found["matched"]) for name, found in systems.items()]
+    if any(found for _, found in matched):
         yield values_table(
             "Beside it, VBS with a word reward that makes it as long",
             ["bleu", "length", "dist-1", "dist-2", "reward"],
-            [
-                (name, [found["matched"][each] for each in (*names, "word_reward")])
-                for name, found in systems.items()
-            ],
+            _select(matched, *names, "word_reward"),
         )
-        tested = ("difference", "low", "high", "approximate_randomisation")
         yield values_table(
             "BLEU beside that of this VBS",
             ["difference", "low", "high", "p, approximate\nrandomisation"],
-            [(name, [found["matched"][each] for each in tested]) for name, found in systems.items()],
+            _select(matched, "difference", "low", "high", "approximate_randomisation"),
         )
 
 
-def _sensitivity(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
+def _sensitivity(content: Content) -> Iterator[RenderableType]:
     rows = [
         (
             f"{row['system']}, {row['option']} {row['value']}{' *' if row['is_default'] else ''}"
             if row["option"] != "baseline"
             else row["system"],
-            [row["bleu"], row["length_ratio"], row["distinct-2"]],
+            row,
         )
         for row in content["rows"]
     ]
     title = f"Sensitivity at N_B = {content['beam_size']} (* is the default)"
-    yield values_table(title, ["bleu", "length", "dist-2"], rows)
+    yield values_table(
+        title, ["bleu", "length", "dist-2"], _select(rows, "bleu", "length_ratio", "distinct-2")
+    )
 
 
-def _examples(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import samples_panel
-
+def _examples(content: Content) -> Iterator[RenderableType]:
     if content["examples"]:
         yield samples_panel("Where the systems disagree most", content["examples"][:SAMPLES])
 
 
-def _constant(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
-    names = ("validation_bleu", "bleu", "low", "high", "length_ratio", "exact")
+def _constant(content: Content) -> Iterator[RenderableType]:
+    replies = [(each["reply"], each) for each in (content["chosen"], *content["runners_up"])]
     yield values_table(
         f"One reply to all {content['references']['sources']:,} test sources, best on validation first",
         ["validation", "bleu", "low", "high", "length", "exact"],
-        [
-            (each["reply"], [each[name] for name in names])
-            for each in (content["chosen"], *content["runners_up"])
-        ],
+        _select(replies, "validation_bleu", "bleu", "low", "high", "length_ratio", "exact"),
     )
 
 
-def _positions(content: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from bidibeam.reporting.tables import values_table
-
+def _positions(content: Content) -> Iterator[RenderableType]:
+    places = [
+        (f"{place['position']} from the {side}", place)
+        for side, places in content["from"].items()
+        for place in places
+    ]
     yield values_table(
         f"Words by position in {content['pairs']:,} replies",
         ["different", "bits", "above 1,000"],
-        [
-            (
-                f"{place['position']} from the {side}",
-                [place["different"], place["entropy_bits"], place["above_1000"]],
-            )
-            for side, places in content["from"].items()
-            for place in places
-        ],
+        _select(places, "different", "entropy_bits", "above_1000"),
     )
 
 
-_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[RenderableType]]] = {
+def _select(found: Iterable[tuple[str, Content]], *keys: str) -> list[tuple[str, list[float]]]:
+    """Rows of a table: of each entry its name, and what it has for the keys."""
+    return [(name, [values[key] for key in keys]) for name, values in found]
+
+
+TABLES: Mapping[str, Callable[[Content], Iterator[RenderableType]]] = {
     "ranks": _ranks,
     "headroom": _headroom,
     "diversity": _diversity,

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from bidibeam.data.prepared import PreparedData
+from bidibeam.cli import options
+from bidibeam.cli.console import show, tell
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
-    "--out", "run", type=click.Path(file_okay=False, path_type=Path), required=True, help="The run directory."
-)
+@click.argument("data", type=options.PATH)
+@click.option("--out", "run", type=options.FOLDER, required=True, help="The run directory.")
 @click.option(
     "--preset",
     help="Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam), "
@@ -26,22 +25,10 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The network of our own to train; --set model.NAME=VALUE are its settings.  [default: gru]",
 )
+@options.config
+@options.override
 @click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A YAML file with sections `model` and `training`, over the preset.",
-)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting, over everything else, such as training.epochs=3; may be repeated.",
-)
-@click.option(
-    "--vectors",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Start the embeddings from a fastText .vec file (plain, .gz or .xz).",
+    "--vectors", type=options.FILE, help="Start the embeddings from a fastText .vec file (plain, .gz or .xz)."
 )
 @click.option(
     "--base",
@@ -97,7 +84,7 @@ def train(
     bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
-    from bidibeam.data.prepared import PreparedData
+    from bidibeam.config import load_yaml, parse_override
     from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 
     common = {name: value for name, value in common.items() if value is not None}
@@ -108,31 +95,29 @@ def train(
         started = started_with(run)
     is_finished = resume and hugging_face_config(run) is not None
     if base is not None or is_finished or (started is not None and isinstance(started["base"], str)):
+        layers: list[dict[str, Any]] = []
         if not is_finished:
-            _refuse_with_base(preset=preset, architecture=architecture, vectors=vectors)
+            own = {"--preset": preset, "--architecture": architecture, "--vectors": vectors}
+            for flag in (flag for flag, value in own.items() if value is not None):
+                raise click.UsageError(
+                    f"{flag} does not go with a Hugging Face model: it is for the network that bidibeam "
+                    "trains without --base."
+                )
+            layers = [load_yaml(config)] if config is not None else []
+            layers += [common, *map(parse_override, overrides)]  # each over those before it
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
-        layers = [] if is_finished else _layers(config, overrides, common)
-        _fine_tune(PreparedData.open(data), run, chosen, layers, resume=resume, started=started)
-        return
-    for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
-        if value is not None:
-            raise click.UsageError(f"{flag} goes with --base: name a Hugging Face model or a config.")
-    _train_run(
-        data,
-        run,
-        preset=preset,
-        vectors=vectors,
-        resume=resume,
-        before=_settings_before(run, started) if resume else None,
-        layers={
-            "architecture": architecture,
-            "config": config,
-            "overrides": (*overrides, *(f"training.{name}={value}" for name, value in common.items())),
-        },
-    )
+        _fine_tune(data, run, chosen, layers, resume=resume, started=started)
+    else:
+        for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
+            if value is not None:
+                raise click.UsageError(f"{flag} goes with --base: name a Hugging Face model or a config.")
+        before = _read_settings(run, started) if resume else None
+        overrides = (*overrides, *(f"training.{name}={value}" for name, value in common.items()))
+        layered = {"architecture": architecture, "config": config, "overrides": overrides}
+        _train_run(data, run, preset, vectors, resume=resume, before=before, **layered)
 
 
-def _settings_before(run: Path, started: dict[str, Any] | None) -> dict[str, Any] | None:
+def _read_settings(run: Path, started: dict[str, Any] | None) -> dict[str, Any] | None:
     """The settings that a run began with; None if there is none."""
     from bidibeam.models import checkpoint
 
@@ -153,15 +138,15 @@ def _settings_before(run: Path, started: dict[str, Any] | None) -> dict[str, Any
 def _train_run(
     data: Path,
     run: Path,
-    *,
     preset: str | None,
     vectors: Path | None,
+    *,
     resume: bool,
     before: dict[str, Any] | None,
-    layers: dict[str, Any],
+    **layers: Any,
 ) -> None:
-    from bidibeam.cli.console import console
-    from bidibeam.cli.training_progress import TrainingProgress
+    """Train a network of our own, or a preset of Hugging Face's, in one or both directions."""
+    from bidibeam.cli.progress import TrainingProgress
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
     from bidibeam.training.networks import train_run
@@ -171,30 +156,14 @@ def _train_run(
     settings = resolve(base=before, preset=preset or (None if before else "paper"), **layers)
     pairs = PreparedData.open(data)
     if vectors is not None:
-        console.print(f"Reading {vectors.name} ...", markup=False)
+        show(f"Reading {vectors.name} ...")
     with TrainingProgress() as progress:
-        train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=console.print)
-
-
-def _refuse_with_base(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise click.UsageError(
-                f"--{name} does not go with a Hugging Face model: it is for the network that bidibeam trains "
-                "without --base."
-            )
-
-
-def _layers(config: Path | None, overrides: tuple[str, ...], common: dict[str, Any]) -> list[dict[str, Any]]:
-    """Settings of a fine-tuning, each layer overruling the one before it."""
-    from bidibeam.config import load_yaml, parse_override
-
-    layers = [load_yaml(config)] if config is not None else []
-    return [*layers, common, *(parse_override(override) for override in overrides)]
+        train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
+    _tell_next(f"{run}, or bidibeam tune {run}")
 
 
 def _fine_tune(
-    data: PreparedData,
+    data: Path,
     out: Path,
     chosen: dict[str, str | None],
     layers: list[dict[str, Any]],
@@ -202,19 +171,33 @@ def _fine_tune(
     resume: bool,
     started: dict[str, Any] | None,
 ) -> None:
-    from bidibeam.cli.console import console
-    from bidibeam.cli.training_progress import TrainingProgress
+    """Fine-tune a Hugging Face model; what is not chosen is as it was where a training goes on."""
+    from bidibeam.cli.progress import TrainingProgress
     from bidibeam.config import build, merge
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.hf import FineTuneSettings, fine_tune
 
+    pairs = PreparedData.open(data)
     before = started or {"direction": "regular", "settings": {}}
     if resume and started is None and not (out / "config.json").is_file():
-        console.print(f"There is no training in {out} yet: starting one.")
+        show(f"There is no training in {out} yet: starting one.")
     settings = build(FineTuneSettings, merge(before["settings"], *layers))
     named: dict[str, Any] = {
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
     with TrainingProgress() as progress:
-        facts = fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
+        facts = fine_tune(pairs, out, settings=settings, resume=resume, observer=progress, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
-    console.print(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
+    show(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
+    words = {
+        "regular": f"{out} --strategy vbs",
+        "reverse": f"REGULAR_MODEL --reverse {out}",
+        "both": str(out),
+    }
+    _tell_next(words[direction])
+
+
+def _tell_next(model: str) -> None:
+    """Say what to do with a model, once: of several processes only the first does."""
+    if os.environ.get("RANK", "0") == "0":
+        tell(f"Next: bidibeam chat {model}", style=None)

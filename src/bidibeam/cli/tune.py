@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.models import ModelChoice, check_search, model_argument, model_options, search_settings
-from bidibeam.cli.options import batch_size_option, search_options, vectors_option
+from bidibeam.cli import options
+from bidibeam.cli.console import format_count, note, show, tell, track
+from bidibeam.cli.inputs import check_search, load_model, take_model
 
 if TYPE_CHECKING:
-    from bidibeam.api.tuning import TuningTargets
-    from bidibeam.models.base import Model
-    from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
@@ -21,11 +19,11 @@ FEW_SOURCES = 100
 
 
 @click.command()
-@model_argument
-@model_options
+@options.model_argument
+@options.model
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="The prepared data that the model was trained on.  [default: where they were then]",
 )
 @click.option(
@@ -36,12 +34,10 @@ FEW_SOURCES = 100
     "tuned.json has for others is kept. May be given more than once.  [default: the first four, as far as "
     "the model has the directions]",
 )
-@vectors_option
-@search_options
-@click.option(
-    "--sources", type=click.IntRange(min=1), help="Use only so many, the first ones.  [default: all]"
-)
-@batch_size_option
+@options.vectors
+@options.search
+@click.option("--sources", type=options.COUNT, help="Use only so many, the first ones.  [default: all]")
+@options.batch_size
 def tune(
     model: str | None,
     data: Path | None,
@@ -65,20 +61,29 @@ def tune(
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.tuning import TuningTargets, open_tuning_data, tune_model
-    from bidibeam.cli.console import note, track
+    from bidibeam.api.decoders import default_search
+    from bidibeam.api.tuning import LENGTHS, PENALISED, TuningTargets, open_tuning_data, tune_model
 
     targets = TuningTargets.parse(strategy) if strategy else None
-    choice = ModelChoice.take(model, flags)
-    if choice.name is None:
+    named = take_model(model, flags)
+    if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     check_search(flags)
-    loaded = choice.load()
-    settings = search_settings(loaded, flags)
+    loaded = load_model(**named)
+    settings = default_search(loaded, **flags)
     prepared = open_tuning_data(loaded, data)
     if targets is None:
         targets = TuningTargets.all_of(loaded, settings, vectors)
-        _note_missing(targets, loaded, settings)
+        missing = [name for name in (*LENGTHS, *PENALISED) if name not in targets.names]
+        if len(loaded.directions) < 2:
+            needed = "the reverse direction too"
+        elif settings.beam_size == 1:
+            needed = "--beam-size 2 or more"
+        else:
+            needed = "word vectors, --vectors FILE.vec"
+        if missing:
+            need = "it needs" if len(missing) == 1 else "they need"
+            note(f"left out {', '.join(missing)}: {need} {needed}.")
     targets.check_vectors(vectors)
     tuned, whole, lost = tune_model(
         loaded,
@@ -94,64 +99,41 @@ def tune(
         note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
     assert loaded.path is not None
     _plot(loaded.path / PLOT_FILE, whole)
-    _show(tuned, loaded.path, choice.flags)
+    reverse = f" --reverse {named['reverse']}" if named["reverse"] is not None else ""
+    _show(tuned, loaded.path, f"{named['name']}{reverse}")
 
 
-def _note_missing(targets: TuningTargets, model: Model, settings: SearchSettings) -> None:
-    """Name what is tuned otherwise, and what it would need."""
-    from bidibeam.api.tuning import LENGTHS, PENALISED
-    from bidibeam.cli.console import note
-
-    missing = [name for name in (*LENGTHS, *PENALISED) if name not in targets.names]
-    if not missing:
-        return
-    if len(model.directions) < 2:
-        needed = "the reverse direction too"
-    elif settings.beam_size == 1:
-        needed = "--beam-size 2 or more"
-    else:
-        needed = "word vectors, --vectors FILE.vec"
-    need = "it needs" if len(missing) == 1 else "they need"
-    note(f"left out {', '.join(missing)}: {need} {needed}.")
-
-
-def _show(tuned: TuningResult, folder: Path, named: str) -> None:
+def _show(tuned: TuningResult, folder: Path, model: str) -> None:
     """Print what was found, and where it is."""
     from bidibeam.api.tuning import SPLIT
-    from bidibeam.cli.console import console, counted
     from bidibeam.reporting.tables import metadata_table, tuning_table
 
     for name, curve in tuned.named_curves:
         system = name if curve.setting == "T" else ""
-        console.print(tuning_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
+        show(tuning_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
     results: dict[str, object] = {}
     if "vbs" in tuned.bleu:
         results["BLEU of vbs as searched"] = tuned.bleu["vbs"]
-    for strategy, options in tuned.options.items():
-        shown = ", ".join(f"{name.rstrip('_')} {value:g}" for name, value in options.items())
+    for strategy, found in tuned.options.items():
+        shown = ", ".join(f"{name.rstrip('_')} {value:g}" for name, value in found.items())
         results[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
     if not any(any(curve.bleu) for curve in tuned.curves):
-        console.print("Note: every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
-    for note in (tuned.flat_note, tuned.end_note):
-        if note:
-            console.print(f"Note: {note}", soft_wrap=True)
+        note("every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
+    for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
+        note(sentence)
     if tuned.sources < FEW_SOURCES:
-        console.print(f"Note: {counted(tuned.sources, 'source')}: settings tuned on so few say little.")
-    console.print(metadata_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", results))
-    written = folder / "tuned.json"
-    console.print(f"Wrote {written}, which `bidibeam decode {named}` uses from now on.", soft_wrap=True)
-    penalised = [name for name, options in tuned.options.items() if "T" in options]
+        note(f"{format_count(tuned.sources, 'source')}: settings tuned on so few say little.")
+    show(metadata_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", results))
+    tell(f"Wrote {folder / 'tuned.json'}, which `bidibeam decode {model}` uses from now on.", style=None)
+    penalised = [name for name, found in tuned.options.items() if "T" in found]
     if penalised:
-        console.print(
-            f"T is for names with 'tuned', such as --strategy '{penalised[0]} tuned'.", soft_wrap=True
-        )
+        tell(f"T is for names with 'tuned', such as --strategy '{penalised[0]} tuned'.", style=None)
     if (folder / PLOT_FILE).is_file():
-        console.print(f"The curves are drawn in {folder / PLOT_FILE}.", soft_wrap=True)
+        tell(f"The curves are drawn in {folder / PLOT_FILE}.", style=None)
 
 
 def _plot(path: Path, tuned: TuningResult) -> None:
     """Draw the curves, if there is something to draw with."""
-    from bidibeam.cli.console import console
     from bidibeam.reporting.plots import MISSING, draw_tuning_curves
 
     panels = []
@@ -161,4 +143,4 @@ def _plot(path: Path, tuned: TuningResult) -> None:
         panels.append((label, curve.values, curve.bleu, value))
     baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
     if not draw_tuning_curves(path, panels, baseline=baseline):
-        console.print(MISSING, style="dim")
+        show(MISSING, style="dim")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.protocols import Requirements
+from bidibeam.registry import suggest
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies.settings import OPTION_WORDS, TUNED, StrategySettings
 
@@ -145,6 +145,5 @@ def _kind(word: str, name: str, kinds: Collection[str]) -> str:
     takes = f"takes: {', '.join(choices)}" if choices else "takes no further words"
     if kind:
         raise SettingsError(f"The system {name!r} cannot have the word {word!r}. {strategy} {takes}.")
-    close = get_close_matches(word, choices, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = suggest(word, choices)
     raise UnknownNameError(f"Unknown word {word!r} in the system {name!r}.{hint} {strategy} {takes}.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
+import shlex
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.cli.main import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,16 @@ def refused(*args: object, typed: str | bytes = b"") -> str:
     assert all(note.endswith(" ...") for note in notes), call.err  # "Compiling ..." where that took long
     assert sentence.startswith("Error: ")
     return sentence.removeprefix("Error: ")
+
+
+def fill(text: str, files: Mapping[str, object]) -> str:
+    """The text with files in place of their names in braces."""
+    return re.sub(r"\{(.+?)\}", lambda name: str(files[name[1]]), text)
+
+
+def refused_line(line: str, files: Mapping[str, object]) -> str:
+    """What is said of a command line as somebody would type it, its files in braces."""
+    return refused(*shlex.split(fill(line, files)))
 
 
 @contextmanager

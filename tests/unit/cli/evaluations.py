@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.calls import called, refused, write_lines
+from tests.unit.cli.calls import called, write_lines
 
 REFERENCES = ["See you at noon then.", "I do not know.", "No, not now.", "Yes, at home."]
 GOOD = ["See you at noon!", "I do not know.", "No.", "Yes, at home."]
@@ -49,10 +49,3 @@ def results(path: Path, *args: object) -> dict[str, Any]:
     assert (call.status, call.out) == (0, ""), call.err
     found: dict[str, Any] = json.loads(path.read_text())
     return found
-
-
-def refused_and_unwritten(tmp_path: Path, *args: object) -> str:
-    """The one sentence, and nothing is written."""
-    said = refused("evaluate", *args, "--out", tmp_path / "scores.json")
-    assert not (tmp_path / "scores.json").exists()
-    return said

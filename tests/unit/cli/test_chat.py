@@ -72,7 +72,7 @@ def test_a_command_that_is_not_one_is_answered_with_the_nearest(
 ) -> None:
     told = said(toy_run, *VBS, typed=f"{typed}\n")
 
-    assert told == f"There is no command {typed}; /help lists those there are. Did you mean {nearest}?"
+    assert told == f"There is no command {typed}; /help lists those there are. Did you mean {nearest!r}?"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_strategies_are_listed_with_a_line_each(toy_run: Path, monkeypatch: 
         """
 
     monkeypatch.setattr(STRATEGIES, "get", lambda _: Shout)
-    assert chat.described("shout") == "The loudest."  # another package's, by its own first line
+    assert chat.describe_strategy("shout") == "The loudest."  # another package's, by its own first line
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Progress and tables go to stderr."""
+"""Sentences, tables and progress go to stderr."""
 
 from __future__ import annotations
 
@@ -10,50 +10,71 @@ import pytest
 from rich.console import Console
 
 from bidibeam.cli import console as module
+from bidibeam.cli import progress
 from bidibeam.cli.experiment import Terminal
 from bidibeam.interchange.text_lines import Lines
 
 
-def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    module.console.print("hello 3")
-
-    assert capsys.readouterr() == ("", "hello 3\n")
-
-
-def test_progress_shows_description_counts_times_and_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
-    monkeypatch.setattr(module, "console", terminal)
-
-    with module.progress() as progress:
-        task = progress.add_task("training [x]", total=8, note="loss 4.2")
-        progress.update(task, completed=2)
-        progress.add_task("reading", total=None)
-    assert isinstance(terminal.file, io.StringIO)
-    text = terminal.file.getvalue()
-
-    for part in ("training [x]", "2/8", "0:00:00", "left", "loss 4.2", "reading", "0/?"):
-        assert part in text
-
-
-def test_progress_that_is_transient_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def replace_console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool = False) -> io.StringIO:
+    """A file where the terminal would be."""
     file = io.StringIO()
-    monkeypatch.setattr(module, "console", Console(file=file, width=80, color_system=None))
-
-    with module.progress(transient=True) as progress:
-        progress.advance(progress.add_task("reading", total=1))
-
-    assert file.getvalue() == ""  # a log has no line to take back
+    console = Console(
+        file=file,
+        width=80,
+        color_system=None,
+        force_terminal=is_terminal,
+        force_interactive=is_terminal,
+    )
+    for each in (module, progress):
+        monkeypatch.setattr(each, "get_console", lambda: console)
+    return file
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """A file where the terminal would be."""
-    file = io.StringIO()
-    monkeypatch.setattr(module, "console", Console(file=file, width=80, color_system=None))
-    return file
+    return replace_console(monkeypatch)
 
 
-def watched(count: int, seconds: float, total: int | None) -> Iterator[int]:
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    return replace_console(monkeypatch, is_terminal=True)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Lines:
+    (tmp_path / "lines.txt").write_bytes(b"0123456\n" * 1000)
+    return Lines(tmp_path / "lines.txt")
+
+
+def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    module.show("hello 3")
+
+    assert capsys.readouterr() == ("", "hello 3\n")
+
+
+def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO) -> None:
+    with progress.create_progress() as bars:
+        task = bars.add_task("training [x]", total=8, note="loss 4.2")
+        bars.update(task, completed=2)
+        bars.add_task("reading", total=None)
+
+    for part in ("training [x]", "2/8", "0:00:00", "left", "loss 4.2", "reading", "0/?"):
+        assert part in terminal.getvalue()
+
+
+def test_progress_that_is_transient_or_never_began_leaves_no_line(log: io.StringIO) -> None:
+    with progress.create_progress(transient=True) as bars:
+        bars.advance(bars.add_task("reading", total=1))
+    with progress.create_progress():
+        pass
+    assert log.getvalue() == ""  # a log has no line to take back
+
+    with progress.create_progress() as bars:
+        bars.add_task("reading", total=1)
+    assert log.getvalue().startswith("reading")
+
+
+def take(count: int, seconds: float, total: int | None) -> Iterator[int]:
     """Items that take so many seconds each, by a clock of our own."""
     now = [0.0]
 
@@ -66,7 +87,7 @@ def watched(count: int, seconds: float, total: int | None) -> Iterator[int]:
 
 
 def test_in_a_log_a_long_loop_says_how_far_it_is_every_half_minute(log: io.StringIO) -> None:
-    assert list(watched(1000, 1.0, 1000)) == list(range(1000))
+    assert list(take(1000, 1.0, 1000)) == list(range(1000))
 
     lines = log.getvalue().splitlines()
     assert lines[0] == "50 hypotheses, test: 30 of 1,000 (3%) after 30 s"
@@ -75,38 +96,42 @@ def test_in_a_log_a_long_loop_says_how_far_it_is_every_half_minute(log: io.Strin
 
 
 def test_or_at_every_tenth_if_that_comes_first(log: io.StringIO) -> None:
-    assert len(list(watched(100, 0.8, 100))) == 100
+    assert len(list(take(100, 0.8, 100))) == 100
 
     assert log.getvalue().splitlines() == [
-        f"50 hypotheses, test: {done} of 100 ({done}%) after {module.duration(0.8 * done)}"
+        f"50 hypotheses, test: {done} of 100 ({done}%) after {module.format_duration(0.8 * done)}"
         for done in range(10, 100, 10)
     ]
 
 
 def test_a_short_loop_says_nothing_and_one_of_unknown_length_counts(log: io.StringIO) -> None:
-    assert len(list(watched(400, 0.01, 400))) == 400
+    assert len(list(take(400, 0.01, 400))) == 400
     assert log.getvalue() == ""
 
-    list(watched(5, 20.0, None))
+    list(take(5, 20.0, None))
     assert log.getvalue().splitlines() == [
         "50 hypotheses, test: 2 after 40 s",
         "50 hypotheses, test: 4 after 1 min 20 s",
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (0.04, "0.0 s"),
-        (9.94, "9.9 s"),
-        (42.4, "42 s"),
-        (59.6, "1 min 0 s"),
-        (185, "3 min 5 s"),
-        (7800, "2 h 10 min"),
-    ],
-)
-def test_times_are_told_as_people_say_them(seconds: float, told: str) -> None:
-    assert module.duration(seconds) == told
+def test_a_log_tells_bytes_of_a_file_too(log: io.StringIO, lines: Lines) -> None:
+    now = iter(range(10_000))
+
+    list(module.log_progress(lines, None, "reading", lines=lines, clock=lambda: float(next(now))))
+
+    assert "of 8,000 bytes (" in log.getvalue()
+    assert "%) after 30 s" in log.getvalue()
+
+
+def test_in_a_terminal_a_bar_counts_instead_items_or_bytes_of_a_file(
+    terminal: io.StringIO, lines: Lines
+) -> None:
+    assert list(module.track(range(3), 3, "searching")) == [0, 1, 2]
+    assert len(list(module.track(lines, None, "reading", lines=lines))) == 1000
+
+    assert "3/3" in terminal.getvalue()
+    assert "8.0/8.0 kB" in terminal.getvalue()
 
 
 def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
@@ -127,53 +152,19 @@ def test_an_experiment_in_a_log_says_when_stages_begin_and_end(
     assert last == "3/9  search seed 0 test 50: done in 1 min 1 s"
 
 
-def test_in_a_terminal_a_bar_counts_instead_items_or_bytes_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = io.StringIO()
-    terminal = Console(file=file, force_terminal=True, force_interactive=True, width=80)
-    monkeypatch.setattr(module, "console", terminal)
-    (tmp_path / "lines.txt").write_bytes(b"0123456\n" * 1000)
-    lines = Lines(tmp_path / "lines.txt")
-
-    assert list(module.track(range(3), 3, "searching")) == [0, 1, 2]
-    assert len(list(module.track(lines, None, "reading", lines=lines))) == 1000
-
-    assert "3/3" in file.getvalue()
-    assert "8.0/8.0 kB" in file.getvalue()
-
-
-def test_a_log_tells_bytes_of_a_file_too(log: io.StringIO, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_bytes(b"0123456\n" * 1000)
-    lines, now = Lines(tmp_path / "lines.txt"), iter(range(10_000))
-
-    list(module.log_progress(lines, None, "reading", lines=lines, clock=lambda: float(next(now))))
-
-    assert "of 8,000 bytes (" in log.getvalue()
-    assert "%) after 30 s" in log.getvalue()
-
-
-def test_progress_that_never_began_leaves_no_empty_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = io.StringIO()
-    monkeypatch.setattr(module, "console", Console(file=file, width=80, color_system=None))
-
-    with module.progress():
-        pass
-    assert file.getvalue() == ""
-    with module.progress() as progress:
-        progress.add_task("reading", total=1)
-    assert file.getvalue().startswith("reading")
-
-
-@pytest.mark.parametrize(
-    ("number", "words", "told"),
-    [
-        (1, ("source",), "1 source"),
-        (0, ("source",), "0 sources"),
-        (1234, ("source",), "1,234 sources"),
-        (1, ("reply", "replies"), "1 reply"),
-        (2, ("reply", "replies"), "2 replies"),
-    ],
-)
-def test_a_count_has_its_noun_in_the_right_number(number: int, words: tuple[str, ...], told: str) -> None:
-    assert module.counted(number, *words) == told
+def test_times_and_counts_are_told_as_people_say_them() -> None:
+    for seconds, told in (
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (42.4, "42 s"),
+        (59.6, "1 min 0 s"),
+        (185, "3 min 5 s"),
+        (7800, "2 h 10 min"),
+    ):
+        assert module.format_duration(seconds) == told
+    assert [module.format_count(number, "source") for number in (0, 1, 1234)] == [
+        "0 sources",
+        "1 source",
+        "1,234 sources",
+    ]
+    assert [module.format_count(number, "reply", "replies") for number in (1, 2)] == ["1 reply", "2 replies"]

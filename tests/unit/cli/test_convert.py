@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bidibeam.interchange import nbest
-from tests.unit.cli.calls import called, lines_of, refused, write_lines
+from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines
 
 FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
 
@@ -92,6 +92,8 @@ def test_one_of_the_directions_is_written(ours: Path) -> None:
         "source, reference, log_prob, other_log_prob, score and finished; that was dropped."
     )
     assert reverse.replies == ["Bye."] * 2
+    one = called("convert", "-", "--to", "mbrs", typed=ours.read_bytes().splitlines()[0])
+    assert "Note: 1 of the sources has reverse hypotheses too," in one.told
 
 
 def test_formats_are_told_apart_for_each_direction(tmp_path: Path) -> None:
@@ -110,7 +112,6 @@ def test_formats_are_told_apart_for_each_direction(tmp_path: Path) -> None:
     assert line["regular"][0]["tokens"] == line["reverse"][0]["tokens"] == ["i", "'m", "here", "."]
 
 
-@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="shells here have no <(...)")
 def test_a_pipe_with_a_name_can_be_read() -> None:
     reader, writer = os.pipe()
     os.write(writer, (FILES / "moses.nbest").read_bytes())
@@ -132,51 +133,65 @@ def test_a_source_without_hypotheses_is_copied_too(tmp_path: Path) -> None:
     assert called("convert", empty, "--to", "fairseq").out == "S-0\t\n"
 
 
+@pytest.fixture
+def given(ours: Path, tmp_path: Path) -> dict[str, object]:
+    """Files that can be converted, and such that cannot."""
+    texts = {"sources": "hi\n", "moses": "0 ||| a ||| ||| 1\n", "objects": "{}\n"}
+    files = {name: tmp_path / f"{name}.txt" for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text)
+    (tmp_path / "link.jsonl").symlink_to(ours)
+    more = {
+        "ours": ours,
+        "link": tmp_path / "link.jsonl",
+        "none": tmp_path / "no.jsonl",
+        "csv": tmp_path / "o.csv",
+    }
+    return {
+        **files,
+        **more,
+        "generated": FILES / "fairseq-generate.txt",
+        "typed": FILES / "fairseq-interactive.out",
+    }
+
+
 WRONG = {
-    "--to mose": "Unknown n-best format 'mose'. Did you mean 'moses'? Choose one of: jsonl, moses, fairseq, "
-    "mbrs, openai.",
-    "--from yaml": "Unknown n-best format 'yaml'. Choose one of: jsonl, moses, fairseq, mbrs, openai.",
-    "--direction reverse": "The format jsonl has no --direction; that is for moses, fairseq, mbrs, openai.",
-    "--log-prob F0": "The format jsonl has no --log-prob; that is for moses.",
-    "--per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
-    "--from moses --ranked": "The format moses has no --ranked; that is for jsonl.",
-    "--sources - --references -": "Only one file can come from stdin, and - is given more than once.",
-    "--to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but --per-source says 3; in mbrs' flat "
-    "text every source has the same number of lines.",
+    "{ours} --to mose": "Unknown n-best format 'mose'. Did you mean 'moses'? Choose one of: jsonl, moses, "
+    "fairseq, mbrs, openai.",
+    "{ours} --from yaml": "Unknown n-best format 'yaml'. Choose one of: jsonl, moses, fairseq, mbrs, openai.",
+    "{ours} --direction reverse": "The format jsonl has no --direction; that is for moses, fairseq, mbrs, "
+    "openai.",
+    "{ours} --log-prob F0": "The format jsonl has no --log-prob; that is for moses.",
+    "{ours} --per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
+    "{ours} --from moses --ranked": "The format moses has no --ranked; that is for jsonl.",
+    "{ours} --sources - --references -": "Only one file can come from stdin, and - is given more than once.",
+    "{ours} --to mbrs --per-source 3": "Source 'x' has 2 regular hypotheses, but --per-source says 3; in "
+    "mbrs' flat text every source has the same number of lines.",
+    "{ours} --sources {sources}": "{sources} has 1 source, but {ours} has lists for 2. There must be one for "
+    "each of them, in the same order.",
+    "{ours} --reverse {moses} --direction reverse": "With --reverse {moses} the lists of {ours} are the "
+    "regular ones: leave out --direction reverse.",
+    "{moses} --reverse {ours}": "{ours} has no source with the id '0', but {moses} has, on line 1. Both must "
+    "have the same sources, by id.",
+    "{none}": "{none} cannot be read: No such file or directory.",
+    "{sources}": "{sources}: neither its name nor its first lines tell what format this is. Say it by "
+    "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source too.",
+    "{ours} -o {csv}": "{csv}: its name",
+    "{ours} --out {ours}": "--out would overwrite the input, {ours}. Name another file.",
+    "{ours} --out {link}": "--out would overwrite the input, {ours}. Name another file.",
+    "{ours} --sources {objects} -o {objects}": "--out would overwrite the input",
+    "{generated} --reverse {typed}": '{generated}, line 19: the source is the string "where are you?", but '
+    'that of {typed}, line 1, with the same id, is the string "where are you ?".',
 }
 
 
-@pytest.mark.parametrize(("flags", "message"), WRONG.items())
-def test_flags_that_cannot_be_used_are_named(ours: Path, flags: str, message: str) -> None:
-    assert refused("convert", ours, *flags.split()) == message
+@pytest.mark.parametrize("line", WRONG)
+def test_what_cannot_be_converted_is_one_sentence(line: str, ours: Path, given: dict[str, object]) -> None:
+    before = ours.read_bytes()
 
+    assert refused_line(f"convert {line}", given).startswith(fill(WRONG[line], given))
 
-def test_files_that_do_not_fit_together_are_named(ours: Path, tmp_path: Path) -> None:
-    (tmp_path / "s.txt").write_text("hi\n")
-    (tmp_path / "a.moses").write_text("0 ||| a ||| ||| 1\n")
-
-    assert refused("convert", ours, "--sources", tmp_path / "s.txt") == (
-        f"{tmp_path / 's.txt'} has 1 source, but {ours} has lists for 2. There must be one for each of them, "
-        "in the same order."
-    )
-    assert refused("convert", ours, "--reverse", tmp_path / "a.moses", "--direction", "reverse") == (
-        f"With --reverse {tmp_path / 'a.moses'} the lists of {ours} are the regular ones: leave out "
-        "--direction reverse."
-    )
-    assert refused("convert", tmp_path / "a.moses", "--reverse", ours) == (
-        f"{ours} has no source with the id '0', but {tmp_path / 'a.moses'} has, on line 1. Both must have "
-        "the same sources, by id."
-    )
-    assert refused("convert", tmp_path / "no.jsonl") == (
-        f"{tmp_path / 'no.jsonl'} cannot be read: No such file or directory."
-    )
-    assert refused("convert", tmp_path / "s.txt") == (
-        f"{tmp_path / 's.txt'}: neither its name nor its first lines tell what format this is. Say it by "
-        "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source too."
-    )
-    assert refused("convert", ours, "-o", tmp_path / "out.csv").startswith(
-        f"{tmp_path / 'out.csv'}: its name"
-    )
+    assert ours.read_bytes() == before
 
 
 def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
@@ -193,28 +208,10 @@ def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.moses", "out.jsonl"]
 
 
-def test_the_input_is_never_overwritten(ours: Path, tmp_path: Path) -> None:
-    before = ours.read_bytes()
-    (tmp_path / "link.jsonl").symlink_to(ours)
-
-    for out in (ours, tmp_path / "link.jsonl"):
-        assert refused("convert", ours, "--out", out) == (
-            f"--out would overwrite the input, {ours}. Name another file."
-        )
-    (tmp_path / "s.jsonl").write_text("{}\n")
-    said = refused("convert", ours, "--sources", tmp_path / "s.jsonl", "-o", tmp_path / "s.jsonl")
-    assert said.startswith("--out would overwrite the input")
-    assert ours.read_bytes() == before
-
-
 def test_sources_that_were_tokenised_in_two_ways_are_joined_once_they_are_given(tmp_path: Path) -> None:
     files = (FILES / "fairseq-generate.txt", "--reverse", FILES / "fairseq-interactive.out")
     (tmp_path / "s.txt").write_text("a\nb\nc\nd\n")
 
-    assert refused("convert", *files).startswith(
-        f'{files[0]}, line 19: the source is the string "where are you?", but that of {files[2]}, line 1, '
-        'with the same id, is the string "where are you ?".'
-    )
     call = called("convert", *files, "--sources", tmp_path / "s.txt")
     lines = [json.loads(line) for line in call.out.splitlines()]
     assert [(line["id"], line["source"], len(line["reverse"])) for line in lines] == [

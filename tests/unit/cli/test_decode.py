@@ -412,7 +412,7 @@ def test_a_run_that_is_named_answers_instead(toy_run: Path, sources: Path) -> No
 def test_what_is_no_model_is_named(toy_run: Path, sources: Path, tmp_path: Path) -> None:
     said = refused("decode", tmp_path / "no.txt", typed="red\n")
     assert said.startswith(
-        f"{tmp_path / 'no.txt'} is not a run directory: it has no config.json. Nor is it a"
+        f"{tmp_path / 'no.txt'} is neither the folder of a model (a run, a Hugging Face model, a"
     )
     assert "name the input too: - for stdin" in said
     said = refused("decode", tmp_path, typed="red\n")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 import pytest
@@ -40,13 +40,6 @@ class OutOfMemoryError(RuntimeError):
     """Named as torch names its own."""
 
 
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> type[Failure]:
-    """A command `fail` that raises whatever `Failure.error` is."""
-    monkeypatch.setitem(front.bidibeam.commands, "fail", click.Command("fail", callback=Failure.fail))
-    return Failure
-
-
 class Failure:
     """What the command `fail` raises."""
 
@@ -57,22 +50,44 @@ class Failure:
         raise cls.error
 
 
-def in_process(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> type[Failure]:
+    """A command `fail` that raises whatever `Failure.error` is."""
+    monkeypatch.setitem(front.bidibeam.commands, "fail", click.Command("fail", callback=Failure.fail))
+    return Failure
 
 
-@pytest.mark.parametrize("command", ["", *front.COMMANDS])
-def test_help_imports_nothing_heavy(command: str) -> None:
+def in_process(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run([sys.executable, "-c", code], text=True, check=False, **piped)
+
+
+def test_help_imports_nothing_heavy() -> None:
     code = (
-        f"import sys; from bidibeam.cli.main import run; run({[*command.split(), '--help']})\n"
+        "import sys; from bidibeam.cli.main import COMMANDS, run\n"
         "heavy = {'torch', 'numpy', 'numba', 'transformers', 'rich', 'safetensors', 'sacrebleu'}\n"
-        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+        "for command in ([], *([name] for name in COMMANDS)):\n"
+        "    run([*command, '--help']); print(command, heavy & set(sys.modules), file=sys.stderr)"
     )
 
     finished = in_process(code)
 
-    assert finished.stderr == "[]\n"
-    assert finished.stdout.startswith(f"Usage: bidibeam {command}")
+    commands = [[], *([name] for name in front.COMMANDS)]
+    assert finished.stderr.splitlines() == [f"{command} set()" for command in commands]
+    for command in front.COMMANDS:
+        assert f"\nUsage: bidibeam {command} " in finished.stdout
+
+
+def test_commands_on_lists_load_no_pytorch(beams: Path) -> None:
+    commands = [["rerank"], ["convert"], ["evaluate"], ["analyse", "--analysis", "ranks"]]
+    code = (
+        f"import sys; from bidibeam.cli.main import run\nfor name, *flags in {commands}:\n"
+        f"    print(run([name, {str(beams)!r}, *flags]), 'torch' in sys.modules)"
+    )
+
+    told = in_process(code).stdout.splitlines()
+
+    assert [line for line in told if line in ("0 False", "0 True", "1 False", "1 True")] == ["0 False"] * 4
 
 
 @pytest.mark.parametrize("command", [[], ["decode"]])
@@ -175,20 +190,6 @@ def test_wrong_usage_is_answered_with_what_there_is(
     assert message in "".join(capsys.readouterr())
 
 
-def test_parameters_that_the_library_names_become_flags() -> None:
-    command = front.LazyCommand("decode", *front.COMMANDS["decode"]).load()
-    for message, expected in (
-        ("beam_size must be at least 1.", "--beam-size must be at least 1."),
-        ("Give `vectors`, a file.", "Give --vectors, a file."),
-        ("stopping must be one of: a.", "--stopping must be one of: a."),
-        ("It has: lambda_.", "It has: --lambda."),
-        ("runs/max_length/x has no 'beam_size'.", "runs/max_length/x has no 'beam_size'."),
-        ("The similarity bleu_t has: order, max_length.", "The similarity bleu_t has: order, max_length."),
-    ):
-        assert front.name_flags(message, command) == expected
-        assert front.name_flags(message, None) == message
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -213,23 +214,31 @@ def test_an_error_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("sentence", "told"),
+    ("name", "sentence", "told"),
     [
-        ("max_length must be at least 1, not 0.", "--max-length must be at least 1, not 0."),
-        ("It needs lambda_ and word_reward.", "It needs --lambda and --word-reward."),
-        ("Say it by from_format, or set `words`.", "Say it by --from, or set --words."),
-        ("answer must be one of a, b.", "--answer must be one of a, b."),
-        ("There is no answer to that.", "There is no answer to that."),
-        ('in.jsonl, line 2: "log_prob" must be a number.', 'in.jsonl, line 2: "log_prob" must be a number.'),
-        ("runs/max_length/x, max_length.txt", "runs/max_length/x, max_length.txt"),
-        ("other settings: max_length:20.", "other settings: max_length:20."),
-        ("beam_size is no parameter of this command.", "beam_size is no parameter of this command."),
+        ("decode", "beam_size must be at least 1.", "--beam-size must be at least 1."),
+        ("decode", "Give `vectors`, a file.", "Give --vectors, a file."),
+        ("decode", "stopping must be one of: a.", "--stopping must be one of: a."),
+        ("decode", "It has: lambda_.", "It has: --lambda."),
+        ("decode", "runs/max_length/x has no 'beam_size'.", None),
+        ("decode", "The similarity bleu_t has: order, max_length.", None),
+        ("rerank", "max_length must be at least 1, not 0.", "--max-length must be at least 1, not 0."),
+        ("rerank", "It needs lambda_ and word_reward.", "It needs --lambda and --word-reward."),
+        ("rerank", "Say it by from_format, or set `words`.", "Say it by --from, or set --words."),
+        ("rerank", "answer must be one of a, b.", "--answer must be one of a, b."),
+        ("rerank", "There is no answer to that.", None),
+        ("rerank", 'in.jsonl, line 2: "log_prob" must be a number.', None),
+        ("rerank", "runs/max_length/x, max_length.txt", None),
+        ("rerank", "other settings: max_length:20.", None),
+        ("rerank", "beam_size is no parameter of this command.", None),
     ],
 )
-def test_the_librarys_parameters_become_flags_of_the_command(sentence: str, told: str) -> None:
-    command = front.LazyCommand("rerank", *front.COMMANDS["rerank"]).load()
+def test_the_librarys_parameters_become_flags_of_the_command(
+    name: str, sentence: str, told: str | None
+) -> None:
+    command = front.LazyCommand(name, *front.COMMANDS[name]).load()
 
-    assert front.name_flags(sentence, command) == told
+    assert front.name_flags(sentence, command) == (told or sentence)
     assert front.name_flags(sentence, None) == sentence
 
 
@@ -271,17 +280,8 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(lines: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    finally:
-        os.close(writer)
+    done = in_process(code, env=environment, stdout=writer)
+    os.close(writer)
 
     assert done.stderr == ""
     assert done.returncode == 1
@@ -296,9 +296,9 @@ def test_replies_are_utf8_whatever_the_terminal_claims() -> None:
     )
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
 
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    done = in_process(code, env=environment, encoding="utf-8")
 
-    assert done.stdout == "été \\ud800\n".encode()
+    assert done.stdout == "été \\ud800\n"
 
 
 @pytest.fixture

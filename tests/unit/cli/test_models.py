@@ -30,10 +30,12 @@ def test_what_is_no_model_is_named(
     unfinished = tmp_path / "unfinished"
     (unfinished / "training").mkdir(parents=True)
     (unfinished / "training" / "started.json").write_text("{}")
+    missing = "is neither the folder of a model" if command == "decode" else "is not a run directory: it has"
 
     for folder, message in (
-        (tmp_path / "nowhere", "is not a run directory: it has no config.json"),
+        (tmp_path / "nowhere", missing),
         (toy_data.path, "is not a run directory: it has no config.json. Give the directory"),
+        (toy_data.path, "a Hugging Face model or a CTranslate2 folder."),
         (toy_run.parent, f"Did you mean {toy_run}?"),
         (unfinished, f"is unfinished: `bidibeam train DATA --out {unfinished} --resume` goes on."),
     ):
@@ -119,6 +121,7 @@ def test_train_resumes_with_its_own_settings_and_starts_from_vectors(
 
     assert "vectors for 2 of 15 tokens (13.3%)" in first
     assert "Stopped by max_steps after step 3" in first
+    assert first.endswith(f"Next: bidibeam chat {out}, or bidibeam tune {out}")
     assert "from step 3" in second
     assert "Stopped by max_steps after step 5" in third
     newest = state.newest(out)

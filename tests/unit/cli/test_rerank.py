@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +14,11 @@ import pytest
 
 from bidibeam import __version__
 from tests.conftest import WORDS
-from tests.unit.cli.calls import called, lines_of, refused, write_lines, write_vectors
+from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 
 DOCS = Path(__file__).parents[3] / "docs" / "nbest.md"
+FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
+GOOD = '{"regular": [{"text": "a"}], "reverse": [{"text": "b"}]}'
 
 
 def many(path: Path, *, sources: int) -> Path:
@@ -27,12 +26,13 @@ def many(path: Path, *, sources: int) -> Path:
     chooser = random.Random(0)
 
     def hypotheses() -> list[dict[str, Any]]:
-        texts = (
-            " ".join(chooser.choices(WORDS, k=chooser.randint(0, 6))) for _ in range(chooser.randint(1, 9))
-        )
         return [
-            {"text": text, "finished": chooser.random() < 0.8, "log_prob": -chooser.random()}
-            for text in texts
+            {
+                "text": " ".join(chooser.choices(WORDS, k=chooser.randint(0, 6))),
+                "finished": chooser.random() < 0.8,
+                "log_prob": -chooser.random(),
+            }
+            for _ in range(chooser.randint(1, 9))
         ]
 
     return write_lines(path, *({"regular": hypotheses(), "reverse": hypotheses()} for _ in range(sources)))
@@ -42,62 +42,42 @@ def test_texts_are_enough(lists: Path) -> None:
     call = called("rerank", lists)
 
     assert call.replies == ["No, I am at home now.", "Not now."]
-    told = " ".join(call.err.split())
-    assert "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily." in told
-    assert re.search(r"2 sources in \d+\.\d s\. Work: 8 pairs compared\. Signature: ", told)
+    assert "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily." in call.told
+    assert re.search(r"2 sources in \d+\.\d s\. Work: 8 pairs compared\. Signature: ", call.told)
     assert call.signature == (
         "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:20|answer:regular|"
         f"agreement:closest|bidibeam:{__version__}"
     )
+    assert "Work" not in called("rerank", lists, "--strategy", "random").told  # nothing was counted
 
 
 @pytest.mark.parametrize("strategy", ["longest", "random", "bidia"])
 def test_lists_come_from_files_packed_or_not_and_from_pipes(
     lists: Path, tmp_path: Path, strategy: str
 ) -> None:
+    """A pipe may have a name, which can be read but once: `bidibeam rerank <(zcat lists.gz)`."""
     content = lists.read_bytes()
     (tmp_path / "lists.jsonl.gz").write_bytes(gzip.compress(content))
     (tmp_path / "lists.jsonl.xz").write_bytes(lzma.compress(content))
+    reader, writer = os.pipe()
+    os.write(writer, content)
+    os.close(writer)
     flags = ("--strategy", strategy)
     plain = called("rerank", lists, *flags)
 
     assert len(plain.replies) == 2
-    for packed in ("lists.jsonl.gz", "lists.jsonl.xz"):
-        assert called("rerank", tmp_path / packed, *flags).out == plain.out
+    for packed in (tmp_path / "lists.jsonl.gz", tmp_path / "lists.jsonl.xz", f"/dev/fd/{reader}"):
+        assert called("rerank", packed, *flags).out == plain.out
     assert called("rerank", "-", *flags, typed=content).out == plain.out
-
-
-@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="shells here have no <(...)")
-def test_a_pipe_with_a_name_which_can_be_read_but_once_is_answered_too(lists: Path) -> None:
-    """As in `bidibeam rerank <(zcat lists.gz)`."""
-    reader, writer = os.pipe()
-    os.write(writer, lists.read_bytes())
-    os.close(writer)
-
-    call = called("rerank", f"/dev/fd/{reader}")
     os.close(reader)
-
-    assert call.out == called("rerank", lists).out != ""
 
 
 def test_no_lists_no_replies(tmp_path: Path) -> None:
     call = called("rerank", write_lines(tmp_path / "empty.jsonl"), "--n-best", tmp_path / "out.jsonl")
 
     assert (call.status, call.out, (tmp_path / "out.jsonl").read_bytes()) == (0, "", b"")
-
-
-def test_the_model_is_not_missed() -> None:
-    code = (
-        "import sys; from bidibeam.cli.main import run\n"
-        "status = run(['rerank', '-'])\n"
-        "print(status, 'torch' in sys.modules, file=sys.stderr)"
-    )
-    line = b'{"regular": [{"text": "a"}], "reverse": [{"text": "b"}]}\n'
-
-    done = subprocess.run([sys.executable, "-c", code], input=line, capture_output=True, check=False)
-
-    assert done.stdout == b"a\n"
-    assert done.stderr.splitlines()[-1] == b"0 False"
+    one_sided = write_lines(tmp_path / "r.jsonl", '{"regular": [{"text": "a"}]}')
+    assert called("rerank", one_sided, "--strategy", "longest").out == "a\n"
 
 
 def test_a_reply_takes_one_line_whatever_it_holds(tmp_path: Path) -> None:
@@ -151,9 +131,7 @@ def test_the_lists_of_the_documentation_are_ranked(tmp_path: Path) -> None:
     assert called("rerank", tmp_path / "second.jsonl", "--strategy", "vbs").replies == ["at work."]
 
 
-TUNED = {"format_version": 1, "options": {"bidis": {"lambda_": 5}, "vbs-tuned": {"word_reward": 1}}}
-
-
+@pytest.fixture
 def scored(tmp_path: Path) -> Path:
     """A line whose first hypothesis the regular direction prefers, and the second the reverse one."""
     return write_lines(
@@ -167,188 +145,123 @@ def scored(tmp_path: Path) -> Path:
     )
 
 
-def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_used(tmp_path: Path) -> None:
-    lists, tuned = scored(tmp_path), tmp_path / "tuned.json"
-    tuned.write_text(json.dumps(TUNED))
+def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_used(
+    scored: Path, tmp_path: Path
+) -> None:
+    options = {"bidis": {"lambda_": 5}, "vbs-tuned": {"word_reward": 1}}
+    tuned = write_lines(tmp_path / "tuned.json", {"format_version": 1, "options": options})
+    command = ("rerank", scored, "--tuned", tuned, "--strategy")
 
-    call = called("rerank", lists, "--strategy", "bidis", "--tuned", tuned)
+    call = called(*command, "bidis")
     assert call.replies == ["agreed"]
     assert re.search(r"strategy:bidis\|lambda:5\|tuned:tuned\.json@[0-9a-f]{8}\|bidibeam:", call.signature)
 
-    call = called("rerank", lists, "--strategy", "bidis", "--tuned", tuned, "--lambda", "0.1")
+    call = called(*command, "bidis", "--lambda", "0.1")
     assert call.replies == ["likely"]
     assert "tuned" not in call.signature
-    assert "tuned" not in called("rerank", lists, "--strategy", "vbs", "--tuned", tuned).signature
-
-    assert refused("rerank", lists, "--strategy", "vbs-tuned", "--tuned", tuned) == (
-        "The strategy vbs-tuned needs --length-exponent; `bidibeam tune` finds good "
-        "values, for a run or for Hugging Face models: decode then uses them, and rerank takes them as "
-        "tuned."
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "There is no {}: `bidibeam tune RUN` writes it."),
-        ("{", "{} is damaged ("),
-        ('{"format_version": 1}', "{} is damaged (KeyError('options'))"),
-        ('{"format_version": 2, "options": {}}', "{} has format version 2; bidibeam "),
-    ],
-)
-def test_a_tuned_file_that_cannot_be_used_is_named(tmp_path: Path, content: str | None, message: str) -> None:
-    lists, tuned = scored(tmp_path), tmp_path / "tuned.json"
-    if content is not None:
-        tuned.write_text(content)
-
-    said = refused("rerank", lists, "--strategy", "bidis", "--tuned", tuned)
-
-    assert said.startswith(message.replace("{}", str(tuned)))
-    assert "`bidibeam tune RUN`" in said
-
-
-def test_work_that_was_not_counted_is_not_told(lists: Path) -> None:
-    assert "Work" not in called("rerank", lists, "--strategy", "random").told
-    assert "Work: 8 pairs compared." in called("rerank", lists).told
-
-
-FILES = Path(__file__).parents[1] / "interchange" / "formats" / "files"
-
-COUNT = ("--per-source", "4")
-
-
-def test_scores_that_a_format_has_not_are_missed_by_name_and_line(tmp_path: Path) -> None:
-    text = FILES / "mbrs-decode.txt"
-
-    assert refused("rerank", text, *COUNT, "--strategy", "vbs") == (
-        f"{text}, line 1: source '1', regular[0] has no \"score\", and vbs needs it; `bidibeam score` adds "
-        "it, given the model, or choose a strategy without, such as longest."
-    )
-    other = tmp_path / "other.txt"
-    other.write_bytes(text.read_bytes())
-    joined = (text, *COUNT, "--reverse", other)
-    assert len(called("rerank", *joined).replies) == 3
-    assert refused("rerank", *joined, "--agreement", "expected") == (
-        f"{text} and {other}: source '1', regular[0] has no \"log_prob\", and bidia needs it; "
-        "`bidibeam score` adds it, given the model."
-    )
-
-
-def test_flags_that_are_not_for_a_format_are_named(tmp_path: Path) -> None:
-    lists = write_lines(tmp_path / "l.jsonl", {"regular": [{"text": "a"}], "reverse": [{"text": "b"}]})
-
-    assert refused("rerank", lists, "--per-source", "2") == (
-        "The format jsonl has no --per-source; that is for mbrs."
-    )
-    assert refused("rerank", lists, "--from", "moses") == (
-        f"{lists}, line 1: expected `id ||| text ||| features ||| score`, received 1 field."
-    )
-    assert refused("rerank", FILES / "mbrs-decode.txt", "--from", "mbrs") == (
-        f"{FILES / 'mbrs-decode.txt'}: flat text does not say how many hypotheses a source has. Say it by "
-        "--per-source."
+    assert "tuned" not in called(*command, "vbs").signature
+    assert refused(*command, "vbs-tuned") == (
+        "The strategy vbs-tuned needs --length-exponent; `bidibeam tune` finds good values, for a run or for "
+        "Hugging Face models: decode then uses them, and rerank takes them as tuned."
     )
 
 
 def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "few.vec", ["i", "do", "know", "at", "."])
-    flags = ("--reverse", FILES / "fairseq-interactive.out", "--similarity", "wmd", "--vectors", vectors)
-    said = refused("rerank", FILES / "fairseq-interactive.out", *flags)
+    lists = FILES / "fairseq-interactive.out"
+    command = ("rerank", lists, "--reverse", lists, "--similarity", "wmd", "--vectors", vectors)
+
+    said = refused(*command)
 
     assert said.startswith("The lists hold subwords, such as 'wor@@', and --vectors are vectors of words.")
-    assert len(called("rerank", FILES / "fairseq-interactive.out", *flags, "--words").replies) == 4
+    assert len(called(*command, "--words").replies) == 4
 
 
-GOOD = '{"regular": [{"text": "a"}], "reverse": [{"text": "b"}]}'
+def test_two_files_of_a_format_without_scores_are_joined(tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_bytes((FILES / "mbrs-decode.txt").read_bytes())
+
+    call = called("rerank", FILES / "mbrs-decode.txt", "--per-source", 4, "--reverse", other)
+
+    assert len(call.replies) == 3
 
 
-def refused_file(content: Path, *flags: str) -> str:
-    """What is said of a file, the name taken out; nothing else may be in its directory afterwards."""
-    before = content.read_bytes()
-    said = refused("rerank", content, "--n-best", content.parent / "out.jsonl", *flags)
-    assert [path.name for path in content.parent.iterdir()] == [content.name]
-    assert content.read_bytes() == before
-    assert said.startswith(f"{content}, ")
-    return said.removeprefix(f"{content}, ")
+@pytest.fixture
+def given(lists: Path, tmp_path: Path) -> dict[str, Path]:
+    """Lists that can be used, and such that cannot, alone in a folder."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    made = {
+        "good": [GOOD],
+        "regular": ['{"regular": [{"text": "a"}]}'],
+        "late": [*[GOOD] * 700, "", '{"regular": [{"text": "a"}]}'],  # behind many batches
+        "out.jsonl.partial": [GOOD],
+    }
+    files = {name: write_lines(folder / name, *content) for name, content in made.items()}
+    text = FILES / "mbrs-decode.txt"
+    other = folder / "other"
+    other.write_bytes(text.read_bytes())
+    (folder / "link").symlink_to(files["good"])
+    more = {"link": folder / "link", "other": other, "out": folder / "out.jsonl", "in": folder}
+    return {**files, **more, "lists": lists, "text": text}
 
 
-def test_nothing_is_written_though_the_wrong_line_is_far_down(tmp_path: Path) -> None:
-    """Far enough down that many batches come before it."""
-    said = refused_file(write_lines(tmp_path / "in.jsonl", *[GOOD] * 700, "", '{"regular": [{"text": "a"}]}'))
+LACKS = "source '1', regular[0] has no"
+REFUSED = {
+    "{text} --per-source 4 --strategy vbs": f'{{text}}, line 1: {LACKS} "score", and vbs needs it; '
+    "`bidibeam score` adds it, given the model, or choose a strategy without, such as longest.",
+    "{text} --per-source 4 --reverse {other} --agreement expected": f"{{text}} and {{other}}: {LACKS} "
+    '"log_prob", and bidia needs it; `bidibeam score` adds it, given the model.',
+    "{good} --per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
+    "{good} --from moses": "{good}, line 1: expected `id ||| text ||| features ||| score`, received 1 field.",
+    "{text} --from mbrs": "{text}: flat text does not say how many hypotheses a source has. Say it by "
+    "--per-source.",
+    "{late} --n-best {out}": "{late}, line 702: source '702' has no reverse hypotheses, and bidia needs "
+    'them; add a list "reverse", or choose another strategy.',
+    "{regular} --strategy reverse-vbs --n-best {out}": "{regular}, line 1: source '1' has no reverse "
+    'hypotheses, and reverse-vbs needs them; add a list "reverse", or choose another strategy.',
+    "{regular} --strategy oracle --n-best {out}": "{regular}, line 1: source '1' has no \"reference\", and "
+    "oracle chooses by it; add one, or choose another strategy.",
+    **{
+        f"{{lists}} --similarity {name}": f"The similarity {name} needs word vectors: give --vectors, a file "
+        "of them."
+        for name in ("wmd_t", "embedding_cosine")
+    },
+    "{lists} --strategy bidis --lambda nan": "lambda must be a finite number, not nan.",
+    "{lists} --strategy bidis --seed 1": "The strategy bidis has no option seed. It has: --lambda.",
+    "{lists} --strategy vbs --similarity edit": "The strategy vbs compares no hypotheses, so it has no "
+    "--similarity.",
+    "{lists} --similarity-option smoothing=some": "smoothing must be one of floor, none, add-1, not 'some'.",
+    "{lists} --strategy-option answer": "--strategy-option must be NAME=VALUE, not 'answer'.",
+    "{lists} --strategy-option answer=both": "--answer must be one of regular, either, not 'both'.",
+    "{lists} --strategy bidis --tuned {out}": "There is no {out}: `bidibeam tune RUN` writes it.",
+    "{lists} --resume": "--resume needs --n-best FILE: what is done is read from that file.",
+    **{
+        f"{{{name}}} --n-best {out}": f"--n-best would overwrite the input, {{{name}}}. Name another file."
+        for name, out in (
+            ("good", "{good}"),
+            ("good", "{link}"),
+            ("good", "{in}/../in/good"),
+            ("out.jsonl.partial", "{out}"),  # where the output grows
+        )
+    },
+}
 
-    assert said.startswith("line 702: source '702' has no reverse hypotheses")
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_used_is_one_sentence_and_nothing_is_written(
+    line: str, given: dict[str, Path]
+) -> None:
+    before = {path: path.read_bytes() for path in given["in"].iterdir()}
+
+    assert refused_line(f"rerank {line}", given) == fill(REFUSED[line], given)
+
+    assert {path: path.read_bytes() for path in given["in"].iterdir()} == before
 
 
 def test_a_line_through_a_pipe_is_named_too() -> None:
     """`-` has no name but <stdin>, which a replaced stdin does not know."""
-    said = refused("rerank", "-", typed=f"{GOOD}\n{{oops\n")
-
-    assert ", line 2: this is not JSON" in said
-
-
-def test_a_direction_or_reference_that_a_strategy_needs_is_named(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "in.jsonl", '{"regular": [{"text": "a"}]}')
-
-    assert refused_file(path, "--strategy", "reverse-vbs") == (
-        "line 1: source '1' has no reverse hypotheses, and reverse-vbs needs them; add a list \"reverse\", "
-        "or choose another strategy."
-    )
-    assert refused_file(path, "--strategy", "oracle") == (
-        "line 1: source '1' has no \"reference\", and oracle chooses by it; add one, or choose another "
-        "strategy."
-    )
-    assert called("rerank", path, "--strategy", "longest").out == "a\n"
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            "--similarity wmd_t",
-            "The similarity wmd_t needs word vectors: give --vectors, a file of them.",
-        ),
-        (
-            "--similarity embedding_cosine",
-            ("The similarity embedding_cosine needs word vectors: give --vectors, a file of them."),
-        ),
-        ("--strategy bidis --lambda nan", "lambda must be a finite number, not nan."),
-        ("--strategy bidis --seed 1", "The strategy bidis has no option seed. It has: --lambda."),
-        (
-            "--strategy vbs --similarity edit",
-            "The strategy vbs compares no hypotheses, so it has no --similarity.",
-        ),
-        ("--similarity-option smoothing=some", "smoothing must be one of floor, none, add-1, not 'some'."),
-        ("--resume", "--resume needs --n-best FILE: what is done is read from that file."),
-    ],
-)
-def test_a_flag_that_cannot_be_used_is_named(lists: Path, flags: str, message: str) -> None:
-    assert refused("rerank", lists, *flags.split()) == message
-
-
-def test_a_strategys_own_option_may_be_given_by_name(lists: Path) -> None:
-    assert refused("rerank", lists, "--strategy-option", "answer") == (
-        "--strategy-option must be NAME=VALUE, not 'answer'."
-    )
-    assert refused("rerank", lists, "--strategy-option", "answer=both") == (
-        "--answer must be one of regular, either, not 'both'."
-    )
-
-
-@pytest.mark.parametrize("written", ["in.jsonl", "link.jsonl", "../{}/in.jsonl"])
-def test_the_input_is_never_overwritten(tmp_path: Path, written: str) -> None:
-    path = write_lines(tmp_path / "in.jsonl", GOOD)
-    (tmp_path / "link.jsonl").symlink_to(path)
-
-    said = refused("rerank", path, "--n-best", tmp_path / written.format(tmp_path.name))
-
-    assert said == f"--n-best would overwrite the input, {path}. Name another file."
-    assert path.read_text() == f"{GOOD}\n"
-
-
-def test_nor_is_it_where_the_output_grows(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "out.jsonl.partial", GOOD)
-
-    assert "would overwrite the input" in refused("rerank", path, "--n-best", tmp_path / "out.jsonl")
-    assert path.read_text() == f"{GOOD}\n"
+    assert ", line 2: this is not JSON" in refused("rerank", "-", typed=f"{GOOD}\n{{oops\n")
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "many"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,7 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction
 from bidibeam.models.gru.scorer import GRUScorer
-from bidibeam.training.networks import train
-from bidibeam.training.settings import TrainingSettings
-from tests.conftest import TINY_MODEL
-from tests.unit.cli.calls import called, lines_of, refused, write_lines
+from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
@@ -209,71 +205,53 @@ def test_a_model_whose_config_says_nothing_is_what_it_is_called(tmp_path: Path) 
     assert said == "marked is a reverse model by its config: leave out --direction regular."
 
 
+@pytest.fixture
+def given(toy_run: Path, regular_run: Path, tmp_path: Path) -> dict[str, Path]:
+    """Models, lists that can be scored, and such that cannot."""
+    made: dict[str, list[dict[str, object]]] = {
+        "good": [{"source": "red", "regular": [{"text": "red"}]}],
+        "unread": [{"id": "7", "regular": [{"text": "red"}]}],
+        "blank": [{"source": "red", "regular": [{"text": "red"}, {"text": " "}]}],
+        "hollow": [{"source": "red", "regular": [], "reverse": []}],
+        "nothing": [],
+        "special": [{"id": "a", "source": "red", "regular": [{"text": "red"}, {"text": "</s>"}]}],
+        "long": [{"source": "red", "regular": [{"text": "red " * 64}]}],
+    }
+    files = {name: write_lines(tmp_path / f"{name}.jsonl", *lines) for name, lines in made.items()}
+    models = {"run": toy_run, "one": regular_run, "bart": write_model(tmp_path / "bart", "bart")}
+    return {**files, **models, "no": tmp_path / "no.jsonl", "out": tmp_path / "out.jsonl"}
+
+
+NO_TOKEN = "has no token under the tokenizer of"
+REFUSED = {
+    "{unread} --model {run}": "{unread}: the list with the id '7' has no source, and a model reads that",
+    "{blank} --model {run}": f"Source '1': the hypothesis regular[1], ' ', {NO_TOKEN}",
+    "{hollow} --model {run}": '{hollow}, line 1: the source with the id "1" has no hypotheses.',
+    "{nothing} --model {run} --from jsonl": "{nothing} holds no lists, so there is nothing to score.",
+    "{good} --model no/such": "The model 'no/such' is neither a folder nor on the Hugging Face Hub",
+    "{good} --model {run} --length-penalty nan": "--length-penalty must be a finite number",
+    "{good} --model {run} --list-direction reverse": "The format jsonl says itself whose its lists are",
+    "{good} --model {run} --device abacus": "There is no device 'abacus' here that can compute.",
+    "{no} --model {run}": "{no} cannot be read",
+    "{good} --model {one} --direction reverse": "{one} has no reverse decoder, only: regular.",
+    "{special} --model {bart}": f"Source 'a': the hypothesis regular[1], '</s>', {NO_TOKEN} bart@",
+    "{long} --model {bart}": "bart has 64 positions, too few for a reply of 65 tokens: shorten it",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_scored_is_said(
-    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, given: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    model, out = ("--model", toy_run), tmp_path / "out.jsonl"
-    good = write_lines(tmp_path / "good.jsonl", {"source": "red", "regular": [{"text": "red"}]})
-    unread = write_lines(tmp_path / "unread.jsonl", {"id": "7", "regular": [{"text": "red"}]})
-    blank = write_lines(
-        tmp_path / "blank.jsonl", {"source": "red", "regular": [{"text": "red"}, {"text": " "}]}
-    )
-    hollow = write_lines(tmp_path / "hollow.jsonl", {"source": "red", "regular": [], "reverse": []})
-    nothing = write_lines(tmp_path / "nothing.jsonl")
 
-    for args, message in (
-        ((unread, *model), f"{unread}: the list with the id '7' has no source, and a model reads that first"),
-        (
-            (blank, *model),
-            "Source '1': the hypothesis regular[1], ' ', has no token under the tokeni",
-        ),
-        ((hollow, *model), f'{hollow}, line 1: the source with the id "1" has no hypotheses.'),
-        ((nothing, *model, "--from", "jsonl"), f"{nothing} holds no lists, so there is nothing to score."),
-        (
-            (good, "--model", "no/such"),
-            "The model 'no/such' is neither a folder nor on the Hugging Face Hub",
-        ),
-        ((good, *model, "--length-penalty", "nan"), "--length-penalty must be a finite number"),
-        ((good, *model, "--list-direction", "reverse"), "The format jsonl says itself whose its lists are"),
-        ((good, *model, "--device", "abacus"), "There is no device 'abacus' here that can compute."),
-        ((tmp_path / "no.jsonl", *model), f"{tmp_path / 'no.jsonl'} cannot be read"),
-    ):
-        assert refused("score", *args, "--out", out).startswith(message)
-        assert not out.exists()
-    said = refused("score", good, *model, "--out", good)
-    assert said == f"--out would overwrite the input, {good}. Name another file."
-    assert refused("score", blank, *model).startswith("Source '1': ")  # nothing on stdout either
+    for out in ("--out {out}", ""):  # stdout gets nothing either
+        said = refused_line(f"score {line} {out}", given)
+        assert said.startswith(fill(REFUSED[line], given))
+    assert not given["out"].exists()
 
 
-def test_a_run_without_the_direction_is_refused(toy_data: PreparedData, tmp_path: Path) -> None:
-    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [{"text": "red"}]})
-    run = tmp_path / "run"
-    settings = TrainingSettings(max_steps=1, tensorboard=False)
-    train(toy_data, run, model_settings=replace(TINY_MODEL, directions=("regular",)), settings=settings)
+def test_the_input_is_never_overwritten(given: dict[str, Path]) -> None:
+    said = refused_line("score {good} --model {run} --out {good}", given)
 
-    said = refused("score", given, "--model", run, "--direction", "reverse")
-
-    assert said.startswith(f"{run} has no reverse decoder, only: regular.")
-
-
-def test_a_hypothesis_of_special_tokens_alone_is_refused(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "bart", "bart")
-    given = write_lines(
-        tmp_path / "in.jsonl", {"id": "a", "source": "red", "regular": [{"text": "red"}, {"text": "</s>"}]}
-    )
-
-    said = refused("score", given, "--model", folder)
-
-    assert said.startswith(
-        "Source 'a': the hypothesis regular[1], '</s>', has no token under the tokenizer of bart@"
-    )
-
-
-def test_a_hypothesis_too_long_for_the_model_is_refused(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "bart", "bart")
-    given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [{"text": "red " * 64}]})
-
-    said = refused("score", given, "--model", folder)
-
-    assert said.startswith("bart has 64 positions, too few for a reply of 65 tokens: shorten it")
+    assert said == fill("--out would overwrite the input, {good}. Name another file.", given)

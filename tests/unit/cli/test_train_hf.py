@@ -6,12 +6,14 @@ import builtins
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bidibeam.cli.training_progress import TrainingProgress
+from bidibeam.cli.progress import TrainingProgress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.cli.calls import called, refused
@@ -31,6 +33,21 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_config(tmp_path_factory.mktemp("bart"), "bart")
 
 
+@contextmanager
+def kill_fourth_step() -> Iterator[None]:
+    """Interrupts training at its fourth step."""
+    stepped = TrainingProgress.stepped
+
+    def dies(self: Any, *, step: int) -> None:
+        stepped(self, step=step)
+        if step == 4:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingProgress, "stepped", dies)
+        yield
+
+
 def config_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "config.json").read_text()))
 
@@ -47,6 +64,8 @@ def test_a_model_is_trained_into_a_folder(
     assert "Epoch 1, step 3: validation loss" in call.told
     assert "Stopped by epochs after step 6" in call.told
     assert f"direction {direction}, from {bart}, validation loss" in call.told
+    model = {"regular": f"{out} --strategy vbs", "reverse": f"REGULAR_MODEL --reverse {out}"}
+    assert call.told.endswith(f"Next: bidibeam chat {model.get(direction, out)}")
     if direction == "both":
         assert config_of(out)["model_type"] == "bidibeam-joint"
     else:
@@ -66,20 +85,11 @@ def test_settings_come_from_a_file_flags_and_set(data: PreparedData, bart: Path,
     assert (used["epochs"], used["warmup"], used["seed"]) == (1, 0.5, 4)
 
 
-def test_resumed_it_knows_what_it_began_with(
-    data: PreparedData, bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, stepped = tmp_path / "out", TrainingProgress.stepped
-
-    def dies(self: Any, *, step: int) -> None:
-        stepped(self, step=step)
-        if step == 4:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(TrainingProgress, "stepped", dies)
-    call = called("train", data.path, "--base", bart, "--direction", "reverse", "--out", out, *QUICK)
+def test_resumed_it_knows_what_it_began_with(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with kill_fourth_step():
+        call = called("train", data.path, "--base", bart, "--direction", "reverse", "--out", out, *QUICK)
     assert call.status == 130
-    monkeypatch.setattr(TrainingProgress, "stepped", stepped)
 
     assert "holds an unfinished training" in refused("train", data.path, "--base", bart, "--out", out, *QUICK)
     call = called("train", data.path, "--out", out, "--resume")
@@ -186,21 +196,13 @@ def test_help_and_our_own_training_import_no_transformers() -> None:
 TINY = ["model.d_model=16", "model.encoder_ffn_dim=16", "model.decoder_ffn_dim=16", "training.batch_size=8"]
 
 
-def test_a_preset_trains_a_model_with_two_decoders_without_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, out, stepped = prepared(tmp_path, keep_text=False), tmp_path / "out", TrainingProgress.stepped
+def test_a_preset_trains_a_model_with_two_decoders_without_text(tmp_path: Path) -> None:
+    data, out = prepared(tmp_path, keep_text=False), tmp_path / "out"
     flags = [word for each in TINY for word in ("--set", each)] + ["--epochs", "2"]
 
-    def dies(self: Any, *, step: int) -> None:
-        stepped(self, step=step)
-        if step == 4:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(TrainingProgress, "stepped", dies)
-    call = called("train", data.path, "--preset", "transformer", "--out", out, *flags)
+    with kill_fourth_step():
+        call = called("train", data.path, "--preset", "transformer", "--out", out, *flags)
     assert call.status == 130
-    monkeypatch.setattr(TrainingProgress, "stepped", stepped)
     call = called("train", data.path, "--out", out, "--resume", "--epochs", "3")
 
     assert call.status == 0, call.err
@@ -227,20 +229,10 @@ def test_settings_that_a_config_does_not_have_are_refused(data: PreparedData, tm
 
 
 def test_short_flags_are_settings_of_our_own_network_too(data: PreparedData, tmp_path: Path) -> None:
-    flags = [
-        "--preset",
-        "demo",
-        "--epochs",
-        "1",
-        "--batch-size",
-        "16",
-        "--seed",
-        "5",
-        "--learning-rate",
-        "0.5",
-    ]
+    flags = {"preset": "demo", "epochs": 1, "batch-size": 16, "seed": 5, "learning-rate": 0.5}
+    words = [word for name, value in flags.items() for word in (f"--{name}", value)]
 
-    call = called("train", data.path, "--out", tmp_path / "run", *flags)
+    call = called("train", data.path, "--out", tmp_path / "run", *words)
 
     assert call.status == 0, call.err
     training = config_of(tmp_path / "run")["training"]

@@ -1,0 +1,189 @@
+"""What commands are given: the model that a command line names, n-best lists, word vectors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bidibeam.cli.console import note, notice_if_slow, show, tell
+from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.interchange.lists import ListReader
+
+if TYPE_CHECKING:
+    from bidibeam.api.tuned import TunedSettings
+    from bidibeam.hypotheses import Beams
+    from bidibeam.models.base import Model
+    from bidibeam.protocols import Strategy
+    from bidibeam.similarities.word_vectors import WordVectors
+    from bidibeam.strategies.settings import StrategySettings
+
+BUNDLED = "No model was named: this is the small one that comes with bidibeam."
+ANY_LENGTH = 1 << 30
+"""So many steps that no least number of tokens is more."""
+STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
+"""What a strategy's own settings are called in a command's parameters."""
+FORMAT_SETTINGS = ("direction", "per_source", "log_prob", "ranked")
+SUBWORD_MARKS = ("\u0120", "\u2581", "##")
+"""How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
+UNENDED_MARK = "@@"
+"""How subword-nmt, and so fairseq, marks a piece that does not end its word."""
+
+
+def take_model(model: str | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Take what names a model out of a command's parameters: the arguments of `load_model`."""
+    regular = flags.pop("regular")
+    if model is not None and regular is not None:
+        raise click.UsageError(f"--regular {regular} stands instead of MODEL, not beside {model}.")
+    options = ("reverse", "device", "dtype", "trust_remote_code")
+    return {"name": model or regular, **{option: flags.pop(option) for option in options}}
+
+
+def load_model(name: str | None, reverse: str | None = None, **options: Any) -> Model:
+    """Load a model; say so if that takes long, and which model it is if none was named."""
+    from bidibeam.models.loading import load
+
+    if name is None and reverse is None:
+        show(BUNDLED, style="dim")
+    with notice_if_slow("Loading the model ..."):
+        return load(name, reverse, **options)
+
+
+def check_search(flags: dict[str, Any]) -> None:
+    """Refuse a search whose values are out of range before a model is loaded for it."""
+    from bidibeam.search.settings import SearchSettings
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    SearchSettings(**{"max_length": ANY_LENGTH, **given})
+
+
+def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
+    """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
+
+    Flags go over the words of the name; where they contradict one, a note says so.
+    """
+    from bidibeam.strategies.naming import SystemName
+
+    name = SystemName.of(flags.pop("strategy"))
+    similarity, options, vectors = (
+        flags.pop(each) for each in ("similarity", "similarity_options", "vectors")
+    )
+    given = {flag: value for flag in STRATEGY_FLAGS if (value := flags.pop(flag)) is not None}
+    strategy = name.settings(
+        options={**_parse_pairs("--strategy-option", flags.pop("strategy_options")), **given},
+        similarity=similarity,
+        similarity_options=_parse_pairs("--similarity-option", options),
+        vectors=vectors,
+    )
+    compared = {"--similarity": similarity, "--similarity-option": options, "--vectors": vectors}
+    for flag, value in compared.items():
+        if value and not strategy.compares:
+            raise SettingsError(f"The strategy {strategy.name} compares no hypotheses, so it has no {flag}.")
+    if strategy.compares:
+        allow_local(strategy.similarity)
+        strategy.check_similarity()
+    if words := name.contradictions(strategy):
+        note(f"flags go over {' and '.join(map(repr, words))} of --strategy.")
+    return strategy, flags.pop("workers") or count_cores()
+
+
+def allow_local(similarity: str | None) -> None:
+    """Let package.module:name be found where `python -m` would look, and a script of ours would not."""
+    here = str(Path.cwd())
+    if similarity is not None and ":" in similarity and sys.path[:1] != [here]:
+        sys.path.insert(0, here)
+
+
+def count_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _parse_pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, the values as YAML."""
+    import yaml
+
+    options: dict[str, Any] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise SettingsError(f"{flag} must be NAME=VALUE, not {item!r}.")
+        try:
+            read = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise SettingsError(f"{flag} {name} has a value that cannot be read: {value!r}.") from error
+        options[name.strip()] = tuple(read) if isinstance(read, list) else read
+    return options
+
+
+def take_lists(input_file: str, flags: dict[str, Any], **options: Any) -> ListReader:
+    """Take what is said about lists out of a command's parameters: their reader."""
+    settings = {key: value for key in FORMAT_SETTINGS if (value := flags.pop(key, None))}
+    if "direction" in settings:
+        settings["direction"] = Direction(settings["direction"])
+    names = ("from_format", "reverse_file", "sources_file", "references_file", "words")
+    given = {name: flags.pop(name, None) for name in names}
+    return ListReader(input_file, **given, settings=settings, **options)
+
+
+def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], WordVectors] | None:
+    """Reads the vectors of the words that lists hold, once they are asked for."""
+    if path is None:
+        return None
+
+    @cache
+    def read() -> WordVectors:
+        from bidibeam.similarities.word_vectors import WordVectors
+
+        words = set().union(*{one.tokens for beams in lists for one in (*beams.regular, *beams.reverse)})
+        for word in sorted(words):
+            if word.startswith(SUBWORD_MARKS) or (word.endswith(UNENDED_MARK) and word != UNENDED_MARK):
+                raise SettingsError(
+                    f"The lists hold subwords, such as {word!r}, and --vectors are vectors of words. Leave "
+                    '"tokens" out of the file, so that texts are split into words, or use another similarity.'
+                )
+        with notice_if_slow(f"Reading {path} ..."):
+            vectors = WordVectors.from_file(path, wanted=words)
+        tell(f"{len(vectors.words):,} of {len(words):,} words have a vector.")
+        return vectors
+
+    return read
+
+
+def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
+    """Say so if the first T is far from what the lists hold: length then counts for more than agreement."""
+    limits = (getattr(getattr(each, "similarity", None), "max_length", None) for each in strategies)
+    limit = next(filter(None, limits), None)
+    if limit is None:
+        return
+    longest = max((len(one.tokens) for beams in lists for one in (*beams.regular, *beams.reverse)), default=0)
+    if limit >= 2 * longest:
+        show(
+            f"Note: T is {limit}, but the longest hypothesis has {longest} tokens, so length weighs heavily. "
+            "If the search's maximum was lower, say --max-length; or use a similarity without T: bleu, wmd.",
+            style="dim",
+        )
+
+
+def read_tuned(path: Path | None) -> TunedSettings | None:
+    """What a tuned.json says, or that of a run; None if none is named."""
+    if path is None:
+        return None
+    from bidibeam.api.tuned import TunedSettings  # brings PyTorch, which takes seconds to load
+
+    return TunedSettings.at(path)
+
+
+def note_other_model(tuned: TunedSettings, file: str, model: str | None) -> None:
+    """Say so if lists were written by another model than settings were tuned for, where both are known."""
+    weights = tuned.content.get("weights")
+    if model is not None and weights is not None and model != weights:
+        note(
+            f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({model})."
+        )
