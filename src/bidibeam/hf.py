@@ -10,12 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import TransformersMissingError
+from bidibeam.models.loading import require_transformers
 
 if TYPE_CHECKING:
     from bidibeam.api.custom_generate import BidiGenerate
     from bidibeam.api.huggingface import HFGenerator, load_hf_decoder
-    from bidibeam.models.huggingface.directions import check_pair, check_same_tokens, direction_of, mark
+    from bidibeam.models.huggingface.configs import check_pair, check_same_tokens, direction_of, mark
     from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig
     from bidibeam.models.huggingface.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
     from bidibeam.models.huggingface.loading import load_models, load_pair
@@ -32,14 +32,14 @@ _HOMES = {
     "HFScorer": "models.huggingface.scorer",
     "PairCollator": "models.huggingface.labels",
     "ReverseCollator": "models.huggingface.labels",
-    "check_pair": "models.huggingface.directions",
-    "check_same_tokens": "models.huggingface.directions",
-    "direction_of": "models.huggingface.directions",
+    "check_pair": "models.huggingface.configs",
+    "check_same_tokens": "models.huggingface.configs",
+    "direction_of": "models.huggingface.configs",
     "fine_tune": "training.fine_tune",
     "load_hf_decoder": "api.huggingface",
     "load_models": "models.huggingface.loading",
     "load_pair": "models.huggingface.loading",
-    "mark": "models.huggingface.directions",
+    "mark": "models.huggingface.configs",
     "reverse_labels": "models.huggingface.labels",
     "special_ids": "models.huggingface.labels",
     "started_with": "training.fine_tune",
@@ -71,15 +71,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
-    try:
-        module = import_module(f"bidibeam.{_HOMES[name]}")
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise TransformersMissingError(
-            f"{name} needs transformers, which is not installed: pip install 'bidibeam[hf]'"
-        ) from error
-    value = getattr(module, name)
+    with require_transformers(name):
+        value = getattr(import_module(f"bidibeam.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

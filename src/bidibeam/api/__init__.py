@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.models.loading import bundled_path, load
+from bidibeam.models.loading import MODELS, bundled_path, find_kind, load
 from bidibeam.models.run import RunModel
+from bidibeam.training.logs import progress_of
 
-__all__ = ["load", "load_decoder", "load_run"]
+__all__ = ["describe_model", "load", "load_decoder", "load_run"]
 
 
 def load_run(path: Path | str | None = None, *, device: str | None = None) -> RunModel:
@@ -23,3 +25,16 @@ def load_run(path: Path | str | None = None, *, device: str | None = None) -> Ru
         SettingsError: If there is no such device.
     """
     return RunModel.load(bundled_path() if path is None else path, device=device)
+
+
+def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
+    """What kind of model a folder holds, and all that is known of it, without loading the model.
+
+    Raises:
+        RunError: If a file is missing or damaged.
+    """
+    kind: Any = MODELS.get(find_kind(folder) if folder.is_dir() else "run")  # which says what is missing
+    metadata: dict[str, Any] = kind.describe(folder)
+    if "training" in metadata:  # by our loop, whose log tells how far it came
+        metadata.setdefault("progress", progress_of(folder))
+    return kind.title[0].upper() + kind.title[1:], metadata

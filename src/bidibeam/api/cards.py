@@ -16,13 +16,13 @@ from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
 from bidibeam.models import checkpoint
+from bidibeam.models.cards import format_table
 from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-WIDTH = 120
 PACKAGES = {"chitchat": "chitchat-dataset"}
 """Corpora that are installed as packages, under a licence that lets models be passed on."""
 ORIGINS = {
@@ -42,24 +42,8 @@ LIMITS = """\
 - It is there to show and to test decoding. People who talk to it should know that it is a small model."""
 
 
-def read_metadata(folder: Path) -> dict[str, Any]:
-    """Reads everything that a card needs from an exported run."""
-    config = checkpoint.read_config(folder)
-    weights, tokenizer = folder / checkpoint.WEIGHTS_FILE, folder / checkpoint.TOKENIZER_FILE
-    shapes = checkpoint.tensor_shapes(weights)
-    tuned = folder / TUNED_FILE
-    return {
-        "model": checkpoint.settings_mapping(config.model),
-        "vocabulary": config.vocabulary_size,
-        "parameters": sum(math.prod(shape) for shape in shapes.values()),
-        "bytes": weights.stat().st_size + tokenizer.stat().st_size,
-        "tuned": TunedSettings(tuned).content if tuned.is_file() else {},
-        **config.facts,
-    }
-
-
 def find_package(corpus: str) -> str:
-    """Returns the package that a corpus is installed as, with its version; empty if it is not one."""
+    """The package that a corpus is installed as, with its version; empty if it is not one."""
     package = PACKAGES.get(corpus, "")
     try:
         return f"{package} {version(package)}" if package else ""
@@ -68,7 +52,7 @@ def find_package(corpus: str) -> str:
 
 
 def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
-    """Reads perplexities and the scores at the largest N_B of weights from a results.json.
+    """The perplexities of weights, and their scores at the largest N_B, from a results.json.
 
     Raises:
         InputError: If the file cannot be read, or holds no scores of these weights.
@@ -97,38 +81,44 @@ def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
     )
 
 
-def render_card(facts: Mapping[str, Any]) -> str:
-    """Renders the facts of `read_metadata` as Markdown."""
-    data, exported, model = facts.get("data", {}), facts.get("exported", {}), facts["model"]
+def render_card(folder: Path) -> str:
+    """The card of an exported run, as Markdown."""
+    config = checkpoint.read_config(folder)
+    model, facts = checkpoint.settings_mapping(config.model), config.facts
+    data, exported, training = (facts.get(name, {}) for name in ("data", "exported", "training"))
+    tuned = TunedSettings(folder / TUNED_FILE).content if (folder / TUNED_FILE).is_file() else {}
+    weights, tokenizer = folder / checkpoint.WEIGHTS_FILE, folder / checkpoint.TOKENIZER_FILE
+    parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
+    size = (weights.stat().st_size + tokenizer.stat().st_size) / 2**20
     corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
-    summary = (
-        f"A response generator of {facts['parameters']:,} parameters; decoders: "
-        f"{' and '.join(model['directions'])}. Weights ({exported.get('precision', 'float32')}) and "
-        f"tokenizer take {facts['bytes'] / 2**20:.1f} MiB."
-    )
     origin = exported.get("corpus") or f"The corpus {corpus}"
     origin += f": {ORIGINS[corpus]}" if corpus in ORIGINS else ""
-    pairs = [(f"{split} pairs", count) for split, count in data.get("pairs", {}).items()]
-    fingerprint = ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")
-    unused = {"readout_size"} if model.get("tied_output") else set()
-    network = [(name, value) for name, value in model.items() if name not in unused]
-    training = [(name, facts.get("training", {}).get(name)) for name in TRAINING]
-    trained = [(name, value) for name, value in training if value is not None]
+    rows = {f"{split} pairs": count for split, count in data.get("pairs", {}).items()} | settings
+    shape = {"vocabulary": config.vocabulary_size} | model | {name: training.get(name) for name in TRAINING}
+    if model.get("tied_output"):
+        del shape["readout_size"]
+    trained = {name: value for name, value in shape.items() if value is not None or name in model}
     length = settings.get("max_source_length")
-    limits = f"{LIMITS}\n- It reads only the last {length} tokens of a source." if length else LIMITS
-    commands = "\n".join(_list_commands(facts))
+    commands = "\n".join(_list_commands(model, facts, tuned))
     licence = " Under the licence of bidibeam, MIT." if corpus in PACKAGES else ""
-    rounding = f"Another machine may round differently and end with somewhat other weights.{licence}"
-    checkout = ["Run these in a checkout of bidibeam:"] if PRESETS in commands else []
     parts = [
-        f"# Model card\n{_wrap(summary)}",
+        "# Model card\n"
+        + _wrap(
+            f"A response generator of {parameters:,} parameters; decoders: "
+            f"{' and '.join(model['directions'])}. Weights ({exported.get('precision', 'float32')}) and "
+            f"tokenizer take {size:.1f} MiB."
+        ),
         f"## Use\n{_wrap(USE)}",
         f"## Data\n{_wrap(f'{origin}.')}",
-        _table(("data", ""), [*pairs, *settings.items(), fingerprint]),
-        "## Settings\n" + _table(("setting", ""), [("vocabulary", facts["vocabulary"]), *network, *trained]),
-        *_render_metrics(facts.get("tuned", {}), exported),
-        f"## Limits\n{limits}",
-        "\n\n".join(["## How it was made", *checkout, f"```\n{commands}\n```", _wrap(rounding)]),
+        _table("data", [*rows.items(), ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")]),
+        "## Settings\n" + _table("setting", trained.items()),
+        *_render_metrics(tuned, exported),
+        f"## Limits\n{LIMITS}"
+        + (f"\n- It reads only the last {length} tokens of a source." if length else ""),
+        "## How it was made",
+        *(["Run these in a checkout of bidibeam:"] if PRESETS in commands else []),
+        f"```\n{commands}\n```",
+        _wrap(f"Another machine may round differently and end with somewhat other weights.{licence}"),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -137,7 +127,7 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
     yield "## Metrics"
     if exported.get("progress"):
         yield "At the best evaluation of training, on validation pairs:"
-        yield _table(("training", ""), exported["progress"].items())
+        yield _table("training", exported["progress"].items())
     if tuned:
         search = tuned["search"]
         yield _wrap(
@@ -149,8 +139,8 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
             name: ", ".join(f"{_spell(key)} {_format(value)}" for key, value in each.items())
             for name, each in tuned["options"].items()
         }
-        rows = [(f"`{name}`", value, options.get(name, "")) for name, value in tuned["bleu"].items()]
-        yield _table(("strategy", "BLEU", "tuned"), rows)
+        rows = [(f"`{name}`", _format(value), options.get(name, "")) for name, value in tuned["bleu"].items()]
+        yield format_table(("strategy", "BLEU", "tuned"), rows)
     if "scores" in exported:
         scores = exported["scores"]
         by_direction = scores["perplexity"].items()
@@ -161,16 +151,20 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
             f"{scores['beam_size']} (95 % intervals in brackets; config.json has every score's signature):"
         )
         names = list(dict.fromkeys(name for found in scores["systems"].values() for name in found))
-        systems = [
-            (f"`{system}`", *(_format_score(found.get(name)) for name in names))
-            for system, found in scores["systems"].items()
-        ]
-        yield _table(("system", *names), systems)
+        yield format_table(
+            ("system", *names),
+            [
+                (f"`{system}`", *(_format_score(found.get(name)) for name in names))
+                for system, found in scores["systems"].items()
+            ],
+        )
 
 
-def _list_commands(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Lists the commands from corpus to export; defaults and the preset's settings are left out."""
-    data, tuned, exported = facts.get("data", {}), facts.get("tuned", {}), facts.get("exported", {})
+def _list_commands(
+    model: Mapping[str, Any], facts: Mapping[str, Any], tuned: Mapping[str, Any]
+) -> Iterator[str]:
+    """The commands from corpus to export; defaults and the preset's settings are left out."""
+    data, training, exported = (facts.get(name, {}) for name in ("data", "training", "exported"))
     settings = dict(data.get("settings", {}))
     corpus = str(settings.pop("corpus", "CORPUS"))
     source = [] if corpus == PrepareSettings().corpus else ["--source", "SOURCE"]
@@ -180,10 +174,10 @@ def _list_commands(facts: Mapping[str, Any]) -> Iterator[str]:
         ours = "|".join(map(re.escape, preset_names()))
         command = re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
         yield f"{command} --out out"
-        run = f"out/seed-{facts.get('training', {}).get('seed', 0)}/run"
+        run = f"out/seed-{training.get('seed', 0)}/run"
     else:
         vectors = ["--vectors", str(facts["vectors"])] if "vectors" in facts else []
-        yield _command("train", "data", "--out", run, *_training_flags(facts), *vectors)
+        yield _command("train", "data", "--out", run, *_training_flags(model, training), *vectors)
     if tuned:
         flags = _flags(tuned["search"], SearchSettings())
         if tuned["sources"] < data.get("pairs", {}).get(tuned["split"], 0):
@@ -194,15 +188,14 @@ def _list_commands(facts: Mapping[str, Any]) -> Iterator[str]:
     yield _command("export", run, "--out", "model", *half, "--card", *results)
 
 
-def _training_flags(facts: Mapping[str, Any]) -> list[str]:
-    """Returns the preset nearest to a run's settings, and what differs."""
-    wanted = {"model": facts["model"], "training": facts.get("training", {})}
+def _training_flags(model: Mapping[str, Any], training: Mapping[str, Any]) -> list[str]:
+    """The preset nearest to a run's settings, and what differs."""
     differing: dict[str, list[str]] = {}
     for name in preset_names():
         preset = json.loads(json.dumps(asdict(resolve(preset=name))))  # tuples become lists, as in the files
         differing[name] = [
             f"{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
-            for section, values in wanted.items()
+            for section, values in (("model", model), ("training", training))
             for key, value in values.items()
             if preset[section].get(key) != value
         ]
@@ -211,16 +204,14 @@ def _training_flags(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _flags(values: Mapping[str, Any], defaults: Any) -> list[str]:
-    """Returns the flags of the values that differ from the defaults."""
+    """The flags of the values that differ from the defaults."""
     words: list[str] = []
-    for each in fields(defaults):
-        default = getattr(defaults, each.name)
-        value, flag = values.get(each.name, default), each.name.rstrip("_").replace("_", "-")
-        if value == default:
-            continue
-        words += (
-            [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
-        )
+    for name in [each.name for each in fields(defaults)]:
+        value, flag = values.get(name, default := getattr(defaults, name)), name.rstrip("_").replace("_", "-")
+        if isinstance(value, bool) and value != default:
+            words.append(f"--{'' if value else 'no-'}{flag}")
+        elif value != default:
+            words += [f"--{flag}", str(value)]
     return words
 
 
@@ -229,12 +220,11 @@ def _command(*words: str) -> str:
 
 
 def _wrap(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def _table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    cells = [[name if "`" in name else _spell(name), *map(_format, values)] for name, *values in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headers, ["---"] * len(headers), *cells))
+def _table(title: str, rows: Iterable[Sequence[Any]]) -> str:
+    return format_table((title, ""), [(_spell(name), _format(value)) for name, value in rows])
 
 
 def _spell(name: str) -> str:
@@ -242,7 +232,7 @@ def _spell(name: str) -> str:
 
 
 def _format(value: object) -> str:
-    """Formats a value: whole numbers in groups of three, others to four digits."""
+    """A value: whole numbers in groups of three, others to four digits."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, float):

@@ -15,14 +15,9 @@ from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamE
 from bidibeam.decoding.beams import split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
-from bidibeam.models.huggingface.directional import (
-    DirectionalModel,
-    Task,
-    find_max_positions,
-    merge_texts,
-    read_task,
-)
-from bidibeam.models.huggingface.directions import check_pair, check_same_ids
+from bidibeam.models.engines import merge_texts
+from bidibeam.models.huggingface.configs import check_pair, check_same_ids
+from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
@@ -139,13 +134,16 @@ class BidiGenerate:
         if reverse is not None and wants_reverse(self._requirements):
             check_pair(model, reverse)
             check_same_ids(model, reverse)
-            if self._tokenizer is None and model.name_or_path != reverse.name_or_path:
-                self._compare_tokens(model, reverse)
+            places = model.name_or_path, reverse.name_or_path
+            if self._tokenizer is None and places[0] != places[1] and places not in self._compared:
+                # Whoever names their tokenizer knows it.
+                check_same_ids(model, reverse, (tokenizer_beside(places[0]), tokenizer_beside(places[1])))
+                self._compared.add(places)
             models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
             tasks[Direction.REVERSE] = _share_task(task, model, reverse)
         is_scored = self._requirements.other_weight is not None
         for direction, one in models.items():
-            check_max_positions(one.model, tasks[direction], is_scored=is_scored)
+            one.check_positions(tasks[direction], is_scored=is_scored)
         if Direction.REVERSE in searches:  # and is not asked only to score
             other = tasks[Direction.REVERSE]
             special = models[Direction.REVERSE].find_special(other)
@@ -171,13 +169,6 @@ class BidiGenerate:
             ]
         return beams, groups
 
-    def _compare_tokens(self, model: PreTrainedModel, reverse: PreTrainedModel) -> None:
-        """Refuse models beside which other tokenizers lie; once. Whoever names their tokenizer knows it."""
-        places = model.name_or_path, reverse.name_or_path
-        if places not in self._compared:
-            check_same_ids(model, reverse, (tokenizer_beside(places[0]), tokenizer_beside(places[1])))
-            self._compared.add(places)
-
     def _space(self) -> WordVectors:
         if self._vectors is None or self._tokenizer is None:
             raise SettingsError(
@@ -201,28 +192,9 @@ def wants_reverse(requirements: Requirements) -> bool:
     return Direction.REVERSE in requirements.directions or requirements.other_weight is not None
 
 
-def check_max_positions(model: PreTrainedModel, task: Task, *, is_scored: bool) -> None:
-    """Refuse replies longer than a model has positions for, before it writes or scores any.
-
-    Replies are scored with an end each, so that those cut off are one token longer.
-    """
-    config, steps = model.config, task.constraints.max_new_tokens
-    positions = find_max_positions(config)
-    if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
-        return
-    begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
-    if begun + steps - 1 + is_scored > positions:  # what is written last is not read
-        raise SettingsError(
-            f"{type(model).__name__} has {positions:,} positions, too few for {begun} tokens and a reply of "
-            f"{steps}: lower max_new_tokens."
-        )
-
-
 def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
     """The same task for the reverse model; an encoder that both share has read the sources already."""
-    if not model.config.is_encoder_decoder:
-        return task
-    if reverse.get_encoder() is model.get_encoder():
+    if not model.config.is_encoder_decoder or reverse.get_encoder() is model.get_encoder():
         return task
     ids = task.inputs.ids
     if ids.is_floating_point() or bool((ids < 0).any()):  # generate fills in -100 where there are none

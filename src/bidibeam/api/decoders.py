@@ -72,12 +72,8 @@ def load_decoder(
         scored = requirements.directions
     else:
         scored = requirements.directions if score_other and _can_score_other(model) else ()
-    generator = ModelGenerator(
-        model,
-        searches,
-        scored,
-        other_weight=requirements.other_weight if replies_only and not score_other else None,
-    )
+    other_weight = requirements.other_weight if replies_only and not score_other else None
+    generator = ModelGenerator(model, searches, scored, other_weight=other_weight)
     facts = (*built.signature.facts, *Signature.of_settings(search).facts)
     if tuned is not None:
         facts = (*facts, ("tuned", tuned.name))
@@ -94,9 +90,7 @@ def load_decoder(
 def default_search(model: Model, **settings: Any) -> SearchSettings:
     """How to search a model where little is said: T is what its data were prepared with.
 
-    Args:
-        model: The model.
-        **settings: Fields of `SearchSettings`; None stands for the default.
+    Settings are fields of `SearchSettings`; None stands for the default.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
@@ -112,11 +106,7 @@ def load_generator(
 ) -> ModelGenerator:
     """What searches beams, all of the settings' size, for no strategy in particular.
 
-    Args:
-        model: A model.
-        directions: The directions to search.
-        settings: How.
-        scored: Directions whose hypotheses the other one scores too.
+    Hypotheses of the directions in `scored` are scored by the other one too.
     """
     for direction in directions:
         model.sequence_scorer(direction)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.cards import find_package, read_metadata, read_scores, render_card
-from bidibeam.api.describe import read_progress
+from bidibeam.api.cards import find_package, read_scores, render_card
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
 from bidibeam.files import leftovers, names_in, write_json, write_text
@@ -14,6 +12,7 @@ from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
+    fingerprint_of,
     read_config,
     to_half_precision,
     write_config,
@@ -21,10 +20,11 @@ from bidibeam.models.checkpoint import (
 )
 from bidibeam.models.ctranslate2.model import CTranslate2Model
 from bidibeam.models.loading import require_transformers
-from bidibeam.models.run import RunModel, fingerprint_of
+from bidibeam.models.run import RunModel
+from bidibeam.training.logs import progress_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from bidibeam.models.base import Model
 
@@ -40,30 +40,36 @@ def export_run(
     *,
     half: bool = False,
     overwrite: bool = False,
-    facts: Mapping[str, Any] | None = None,
-) -> RunModel:
+    card: bool = False,
+    results: Path | None = None,
+) -> None:
     """Write a run's weights, tokenizer, configuration and tuned settings into another folder.
 
     The configuration says, under "exported", of which weights this is an export and how far their training
-    came; where the data were is left out. config.json comes last: a folder that has it has the rest.
+    came; where the data were is left out. config.json comes after the rest: a folder that has it is a run.
 
     Args:
         path: A run.
         out: A new or empty directory.
         half: Whether to store the weights in half precision.
         overwrite: Whether `out` may hold an earlier export, which is replaced.
-        facts: More to keep under "exported".
-
-    Returns:
-        What was written, loaded.
+        card: Whether to write a model card.
+        results: A results.json of `bidibeam reproduce`, whose test scores are kept.
 
     Raises:
         RunError: If `path` is no run, or damaged, or its weights cannot be stored in half precision.
         SettingsError: If `out` holds something, or the run's tuned.json is not for its weights.
     """
+    facts, exported = read_config(path).facts, dict[str, Any]()
+    if package := find_package(str(facts.get("data", {}).get("corpus"))):
+        exported["corpus"] = package
+    if results is not None:
+        exported["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
     _check_free(path, out, overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
-    tuned = _read_tuned(run)
+    tuned = TunedSettings(path / TUNED_FILE) if (path / TUNED_FILE).is_file() else None
+    if tuned is not None:
+        tuned.check_weights(run.fingerprint)
     weights = run.network.state_dict()
     stored = to_half_precision(weights) if half else weights
     for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
@@ -75,23 +81,15 @@ def export_run(
     exported = {
         "from": run.fingerprint,
         "precision": "float16" if half else "float32",
-        "progress": read_progress(run.path, run.config.facts),
-        **(facts or {}),
+        "progress": facts["exported"].get("progress", {}) if "exported" in facts else progress_of(path),
+        **exported,
     }
-    kept = {**run.config.facts, "exported": exported}
+    kept = {**facts, "exported": exported}
     if "data" in kept:
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
     write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
-    return RunModel.load(out, device="cpu")
-
-
-def _read_tuned(run: RunModel) -> TunedSettings | None:
-    """What was tuned for the run, if anything."""
-    if not (run.path / TUNED_FILE).is_file():
-        return None
-    tuned = TunedSettings(run.path / TUNED_FILE)
-    tuned.check_weights(run.fingerprint)
-    return tuned
+    if card:
+        write_text(out / CARD_FILE, render_card(out))
 
 
 def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
@@ -109,45 +107,12 @@ def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
         )
 
 
-def export_run_with_card(
-    path: Path, out: Path, *, half: bool, overwrite: bool, card: bool, results: Path | None
-) -> None:
-    """Export a run, with its corpus' package, its test scores and a model card where they are wanted.
-
-    Args:
-        path: A run.
-        out: A new or empty directory.
-        half: Whether to store the weights in half precision.
-        overwrite: Whether an earlier export may be replaced.
-        card: Whether to write a model card.
-        results: A results.json of `bidibeam reproduce`, whose test scores are kept.
-
-    Raises:
-        RunError: If `path` is no run, or damaged.
-        SettingsError: If `out` holds something.
-    """
-    metadata: dict[str, Any] = {}
-    config = read_config(path)
-    if package := find_package(str(config.facts.get("data", {}).get("corpus"))):
-        metadata["corpus"] = package
-    if results is not None:
-        metadata["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
-    export_run(path, out, half=half, overwrite=overwrite, facts=metadata)
-    if card:
-        write_text(out / CARD_FILE, render_card(read_metadata(out)))
-
-
 def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:
-    """Convert a Hugging Face model, or a pair, for CTranslate2.
-
-    Args:
-        model: The model.
-        out: A new or empty directory.
-        quantization: "int8" or "float32".
-        overwrite: Whether an earlier export may be replaced.
+    """Convert a Hugging Face model, or a pair, for CTranslate2, with weights in "int8" or "float32".
 
     Raises:
-        SettingsError: If CTranslate2 does not support the model, or `out` holds something.
+        SettingsError: If CTranslate2 does not support the model, or `out` holds something; with `overwrite`,
+            something other than an earlier export.
     """
     if out.exists() and (not out.is_dir() or names_in(out)):
         is_earlier = CTranslate2Model.recognises(out)

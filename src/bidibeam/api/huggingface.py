@@ -1,15 +1,14 @@
-"""Decoders for Hugging Face models by their names."""
+"""`bidibeam.hf`'s own names for `ModelGenerator` and `load_decoder`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
 
 from bidibeam.api.decoders import load_decoder
 from bidibeam.decoding.beams import ModelGenerator
 from bidibeam.decoding.decoder import Decoder
-from bidibeam.hypotheses import Beams, Direction
+from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.huggingface.loading import check_given_as
@@ -17,8 +16,7 @@ from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import StrategySettings
 
 
-@dataclass(frozen=True)
-class HFGenerator:
+class HFGenerator(ModelGenerator):
     """Fills in hypotheses by searching Hugging Face models.
 
     Args:
@@ -28,25 +26,20 @@ class HFGenerator:
         max_source_length: As `HuggingFaceModel` has it.
     """
 
-    models: Mapping[Direction, DirectionalModel]
-    sizes: Mapping[Direction, SearchSettings]
-    judged: bool = False
-    max_source_length: int | None = None
-
-    def __post_init__(self) -> None:
-        model = HuggingFaceModel(self.models, max_source_length=self.max_source_length)
-        for direction, settings in self.sizes.items():
+    def __init__(
+        self,
+        models: Mapping[Direction, DirectionalModel],
+        sizes: Mapping[Direction, SearchSettings],
+        judged: bool = False,
+        max_source_length: int | None = None,
+    ) -> None:
+        model = HuggingFaceModel(models, max_source_length=max_source_length)
+        for direction, settings in sizes.items():
             model.sequence_scorer(direction)
             model.check_settings(settings)
-        if self.judged:
+        if judged:
             model.check_shared_tokens()
-        scored = tuple(self.sizes) if self.judged else ()
-        object.__setattr__(self, "_generator", ModelGenerator(model, self.sizes, scored))
-
-    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
-        """Search for every source in one batch, and keep their order."""
-        generator: ModelGenerator = self._generator  # type: ignore[attr-defined]
-        return generator.generate(beams)
+        super().__init__(model, sizes, tuple(sizes) if judged else ())
 
 
 def load_hf_decoder(
@@ -73,15 +66,11 @@ def load_hf_decoder(
         BidibeamError: If a model cannot be used or is missing, the two do not fit together, or a setting is
             unknown or out of range.
     """
-    model = (
-        HuggingFaceModel.load(regular, reverse, device=device, dtype=dtype)
-        if models is None
-        else HuggingFaceModel(models, dtype)
-    )
-    if models is None and reverse is None and len(model.models) == 1:
-        check_given_as(Direction.REGULAR, *model.models.values())
-    if max_source_length is not None:
-        model = replace(model, max_source_length=max_source_length)
+    if models is None:
+        models = HuggingFaceModel.load(regular, reverse, device=device, dtype=dtype).models
+        if reverse is None and len(models) == 1:
+            check_given_as(Direction.REGULAR, *models.values())
+    model = HuggingFaceModel(models, dtype, max_source_length)
     return load_decoder(
         model,
         strategy,

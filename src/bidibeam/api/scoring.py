@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction, NBest
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
@@ -80,55 +80,30 @@ class ListScorer:
             return batch
         found = [[beams.of(direction)[at] for at in line] for beams, line in zip(batch, places, strict=True)]
         encoded = iter(scorer.encode([one.text for line in found for one in line]))
-        sequences = [[next(encoded) for _ in line] for line in found]
-        self._check_tokens(batch, direction, places, sequences, special=set(scorer.encode([""])[0]))
-        if is_own:  # what the other direction says is always said of a whole reply
-            sequences = [
-                [
-                    ids if one.finished else _without_end(ids, scorer.end_id)
-                    for ids, one in zip(*line, strict=True)
-                ]
-                for line in zip(sequences, found, strict=True)
-            ]
-        log_probs = scorer.log_probs([beams.source for beams in batch], sequences)
-        scored = []
-        for beams, line, values, ids in zip(batch, places, log_probs, sequences, strict=True):
-            hypotheses = list(beams.of(direction))
-            for place, value, tokens in zip(line, values, ids, strict=True):
-                one = hypotheses[place]
-                hypotheses[place] = (
-                    self._with_score(one, value, len(tokens))
-                    if is_own
-                    else one._replace(other_log_prob=value)
-                )
-            scored.append(beams.with_hypotheses(direction, NBest(tuple(hypotheses))))
-        self.written[direction, fields] += sum(map(len, places))
-        return scored
-
-    def _check_tokens(
-        self,
-        batch: Sequence[Beams],
-        direction: Direction,
-        places: Sequence[Sequence[int]],
-        sequences: Sequence[Sequence[tuple[int, ...]]],
-        *,
-        special: set[int],
-    ) -> None:
-        """Refuse a text that has no more tokens than an empty one."""
-        for beams, line, lists in zip(batch, places, sequences, strict=True):
-            for place, ids in zip(line, lists, strict=True):
+        special = set(scorer.encode([""])[0])
+        sequences: list[list[tuple[int, ...]]] = []
+        for beams, line, hypotheses in zip(batch, places, found, strict=True):
+            sequences.append([])
+            for place, one in zip(line, hypotheses, strict=True):
+                ids = next(encoded)
                 if special.issuperset(ids):
                     raise InputError(
-                        f"Source {beams.id!r}: the hypothesis {direction.value}[{place}], "
-                        f"{beams.of(direction)[place].text!r}, has no token under the tokenizer of "
-                        f"{self.label}; leave it out."
+                        f"Source {beams.id!r}: the hypothesis {direction.value}[{place}], {one.text!r}, has "
+                        f"no token under the tokenizer of {self.label}; leave it out."
                     )
-
-    def _with_score(self, one: Hypothesis, log_prob: float, length: int) -> Hypothesis:
-        score = float(self.penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
-        return one._replace(log_prob=log_prob, length=length, score=score)
-
-
-def _without_end(ids: tuple[int, ...], end_id: int) -> tuple[int, ...]:
-    """A sequence up to its last end token, as where a reply was cut off."""
-    return ids[: len(ids) - 1 - ids[::-1].index(end_id)]
+                if is_own and not one.finished:  # the other direction always speaks of a whole reply
+                    ids = ids[: len(ids) - 1 - ids[::-1].index(scorer.end_id)]
+                sequences[-1].append(ids)
+        log_probs = scorer.log_probs([beams.source for beams in batch], sequences)
+        scored = []
+        for beams, line, values, lists in zip(batch, places, log_probs, sequences, strict=True):
+            filled = list(beams.of(direction))
+            for place, value, ids in zip(line, values, lists, strict=True):
+                if is_own:
+                    score = float(self.penalty.score(torch.tensor(value, dtype=torch.float64), len(ids)))
+                    filled[place] = filled[place]._replace(log_prob=value, length=len(ids), score=score)
+                else:
+                    filled[place] = filled[place]._replace(other_log_prob=value)
+            scored.append(beams.with_hypotheses(direction, NBest(tuple(filled))))
+        self.written[direction, fields] += sum(map(len, places))
+        return scored

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import write_json
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
@@ -57,11 +58,7 @@ class TunedSettings:
 
     @classmethod
     def at(cls, path: Path) -> TunedSettings:
-        """What a file says, or that of a run.
-
-        Raises:
-            RunError: As construction does.
-        """
+        """What a file says, or that of a run."""
         return cls(path / TUNED_FILE if path.is_dir() else path)
 
     def check_weights(self, fingerprint: str) -> None:
@@ -78,20 +75,33 @@ class TunedSettings:
             )
 
 
-def write_tuned(
-    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str, split: str, metric: Signature
-) -> None:
+class Conditions(TypedDict):
+    """What tuned settings depend on, besides the sources."""
+
+    search: SearchSettings
+    weights: str
+    split: str
+    metric: Signature
+
+
+def _to_json(tuned: TuningResult, conditions: Conditions) -> dict[str, Any]:
+    return {
+        "weights": conditions["weights"],
+        "split": conditions["split"],
+        "sources": tuned.sources,
+        "search": asdict(conditions["search"]),
+        "metric": str(conditions["metric"]),
+    }
+
+
+def write_tuned(path: Path, tuned: TuningResult, **conditions: Unpack[Conditions]) -> None:
     """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            "weights": weights,
-            "split": split,
-            "sources": tuned.sources,
-            "search": asdict(search),
-            "metric": str(metric),
+            **_to_json(tuned, conditions),
             "options": tuned.options,
             "bleu": tuned.bleu,
             "at_end": [
@@ -104,39 +114,28 @@ def write_tuned(
 
 
 def merge_with_earlier(
-    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str, split: str, metric: Signature
+    path: Path, tuned: TuningResult, **conditions: Unpack[Conditions]
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
     Returns:
         Both together, and the names of those that are lost because something else is not the same.
     """
+    from bidibeam.strategies.tuning import Curve, TuningResult
+
     try:
         earlier = TunedSettings(path)
     except RunError:  # there is none, or it is of no use
         return tuned, []
-    others = [name for name in earlier.options if name not in tuned.options]
-    conditions = {
-        "weights": weights,
-        "split": split,
-        "sources": tuned.sources,
-        "search": asdict(search),
-        "metric": str(metric),
-    }
-    if any(earlier.content.get(key) != value for key, value in conditions.items()):
+    content, others = earlier.content, [name for name in earlier.options if name not in tuned.options]
+    if any(content.get(key) != value for key, value in _to_json(tuned, conditions).items()):
         return tuned, others
     try:
-        return _read_results(earlier.content).without(list(tuned.options)).merge(tuned), []
+        curves = [
+            Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
+            for each in content["curves"]
+        ]
+        before = TuningResult(content["options"], content["bleu"], tuple(curves), content["sources"])
+        return before.without(list(tuned.options)).merge(tuned), []
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
         return tuned, others
-
-
-def _read_results(content: Mapping[str, Any]) -> TuningResult:
-    """What a tuned.json holds, as it was found."""
-    from bidibeam.strategies.tuning import Curve, TuningResult
-
-    curves = [
-        Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
-        for each in content["curves"]
-    ]
-    return TuningResult(content["options"], content["bleu"], tuple(curves), content["sources"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.api.tuned import TUNED_FILE, merge_with_earlier, write_tuned
+from bidibeam.api.tuned import TUNED_FILE, Conditions, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED
@@ -19,7 +19,7 @@ from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from bidibeam.decoding.decoder import Answer
     from bidibeam.models.base import Model
@@ -53,12 +53,7 @@ class TuningTargets:
 
     @classmethod
     def parse(cls, names: Iterable[str]) -> TuningTargets:
-        """Read the names of systems.
-
-        Raises:
-            UnknownNameError: If there is no such word.
-            SettingsError: If a system has nothing to tune.
-        """
+        """Read the names of systems; one that is unknown, or has nothing to tune, is refused."""
         lengths, penalised = [], {}
         for name in names:
             words = SystemName.of(name)
@@ -83,11 +78,7 @@ class TuningTargets:
         return cls.parse([*LENGTHS, *(penalised if settings.beam_size > 1 else ())])
 
     def check_vectors(self, vectors: Path | None) -> None:
-        """Make sure that vectors which are given are used.
-
-        Raises:
-            SettingsError: If they are not.
-        """
+        """Refuse vectors that nothing uses."""
         if vectors is not None and not any(each.uses_vectors for each in self.penalised.values()):
             raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
 
@@ -102,11 +93,7 @@ def has_word_vectors(model: Model) -> bool:
 
 
 def open_tuning_data(model: Model, data: Path | None = None) -> PreparedData:
-    """The prepared data that a model was trained on.
-
-    Args:
-        model: The model.
-        data: Where they are; where they were at training by default.
+    """The prepared data that a model was trained on: those at `data`, or where they were at training.
 
     Raises:
         SettingsError: If that is not known, or they are others, or the model has no folder for what is found.
@@ -178,13 +165,18 @@ def tune_model(
 
     tuned = TuningResult({}, {}, (), len(examples))
     if targets.lengths:
-        tuned = tuned.merge(_tune_lengths(targets.lengths, settings, search))
+        if "bidis" in targets.lengths:
+            beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
+        else:
+            beams = search(StrategySettings("vbs"))
+        unasked = [name for name in LENGTHS if name not in targets.lengths]
+        tuned = tuned.merge(tune(beams, search=settings).without(unasked))
     if targets.penalised:
         beams = search(StrategySettings("bidia", options=CLOSEST), replies_only=True)
         both = [line for line in beams if len(line.regular) and len(line.reverse)]
         space = lambda: model.word_vectors(vectors)  # noqa: E731
         tuned = tuned.merge(tune_penalty(both, targets.penalised, space=space, search=settings))
-    conditions: dict[str, Any] = {
+    conditions: Conditions = {
         "search": settings,
         "weights": model.fingerprint,
         "split": SPLIT,
@@ -193,14 +185,3 @@ def tune_model(
     whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
     write_tuned(model.path / TUNED_FILE, whole, **conditions)
     return tuned, whole, lost
-
-
-def _tune_lengths(
-    names: Sequence[str], settings: SearchSettings, search: Callable[..., list[Beams]]
-) -> TuningResult:
-    """Lambda and the length settings, as far as they are wanted."""
-    if "bidis" in names:
-        beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
-    else:
-        beams = search(StrategySettings("vbs"))
-    return tune(beams, search=settings).without([name for name in LENGTHS if name not in names])

@@ -61,7 +61,7 @@ def export(
     bidibeam export runs/first --out model --half --card
     bidibeam export bart --reverse bart-reverse --to ctranslate2 --out fast
     """  # noqa: D301
-    from bidibeam.api.export import export_converted, export_run_with_card
+    from bidibeam.api.export import export_converted, export_run
     from bidibeam.models.checkpoint import hugging_face_config
     from bidibeam.reporting.tables import metadata_table
 
@@ -82,7 +82,7 @@ def export(
             f"{folder} is a Hugging Face model: pass it on as it is, or add --to ctranslate2."
         )
     else:
-        export_run_with_card(folder, out, half=half, overwrite=overwrite, card=card, results=results)
+        export_run(folder, out, half=half, overwrite=overwrite, card=card, results=results)
     sizes = {path: path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
     shown = {str(path.relative_to(out)): f"{size:,} bytes" for path, size in sizes.items()}
     shown["in all"] = f"{sum(sizes.values()) / 2**20:.2f} MiB"
@@ -99,7 +99,7 @@ def info(model: Path | None, as_json: bool) -> None:
     out, it is the small model that comes with bidibeam. Shown are the network's shape, the data, and how far
     training came, as far as they are known.
     """
-    from bidibeam.api.describe import describe_model
+    from bidibeam.api import describe_model
     from bidibeam.models.loading import bundled_path
     from bidibeam.reporting.tables import metadata_table
 

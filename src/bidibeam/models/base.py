@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
     from bidibeam.similarities.word_vectors import WordVectors
+
+
+class LoadOptions(TypedDict, total=False):
+    """How a model is loaded, whatever engine runs it; `models.loading.load` says what each means."""
+
+    device: str | None
+    dtype: str | None
+    trust_remote_code: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +41,16 @@ class Limits:
 
 
 class Model(Protocol):
-    """A model that writes in one direction or in both, whatever engine runs it.
-
-    Attributes:
-        name: The name of its folder, or its name on the Hub.
-        path: Where what was tuned for it lies; None if it has no folder.
-        data: Path, fingerprint and settings, as far as they are known.
-        signature: Weights, engine, precision.
-    """
+    """A model that writes in one direction or in both, whatever engine runs it."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of its folder, or its name on the Hub."""
         ...
 
     @property
     def path(self) -> Path | None:
-        """Its folder, if it has one."""
+        """Where what was tuned for it lies; None if it has no folder."""
         ...
 
     @property
@@ -89,7 +90,7 @@ class Model(Protocol):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What training knew of its data."""
+        """What training knew of its data: path, fingerprint and settings, as far as they are known."""
         ...
 
     @property
@@ -99,7 +100,7 @@ class Model(Protocol):
 
     @property
     def signature(self) -> Signature:
-        """What tells its replies from another model's."""
+        """What tells its replies from another model's: weights, engine, precision."""
         ...
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:

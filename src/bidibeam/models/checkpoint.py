@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,7 @@ TOKENIZER_FILE = "tokenizer.json"
 STARTED_FILE = Path("training", "started.json")
 """What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
+FINGERPRINT_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,14 @@ def read_config(folder: Path) -> ModelConfig:
     """Read config.json."""
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise _without_config(folder)
+        if said := describe_unfinished(folder):
+            raise RunError(said)
+        patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
+        nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
+        hint = (
+            f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
+        )
+        raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
     if hugging_face_config(folder) is not None:
         raise RunError(
             f"{folder} is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either, "
@@ -78,13 +87,15 @@ def read_config(folder: Path) -> ModelConfig:
         size = int(content["vocabulary_size"])
         architecture = str(content["architecture"])
         settings = NETWORKS.get(architecture).Settings(**model)  # type: ignore[attr-defined]
-        _require(size >= 1, f"vocabulary_size is {size}")
-        for name in ("data", "training", "exported"):
-            _require(isinstance(content.get(name, {}), dict), f"{name} is {content.get(name)!r}")
+        sections = {name: content.get(name, {}) for name in ("data", "training", "exported")}
+        wrong = [f"{name} is {value!r}" for name, value in sections.items() if not isinstance(value, dict)]
+        wrong += [f"vocabulary_size is {size}"] * (size < 1)
     except (KeyError, TypeError, ValueError, BidibeamError) as error:
+        wrong = [str(error)]
+    if wrong:
         raise RunError(
-            f"{path} does not describe a model ({error}). Restore it from a copy, or train again."
-        ) from error
+            f"{path} does not describe a model ({wrong[0]}). Restore it from a copy, or train again."
+        )
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
     return ModelConfig(
         architecture, settings, size, {key: value for key, value in content.items() if key not in known}
@@ -117,23 +128,6 @@ def describe_unfinished(folder: Path) -> str | None:
     if (folder / CONFIG_FILE).is_file() or not (folder / STARTED_FILE).is_file():
         return None
     return f"The training in {folder} is unfinished: `bidibeam train DATA --out {folder} --resume` goes on."
-
-
-def _without_config(folder: Path) -> RunError:
-    if said := describe_unfinished(folder):
-        return RunError(said)
-    patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
-    nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
-    kinds = (
-        "Give the directory that `bidibeam train --out` wrote, a Hugging Face model or a CTranslate2 folder."
-    )
-    hint = f"Did you mean {nested}?" if nested else kinds
-    return RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
-
-
-def _require(is_met: bool, found: str) -> None:
-    if not is_met:
-        raise ValueError(found)
 
 
 def settings_mapping(settings: Any) -> dict[str, Any]:
@@ -186,30 +180,36 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor], origin: Path) -> None:
     """Compare names and shapes."""
-    for name in sorted(set(expected) - set(weights)):
-        raise RunError(
-            f"{origin} lacks the tensor {name!r}. Its weights and {CONFIG_FILE} do not belong together."
-        )
-    for name in sorted(set(weights) - set(expected)):
-        raise RunError(
-            f"{origin} holds a tensor {name!r} that the network lacks. "
-            f"Its weights and {CONFIG_FILE} do not belong together."
-        )
+    wrong = [f"lacks the tensor {name!r}" for name in sorted(set(expected) - set(weights))]
+    more = sorted(set(weights) - set(expected))
+    wrong += [f"holds a tensor {name!r} that the network lacks" for name in more]
     for name, tensor in expected.items():
-        if weights[name].shape != tensor.shape:
-            raise RunError(
-                f"{origin} has {name!r} of shape {tuple(weights[name].shape)}, but {CONFIG_FILE} "
-                f"asks for {tuple(tensor.shape)}. They do not belong together."
-            )
+        found, asked = tuple(weights.get(name, tensor).shape), tuple(tensor.shape)
+        if found != asked:
+            wrong.append(f"has {name!r} of shape {found}, but {CONFIG_FILE} asks for {asked}")
+    if wrong:
+        raise RunError(f"{origin} {wrong[0]}. Its weights and {CONFIG_FILE} do not belong together.")
 
 
-def check_vocabulary(folder: Path, model_size: int, tokenizer_size: int) -> None:
-    """Make sure that a network and a tokenizer speak of the same tokens."""
-    if model_size != tokenizer_size:
-        raise RunError(
-            f"{folder} has a {TOKENIZER_FILE} of {tokenizer_size} tokens, but its model knows {model_size}. "
-            "They do not belong together: restore the tokenizer that the run was trained with."
-        )
+def load_network(folder: Path) -> tuple[ModelConfig, Any]:
+    """What config.json says, and the network with its weights; half precision becomes float32."""
+    config = read_config(folder)
+    network = NETWORKS.create(config.architecture, config.model, config.vocabulary_size)
+    weights = read_weights(folder / WEIGHTS_FILE)
+    check_weights(weights, network.state_dict(), folder)
+    network.load_state_dict(weights)
+    return config, network
+
+
+def hash_file(path: Path) -> Any:
+    """The blake2b hash of what a file holds."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b")
+
+
+def fingerprint_of(weights: Path) -> str:
+    """A short hash of a file of weights."""
+    return str(hash_file(weights).hexdigest()[:FINGERPRINT_DIGITS])
 
 
 def find_device(name: str | None) -> torch.device:

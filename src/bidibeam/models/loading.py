@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError, TransformersMissingError
-from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
@@ -22,14 +20,11 @@ MODELS: Registry[Any] = Registry(
     locations={
         "ctranslate2": "bidibeam.models.ctranslate2.model:CTranslate2Model",
         "run": "bidibeam.models.run:RunModel",
-        "huggingface": "bidibeam.models.huggingface.adapter:HuggingFaceModel",
+        "huggingface": "bidibeam.models.huggingface.configs:HuggingFaceFolder",
     },
 )
-"""Each has `recognises(folder)`, `describe(folder)`, and `load` with the arguments of `load` below."""
-TITLES = {"run": "run", "huggingface": "Hugging Face model", "ctranslate2": "CTranslate2 model"}
-"""What messages call a kind; of another package's kind, its name."""
+"""Each has a `title`, `recognises(path)`, `describe(folder)`, and `load` with the arguments of that below."""
 BUNDLED = "bundled"
-HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def load(
@@ -54,29 +49,22 @@ def load(
     Raises:
         BidibeamError: If there is no such model, it is damaged, or the two do not fit together.
     """
-    named = name if name is not None else reverse
-    kind = "run" if named is None else find_kind(named)
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    loader = get_kind(kind)
-    model: Model = loader.load(bundled_path() if named is None else name, reverse, **options)
+    if name is None and reverse is None:
+        name = bundled_path()
+    kind: Any = MODELS.get(find_kind(name if name is not None else reverse or ""))
+    with require_transformers(f"A {kind.title}"):
+        model: Model = kind.load(
+            name, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+        )
     return model
 
 
 def find_kind(name: str | Path) -> str:
-    """The name in `MODELS` of what a folder holds; what is no folder may be on the Hugging Face Hub."""
-    folder = Path(name)
-    if not folder.is_dir():
-        return "huggingface" if HUB_NAME.fullmatch(str(name)) else "run"  # which says that there is none
+    """The name in `MODELS` of what a folder holds, or of what may be on the Hugging Face Hub."""
     for kind in MODELS.names():
-        if kind != "huggingface" and get_kind(kind).recognises(folder):
+        if MODELS.get(kind).recognises(Path(name)):  # type: ignore[attr-defined]
             return kind
-    return "run" if hugging_face_config(folder) is None else "huggingface"  # `run` says what is missing
-
-
-def get_kind(kind: str) -> Any:
-    """The class that loads a kind of model."""
-    with require_transformers(f"A {TITLES.get(kind, kind)}"):
-        return MODELS.get(kind)
+    return "run"  # which says what is missing
 
 
 @contextmanager

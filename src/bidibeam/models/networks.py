@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from bidibeam.protocols import StepScorer
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
@@ -13,15 +14,10 @@ if TYPE_CHECKING:
 
     from bidibeam.hypotheses import Direction
     from bidibeam.models.base import Losses
-    from bidibeam.protocols import StepScorer
 
 
-class NetworkScorer(Protocol):
-    """One direction of a network, for the search and for teacher forcing; a `StepScorer` with `log_probs`."""
-
-    start: Any
-    step: Any
-    select: Any
+class NetworkScorer(StepScorer[Any], Protocol):
+    """One direction of a network, for the search and for teacher forcing."""
 
     def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
         """Score each source's sequences, ids in writing order with the end token if any."""
@@ -51,8 +47,8 @@ class Network(Protocol):
         """Teacher forcing in every direction; see `data.batching.Batch`."""
         ...
 
-    def scorer(self, direction: Direction) -> StepScorer[Any]:
-        """What the search steps through, and what scores whole sequences: a `NetworkScorer`."""
+    def scorer(self, direction: Direction) -> NetworkScorer:
+        """What the search steps through, and what scores whole sequences."""
         ...
 
     def input_embeddings(self) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
 from bidibeam.models.base import Limits
-from bidibeam.models.networks import NETWORKS
+from bidibeam.models.engines import to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -22,19 +22,19 @@ from bidibeam.similarities.word_vectors import WordVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     import torch
     from torch import Tensor
 
-    from bidibeam.search.backpointers import ScoredSequence
+    from bidibeam.models.base import LoadOptions
 
-FINGERPRINT_DIGITS = 12
 KNOWN_TEXTS = 1 << 16
 """Replies whose text is kept: sources have many in common."""
 _make = partial(tuple.__new__, Hypothesis)  # searches make tens of thousands, and keywords take their time
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunModel:
     """A trained run, loaded.
 
@@ -51,26 +51,30 @@ class RunModel:
     tokenizer: Tokenizer
     config: checkpoint.ModelConfig
     device: torch.device
-    _detokenize: Any = field(init=False, repr=False, compare=False)
-    _scorers: dict[Direction, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    title = "run"
+    default_stopping = "shrinking"  # the paper's
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_detokenize", lru_cache(KNOWN_TEXTS)(self._read_tokens))
+        self.name = self.path.resolve().name
+        self.directions: tuple[Direction, ...] = tuple(self.network.directions)
+        self.vocabulary_size = self.config.vocabulary_size
+        self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
+        self.data: dict[str, Any] = self.config.facts.get("data", {})
+        settings = self.data.get("settings", {})  # what the data were prepared with
+        lengths = [settings.get(f"max_{name}_length") for name in ("source", "response")]
+        self.limits = Limits(*(length if isinstance(length, int) else None for length in lengths))
+        self._detokenize = lru_cache(KNOWN_TEXTS)(self._read_tokens)
+        self._scorers: dict[Direction, Any] = {}
 
     @classmethod
-    def recognises(cls, folder: Path) -> bool:
+    def recognises(cls, path: Path) -> bool:
         """Whether a folder holds a run of our own training."""
-        return checkpoint.is_run(folder)
+        return checkpoint.is_run(path)
 
     @classmethod
     def load(
-        cls,
-        name: Path | str | None,
-        reverse: Path | str | None = None,
-        *,
-        device: str | None = None,
-        dtype: str | None = None,
-        trust_remote_code: bool = False,  # noqa: ARG003 (a run holds no code)
+        cls, name: Path | str | None, reverse: Path | str | None = None, **options: Unpack[LoadOptions]
     ) -> RunModel:
         """Load a run directory."""
         if reverse is not None:
@@ -78,67 +82,48 @@ class RunModel:
                 f"{name or reverse} is one of bidibeam's own runs, which holds its directions itself: give "
                 "it as the model, and leave out `reverse`."
             )
-        if dtype not in (None, "float32"):
+        if (dtype := options.get("dtype")) not in (None, "float32"):
             raise SettingsError(
                 f"{name} is one of bidibeam's own runs, which computes in float32, not {dtype}."
             )
-        folder, place = Path(name or ""), checkpoint.find_device(device)
-        config = checkpoint.read_config(folder)
+        folder, device = Path(name or ""), checkpoint.find_device(options.get("device"))
+        config, network = checkpoint.load_network(folder)
         tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)
-        network = NETWORKS.get(config.architecture)(config.model, config.vocabulary_size)
-        weights = checkpoint.read_weights(folder / checkpoint.WEIGHTS_FILE)
-        checkpoint.check_weights(weights, network.state_dict(), folder)
-        network.load_state_dict(weights)
-        checkpoint.check_vocabulary(folder, config.vocabulary_size, tokenizer.vocabulary_size)
-        return cls(folder, network.to(place).eval(), tokenizer, config, place)
+        if tokenizer.vocabulary_size != config.vocabulary_size:
+            raise RunError(
+                f"{folder} has a {checkpoint.TOKENIZER_FILE} of {tokenizer.vocabulary_size} tokens, but its "
+                f"model knows {config.vocabulary_size}. They do not belong together: restore the tokenizer "
+                "that the run was trained with."
+            )
+        return cls(folder, network.to(device).eval(), tokenizer, config, device)
 
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return self.path.resolve().name
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions it writes in."""
-        return tuple(self.network.directions)
-
-    @property
-    def limits(self) -> Limits:
-        """The longest source and response that the data were prepared with."""
-        settings = self.data.get("settings", {})
-        source, response = (settings.get(f"max_{name}_length") for name in ("source", "response"))
-        return Limits(*(length if isinstance(length, int) else None for length in (source, response)))
+    @classmethod
+    def describe(cls, folder: Path) -> dict[str, Any]:
+        """The network's shape, the data and the training, and of an export how far its training had come."""
+        config = checkpoint.read_config(folder)
+        shapes = checkpoint.tensor_shapes(folder / checkpoint.WEIGHTS_FILE)
+        metadata = {
+            "run": str(folder),
+            "parameters": sum(math.prod(shape) for shape in shapes.values()),
+            "vocabulary": config.vocabulary_size,
+            "model": checkpoint.settings_mapping(config.model),
+            "data": config.facts.get("data", {}),
+            "training": config.facts.get("training", {}),
+        }
+        if (exported := config.facts.get("exported")) is not None:
+            metadata["progress"] = exported.get("progress", {})
+            metadata["exported"] = {name: exported.get(name) for name in ("from", "precision")}
+        return metadata
 
     @cached_property
     def fingerprint(self) -> str:
         """Tells these weights from any others."""
-        return fingerprint_of(self.path / checkpoint.WEIGHTS_FILE)
+        return checkpoint.fingerprint_of(self.path / checkpoint.WEIGHTS_FILE)
 
     @property
     def signature(self) -> Signature:
         """Its weights."""
         return Signature((("model", self.fingerprint),))
-
-    @property
-    def default_stopping(self) -> str:
-        """The paper's rule."""
-        return "shrinking"
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens it chooses among."""
-        return self.config.vocabulary_size
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """What training knew of its data."""
-        known: dict[str, Any] = self.config.facts.get("data", {})
-        return known
-
-    @property
-    def batch_size(self) -> int:
-        """How many sources to search at once: more keep a GPU busy."""
-        return 32 if self.device.type == "cpu" else 512
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
         """The vectors of a file for the words it writes, or the network's own embeddings."""
@@ -172,12 +157,22 @@ class RunModel:
         return self._scorers[direction]
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
-        """Search in one direction: the hypotheses of each source, best first, in reading order."""
-        scorer = self.scorer(direction)
+        """Search in one direction; the best of those sequences that spell one text stands for all."""
+        scorer, tokenizer = self.scorer(direction), self.tokenizer
         if not sources:
             return []
-        found = beam_search(scorer, self.read_sources(sources), settings, self._roles(settings))
-        return [self._to_hypotheses(line, direction) for line in found]
+        unknown = () if settings.allow_unknown else (tokenizer.unknown_id,)
+        forbidden = frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown})
+        roles = VocabularyRoles(tokenizer.start_id, tokenizer.end_id, forbidden)
+        lists: list[NBest] = []
+        for line in beam_search(scorer, self.read_sources(sources), settings, roles):
+            found = []
+            for tokens, log_prob, length, score, finished, _ in line:
+                text, words, ids = self._detokenize(tokens, direction)
+                ids = ids if finished else ids[:-1]
+                found.append(_make((text, words, log_prob, length, score, finished, None, 1, ids)))
+            lists.append(to_n_best(found, is_end_told=False))
+        return lists
 
     def sequence_scorer(self, direction: Direction) -> RunSequenceScorer:
         """What scores texts under one direction."""
@@ -190,25 +185,6 @@ class RunModel:
             encoded = [ids[-longest:] for ids in encoded]
         return pad_sources(encoded).to(self.device)
 
-    def _roles(self, settings: SearchSettings) -> VocabularyRoles:
-        tokenizer = self.tokenizer
-        forbidden = {tokenizer.pad_id, tokenizer.start_id}
-        if not settings.allow_unknown:
-            forbidden.add(tokenizer.unknown_id)
-        return VocabularyRoles(tokenizer.start_id, tokenizer.end_id, frozenset(forbidden))
-
-    def _to_hypotheses(self, sequences: Sequence[ScoredSequence], direction: Direction) -> NBest:
-        """Put sequences into reading order; the best of those that spell one text stands for all."""
-        found: dict[str, Hypothesis] = {}
-        for tokens, log_prob, length, score, finished, _ in sequences:
-            text, words, ids = self._detokenize(tokens, direction)
-            if (known := found.get(text)) is not None:
-                found[text] = known._replace(multiplicity=known.multiplicity + 1)
-                continue
-            ids = ids if finished else ids[:-1]
-            found[text] = _make((text, words, log_prob, length, score, finished, None, 1, ids))
-        return NBest(tuple(found.values()))
-
     def _read_tokens(
         self, written: tuple[int, ...], direction: Direction
     ) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
@@ -219,26 +195,16 @@ class RunModel:
 
 
 class RunSequenceScorer:
-    """Scores texts under one direction of a run.
-
-    Args:
-        model: The run.
-        direction: The direction.
-    """
+    """Scores texts under one direction of a run."""
 
     def __init__(self, model: RunModel, direction: Direction) -> None:
         self.model, self.direction = model, direction
+        self.end_id = model.tokenizer.end_id
         self._scorer = model.scorer(direction)
-
-    @property
-    def end_id(self) -> int:
-        """The end token."""
-        return self.model.tokenizer.end_id
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts in reading order, each with its end token."""
-        tokenizer = self.model.tokenizer
-        return [(*ids, tokenizer.end_id) for ids in tokenizer.encode_batch(list(texts))]
+        return [(*ids, self.end_id) for ids in self.model.tokenizer.encode_batch(list(texts))]
 
     def log_probs(
         self,
@@ -256,12 +222,6 @@ class RunSequenceScorer:
 
     def _arrange(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """Reading order to writing order; the end token stays last."""
-        if ids and ids[-1] == self.model.tokenizer.end_id:
+        if ids and ids[-1] == self.end_id:
             return (*self.direction.arrange(ids[:-1]), ids[-1])
         return self.direction.arrange(ids)
-
-
-def fingerprint_of(weights: Path) -> str:
-    """A short hash of a file of weights."""
-    with weights.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:FINGERPRINT_DIGITS]

@@ -15,19 +15,14 @@ from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import names_in, write_json, write_text
 from bidibeam.hypotheses import Direction
+from bidibeam.models.cards import model_card
 from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
 from bidibeam.models.huggingface.bases import open_base
-from bidibeam.models.huggingface.cards import model_card
-from bidibeam.models.huggingface.directions import METADATA_FILE
+from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.models.huggingface.labels import padding_id, special_ids
 from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
-from bidibeam.models.huggingface.task import (
-    ModelWithLoss,
-    TokenBatches,
-    check_positions,
-    save_model,
-    without_progress_bars,
-)
+from bidibeam.models.huggingface.quiet import without_progress_bars
+from bidibeam.models.huggingface.training import ModelWithLoss, TokenBatches, check_positions, save_model
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
 from bidibeam.training.optimization import LinearSchedule, make_adamw

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.cards import read_metadata, render_card
+from bidibeam.api.cards import render_card
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
 from bidibeam.errors import RunError
@@ -52,7 +52,7 @@ def test_its_settings_were_tuned_for_its_weights() -> None:
 def test_its_card_is_what_its_files_say() -> None:
     card = (bundled_path() / "MODEL_CARD.md").read_text(encoding="utf-8")
 
-    assert card == render_card(read_metadata(bundled_path()))
+    assert card == render_card(bundled_path())
     for told in (
         "chitchat-dataset 0.9.0",
         "MIT",

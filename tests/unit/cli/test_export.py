@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bidibeam.api import load_run
-from bidibeam.api.cards import read_metadata, render_card
+from bidibeam.api.cards import render_card
 from bidibeam.api.export import FILES
 from bidibeam.cli.main import COMMANDS, LazyCommand
 from bidibeam.config import resolve
@@ -31,7 +31,7 @@ def read(path: Path) -> Any:
 def card_of(folder: Path) -> str:
     """The card, which says what the folder does."""
     card = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
-    assert card == render_card(read_metadata(folder))
+    assert card == render_card(folder)
     return card
 
 

@@ -140,7 +140,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "tensor left over": (with_extra_tensor, r"holds a tensor 'extra' that the network lacks"),
     "other shape": (
         edited(lambda config: config["model"].update(readout_size=5)),
-        r"of shape \(.*\), but config\.json asks for \(.*\)\. They do not belong together",
+        r"of shape \(.*\), but config\.json asks for \(.*\)\. Its weights and config\.json do not",
     ),
     "no tokenizer": (lambda run: (run / "tokenizer.json").unlink(), r"tokenizer\.json"),
     "tokenizer cut off": (lambda run: (run / "tokenizer.json").write_text("{"), r"tokenizer\.json"),

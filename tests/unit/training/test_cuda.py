@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hf import FineTuneSettings, fine_tune
-from bidibeam.models.huggingface.task import ModelWithLoss
+from bidibeam.models.huggingface.training import ModelWithLoss
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.networks import train

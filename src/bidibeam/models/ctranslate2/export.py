@@ -12,17 +12,12 @@ import torch
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
+from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
-from bidibeam.models.huggingface.directional import (
-    DirectionalModel,
-    find_max_positions,
-    prepare_task,
-    quiet_transformers,
-)
+from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
+from bidibeam.models.huggingface.quiet import quiet_transformers
 
 QUANTIZATIONS = ("int8", "float32")
-ANY_LENGTH = 1 << 16
-"""So many new tokens that no least number of a generation config is more."""
 CONFIG_DEFAULTS = {
     "bart": {"normalize_before": False, "normalize_embedding": True, "static_position_embeddings": False},
     "mbart": {"normalize_before": True, "normalize_embedding": True, "static_position_embeddings": False},
@@ -82,7 +77,7 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
 
 def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
     """Convert one direction, by way of a folder whose config has what the converter reads."""
-    with quiet_transformers(is_local=True), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
+    with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         path = Path(folder) / "config.json"
@@ -112,7 +107,7 @@ def _read_constraints(part: DirectionalModel, direction: Direction) -> Generatio
         SettingsError: If it cannot follow one; the message names it.
     """
     end = torch.tensor([[part.tokenizer.eos_token_id]], device=part.model.device)
-    task = prepare_task(part.model, end, torch.ones_like(end), max_new_tokens=ANY_LENGTH)
+    task = prepare_task(part.model, end, torch.ones_like(end))
     constraints = task.constraints.forbid([part.tokenizer.pad_token_id])
     if direction is Direction.REVERSE:
         constraints = constraints.reverse(part.find_special(task))

@@ -20,24 +20,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.data.words import split
 from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
 from bidibeam.files import write_json
-from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.checkpoint import find_device
-from bidibeam.models.engines import normalise, rank_hypotheses
+from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, find_device, hash_file
+from bidibeam.models.engines import rank_hypotheses, score_hypothesis
+from bidibeam.models.huggingface.configs import check_same_tokens
+from bidibeam.models.huggingface.labels import arrange, special_ids
+from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
+
+    from bidibeam.models.base import LoadOptions
 
 MANIFEST = "bidibeam_ctranslate2.json"
 FORMAT_VERSION = 1
 ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
-FINGERPRINT_DIGITS = 12
 
 
 class CTranslate2MissingError(BidibeamError, ImportError):
@@ -113,6 +117,7 @@ class Manifest:
 class CTranslate2Model:
     """One or two translators of CTranslate2 as a `Model`, of a folder that `export_to_ctranslate2` wrote."""
 
+    title = "CTranslate2 model"
     batch_size = 32
     default_stopping = "constant"  # CTranslate2's own rule: the beam stays B until B have finished
 
@@ -143,30 +148,24 @@ class CTranslate2Model:
         self.directions, self.tokenizer = tuple(self._translators), next(iter(self.tokenizers.values()))
 
     @classmethod
-    def recognises(cls, folder: Path) -> bool:
+    def recognises(cls, path: Path) -> bool:
         """Whether a folder holds such a model."""
-        return (folder / MANIFEST).is_file()
+        return (path / MANIFEST).is_file()
 
     @classmethod
     def load(
-        cls,
-        name: Path | str | None,
-        reverse: Path | str | None = None,
-        *,
-        device: str | None = None,
-        dtype: str | None = None,
-        trust_remote_code: bool = False,  # noqa: ARG003 (weights and a tokenizer's data alone)
+        cls, name: Path | str | None, reverse: Path | str | None = None, **options: Unpack[LoadOptions]
     ) -> CTranslate2Model:
         """Load an exported folder."""
         if reverse is not None:
             raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
-        if dtype is not None:
+        if (dtype := options.get("dtype")) is not None:
             own = Manifest.read(Path(name or "")).quantization
             raise SettingsError(
                 f"{name} computes in {own}: leave out dtype ({dtype}), or export it again with another "
                 "quantization."
             )
-        return cls(Path(name or ""), device=find_device(device or "cpu"))
+        return cls(Path(name or ""), device=find_device(options.get("device") or "cpu"))
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
@@ -179,8 +178,7 @@ class CTranslate2Model:
         """A hash of its weights and of its manifest; int8 has another one than float32."""
         digest = hashlib.blake2b((self.path / MANIFEST).read_bytes())
         for name in self.manifest.directions:
-            with (self.path / name / "model.bin").open("rb") as file:
-                digest.update(hashlib.file_digest(file, "blake2b").digest())
+            digest.update(hash_file(self.path / name / "model.bin").digest())
         return digest.hexdigest()[:FINGERPRINT_DIGITS]
 
     @property
@@ -199,8 +197,6 @@ class CTranslate2Model:
 
     def check_shared_tokens(self) -> None:
         """See that both directions have one vocabulary."""
-        from bidibeam.models.huggingface.directions import check_same_tokens
-
         if len(self.tokenizers) == 2:
             check_same_tokens(*self.tokenizers.values())
 
@@ -269,15 +265,20 @@ class CTranslate2Model:
             log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
         else:
             log_probs = [[[score] for score in line.scores] for line in found]
-        return [
-            self._to_hypotheses(direction, line, values, settings)
-            for line, values in zip(written, log_probs, strict=True)
-        ]
+        special, lists = special_ids(tokenizer), []
+        for line, scored in zip(written, log_probs, strict=True):
+            hypotheses = []
+            for ids, values in zip(line, scored, strict=True):
+                is_finished, reading = ids[-1:] == [tokenizer.eos_token_id], arrange(ids, direction, special)
+                text = detokenize(reading, tokenizer)
+                hypotheses.append(
+                    score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
+                )
+            lists.append(rank_hypotheses(hypotheses, settings))
+        return lists
 
     def read_sources(self, direction: Direction, sources: Sequence[str]) -> list[list[str]]:
         """Sources as the tokens that the engine reads; long ones keep their last tokens."""
-        from bidibeam.models.huggingface.pairs import source_ids
-
         tokenizer = self.tokenizers[direction]
         limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
         rows = source_ids(list(sources), tokenizer, ENCODER_DECODER, max_length=min(limits, default=None))
@@ -318,29 +319,6 @@ class CTranslate2Model:
             scored[source].append(log_probs)
         return scored
 
-    def _to_hypotheses(
-        self,
-        direction: Direction,
-        written: Sequence[Sequence[int]],
-        log_probs: Sequence[Sequence[float]],
-        settings: SearchSettings,
-    ) -> NBest:
-        """Hypotheses in reading order, best first; the best of those that spell one text stands for all."""
-        from bidibeam.models.huggingface.labels import reverse_labels, special_ids
-
-        tokenizer = self.tokenizers[direction]
-        special, end = special_ids(tokenizer), tokenizer.eos_token_id
-        hypotheses = []
-        for ids, values in zip(written, log_probs, strict=True):
-            reading = reverse_labels(list(ids), special) if direction is Direction.REVERSE else list(ids)
-            text = " ".join(tokenizer.decode(reading, skip_special_tokens=True).split())
-            is_finished, log_prob = bool(ids) and ids[-1] == end, sum(values)
-            length, score = normalise(log_prob, len(ids), settings, is_finished=is_finished)
-            hypotheses.append(
-                Hypothesis(text, tuple(split(text)), log_prob, length, score, is_finished, ids=tuple(reading))
-            )
-        return rank_hypotheses(hypotheses, settings)
-
     def _translator(self, direction: Direction) -> Any:
         if direction not in self._translators:
             raise RunError(
@@ -356,17 +334,10 @@ class CTranslate2SequenceScorer:
         model.scorer(direction)
         self.model, self.direction = model, direction
         self._tokenizer = model.tokenizers[direction]
-
-    @property
-    def end_id(self) -> int:
-        """The end token."""
-        end: int = self._tokenizer.eos_token_id
-        return end
+        self.end_id: int = self._tokenizer.eos_token_id
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        from bidibeam.models.huggingface.pairs import response_ids
-
         return [tuple(ids) for ids in response_ids(list(texts), self._tokenizer, ENCODER_DECODER)]
 
     def log_probs(
@@ -377,12 +348,8 @@ class CTranslate2SequenceScorer:
         first: int | None = None,
     ) -> list[list[float]]:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        from bidibeam.models.huggingface.labels import reverse_labels, special_ids
-
-        written = [[list(ids) for ids in line] for line in sequences]
-        if self.direction is Direction.REVERSE:
-            special = special_ids(self._tokenizer)
-            written = [[reverse_labels(ids, special) for ids in line] for line in written]
+        special = special_ids(self._tokenizer)
+        written = [[arrange(ids, self.direction, special) for ids in line] for line in sequences]
         found = self.model.score_written(self.direction, sources, written)
         return [[sum(values[:first]) for values in line] for line in found]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -328,18 +327,9 @@ class BidirectionalModel(nn.Module):
         checkpoint.write_config(folder, "gru", self.settings, self.vocabulary_size, facts)
         checkpoint.write_weights(folder / checkpoint.WEIGHTS_FILE, self.state_dict())
 
-    @classmethod
-    def from_pretrained(
-        cls, directory: Path | str, *, device: torch.device | str = "cpu"
-    ) -> BidirectionalModel:
+    @staticmethod
+    def from_pretrained(directory: Path | str, *, device: torch.device | str = "cpu") -> BidirectionalModel:
         """Load what `save_pretrained` or training wrote, ready to decode with."""
-        folder = Path(directory)
-        config = checkpoint.read_config(folder)
-        model = cls(config.model, config.vocabulary_size)
-        model.load_weights(checkpoint.read_weights(folder / checkpoint.WEIGHTS_FILE), folder)
-        return model.to(device).eval()
-
-    def load_weights(self, weights: Mapping[str, Tensor], origin: Path) -> None:
-        """Take weights over, having checked that they are this network's; half precision becomes float32."""
-        checkpoint.check_weights(weights, self.state_dict(), origin)
-        self.load_state_dict(dict(weights))
+        _, model = checkpoint.load_network(Path(directory))
+        loaded: BidirectionalModel = model.to(device).eval()
+        return loaded

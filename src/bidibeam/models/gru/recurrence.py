@@ -21,7 +21,7 @@ CPU_CHUNK = 1 << 18
 """Hidden units of attention computed at once on a CPU: one megabyte. Measured; larger leaves the cache."""
 
 
-def widened(tensor: Tensor) -> Tensor:
+def widen(tensor: Tensor) -> Tensor:
     """Half precision as float32, for what must not lose digits; other types as they are."""
     return tensor.float() if tensor.dtype in {torch.bfloat16, torch.float16} else tensor
 
@@ -40,7 +40,7 @@ def attend(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor
     """
     hidden = (keys.unsqueeze(2) + query.unsqueeze(3)).tanh_()  # (D, B, K, S, A)
     energies = torch.bmm(hidden.flatten(1, 3), v).view(hidden.shape[:-1])  # (D, B, K, S)
-    return torch.softmax(widened(energies) + mask, dim=-1).to(keys.dtype), hidden
+    return torch.softmax(widen(energies) + mask, dim=-1).to(keys.dtype), hidden
 
 
 def attention_weights(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class AttentiveGRU(torch.autograd.Function):
         attention_size = keys.shape[-1]
         steps = input_gates.shape[1]
         dtype = keys.dtype
-        state = widened(initial)  # (D, B, H)
+        state = widen(initial)  # (D, B, H)
         states, contexts, saved = [], [], []
         for t in range(steps):
             from_state = torch.baddbmm(b_state, state.to(dtype), w_state)  # (D, B, A + 3H)
@@ -125,7 +125,7 @@ class AttentiveGRU(torch.autograd.Function):
         grad_input = torch.empty_like(input_gates)  # (D, T, B, 3H)
         grad_from_state = input_gates.new_empty(*input_gates.shape[:3], w_state.shape[-1])
         grad_context = torch.empty_like(contexts)  # (D, T, B, M)
-        grad_keys, grad_v = torch.zeros_like(keys), torch.zeros_like(widened(v))
+        grad_keys, grad_v = torch.zeros_like(keys), torch.zeros_like(widen(v))
         carried = torch.zeros_like(ctx.saved_steps[-1][0])  # (D, B, H)
         w_state_t, w_context_t, v_row = w_state.mT, w_context.mT, v.mT.unsqueeze(2)
         all_weights = []

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.checkpoint import hugging_face_config
+from bidibeam.models.engines import to_n_best
 from bidibeam.models.huggingface.by_generate import (
     check_stopping,
     find_sequence_scorer,
     search_by_generate,
 )
-from bidibeam.models.huggingface.directional import (
-    DirectionalModel,
+from bidibeam.models.huggingface.configs import (
+    FIELD,
+    check_same_tokens,
     find_max_positions,
-    prepare_task,
-    to_n_best,
+    read_metadata,
+    token_ids,
 )
-from bidibeam.models.huggingface.directions import FIELD, check_same_tokens, read_metadata, token_ids
+from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import load_models, load_pair
 from bidibeam.models.huggingface.pairs import response_ids
@@ -34,86 +35,66 @@ from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from bidibeam.models.base import LoadOptions
+
 LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
 class HuggingFaceModel:
     """Hugging Face models by direction, searched by our own search or else by their own `generate`.
 
-    Attributes:
+    Args:
         models: The models, by direction.
         dtype: The precision that was asked for, if one was.
         max_source_length: Longer sources keep their last tokens only; by default the longest that a model has
             room for, or that its training saw.
     """
 
-    models: Mapping[Direction, DirectionalModel]
-    dtype: str | None = None
-    max_source_length: int | None = None
-
-    @classmethod
-    def recognises(cls, folder: Path) -> bool:
-        """Whether a folder holds a Hugging Face model."""
-        return hugging_face_config(folder) is not None
+    def __init__(
+        self,
+        models: Mapping[Direction, DirectionalModel],
+        dtype: str | None = None,
+        max_source_length: int | None = None,
+    ) -> None:
+        self.models, self.max_source_length = models, max_source_length
+        self.directions = tuple(direction for direction in Direction if direction in models)
+        self._first = first = models[self.directions[0]]
+        self.name, self.tokenizer = first.name, first.tokenizer
+        self.path = models[Direction.REGULAR].folder if Direction.REGULAR in models else None
+        is_asked = max_source_length is not None
+        self.limits = Limits(max_source_length if is_asked else first.max_source_length, first.max_length)
+        self.vocabulary_size: int = first.model.config.get_text_config(decoder=True).vocab_size
+        known = read_metadata(first.folder).get("data") if first.folder is not None else None
+        self.data: dict[str, Any] = known if isinstance(known, dict) else {}
+        is_by_generate = any(find_obstacle(loaded.model) for loaded in models.values())
+        self.default_stopping = "constant" if is_by_generate else "shrinking"
+        ordered = [models[direction] for direction in self.directions]
+        self.fingerprint = "+".join(dict.fromkeys(loaded.fingerprint for loaded in ordered))
+        facts: dict[str, object] = {loaded.direction.value: loaded.label for loaded in ordered}
+        facts |= {"max_source_length": max_source_length, "dtype": dtype}
+        facts["search"] = "generate" if is_by_generate else None
+        told = {name: value for name, value in facts.items() if value is not None}
+        self.signature = Signature(()).extended(**told)
 
     @classmethod
     def load(
-        cls,
-        name: Path | str | None,
-        reverse: Path | str | None = None,
-        *,
-        device: str | None = None,
-        dtype: str | None = None,
-        trust_remote_code: bool = False,
+        cls, name: Path | str | None, reverse: Path | str | None = None, **options: Unpack[LoadOptions]
     ) -> HuggingFaceModel:
         """Load a pair of models, one with a shared encoder, or one alone, as `bidibeam.load` says.
 
         `name` alone may write in either direction; None with `reverse` loads the reverse model alone.
         """
-        how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
         if name is not None and reverse is None:
-            models = load_models(name, **how)  # of either direction
+            models = load_models(name, **options)  # of either direction
         else:
-            models = load_pair(name, reverse, **how)
+            models = load_pair(name, reverse, **options)
         for loaded in models.values():
             if obstacle := find_obstacle(loaded.model):
                 LOGGER.warning("%s is searched by its own generate: %s.", loaded.name, obstacle)
-        return cls(models, dtype)
-
-    @property
-    def _first(self) -> DirectionalModel:
-        return next(self.models[direction] for direction in Direction if direction in self.models)
-
-    @property
-    def _is_by_generate(self) -> bool:
-        return any(find_obstacle(loaded.model) for loaded in self.models.values())
-
-    @property
-    def name(self) -> str:
-        """The name of the regular model's folder, or its name on the Hub."""
-        return self._first.name
-
-    @property
-    def path(self) -> Path | None:
-        """The regular model's folder, beside which lies what was tuned."""
-        return self.models[Direction.REGULAR].folder if Direction.REGULAR in self.models else None
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions it writes in."""
-        return tuple(direction for direction in Direction if direction in self.models)
-
-    @property
-    def tokenizer(self) -> Any:
-        """The regular model's tokenizer."""
-        return self._first.tokenizer
-
-    @property
-    def limits(self) -> Limits:
-        """The longest source and response that training saw, where that was ours."""
-        asked = self.max_source_length
-        return Limits(self._first.max_source_length if asked is None else asked, self._first.max_length)
+        return cls(models, options.get("dtype"))
 
     @property
     def device(self) -> torch.device:
@@ -125,43 +106,6 @@ class HuggingFaceModel:
     def batch_size(self) -> int:
         """How many sources to search at once by default."""
         return 32 if self.device.type == "cpu" else 64
-
-    @property
-    def default_stopping(self) -> str:
-        """The stopping rule of a search where none is asked for."""
-        return "constant" if self._is_by_generate else "shrinking"
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens it chooses among."""
-        size: int = self._first.model.config.get_text_config(decoder=True).vocab_size
-        return size
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """What training knew of its data, where that was ours."""
-        folder = self._first.folder
-        known = read_metadata(folder).get("data") if folder is not None else None
-        return known if isinstance(known, dict) else {}
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprints of its models, those of a shared folder once."""
-        return "+".join(dict.fromkeys(self.models[direction].fingerprint for direction in self.directions))
-
-    @property
-    def signature(self) -> Signature:
-        """Names and fingerprints, the precision, and whether `generate` searched."""
-        facts: dict[str, object] = {
-            direction.value: self.models[direction].label for direction in self.directions
-        }
-        if self.max_source_length is not None:
-            facts["max_source_length"] = self.max_source_length
-        if self.dtype is not None:
-            facts["dtype"] = self.dtype
-        if self._is_by_generate:
-            facts["search"] = "generate"
-        return Signature(()).extended(**facts)
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
         """The vectors of a file, or the model's own embeddings where its tokens are words."""
@@ -254,13 +198,8 @@ class HFSequenceScorer:
 
     def __init__(self, loaded: DirectionalModel) -> None:
         self.loaded = loaded
+        self.end_id: int = loaded.tokenizer.eos_token_id
         self._scorer = find_sequence_scorer(loaded.model)
-
-    @property
-    def end_id(self) -> int:
-        """The token that ends a sequence."""
-        end: int = self.loaded.tokenizer.eos_token_id
-        return end
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""

@@ -10,37 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tokenizers
-import torch
-from huggingface_hub import HfApi, constants, try_to_load_from_cache
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from safetensors import SafetensorError
 from tokenizers.processors import TemplateProcessing
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    PreTrainedTokenizerFast,
-    set_seed,
-)
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast, set_seed
 
 from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import describe_unfinished
-from bidibeam.models.huggingface.directions import JOINT, mark
+from bidibeam.models.huggingface.configs import JOINT, mark
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
+from bidibeam.models.huggingface.loading import (
+    TOKENIZERS,
+    WEIGHTS,
+    check_reachable,
+    check_writes_text,
+    find_auto_class,
+    first_sentence,
+    has_files,
+    load_weights,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bidibeam.data.prepared import PreparedData
-
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
-TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
-WAIT = 10.0
-"""Seconds for the Hub to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +61,30 @@ def open_base(
         name: A name on the Hub, a folder with weights, a folder or file with a config alone, or the values
             of a config.
         direction: "regular", "reverse" or "both".
-        tokenizer: Where the tokenizer is; None for the base's own, or the data's where it has none.
-        data: Their tokenizer stands in for a fresh model's.
+        tokenizer: Where the tokenizer is; None for the base's own, or the data's for a fresh model.
+        data: What it will be trained on.
         seed: Of fresh weights.
-
-    Raises:
-        InputError: If the base or the tokenizer is not found, or of no use.
-        SettingsError: If it cannot be trained in this direction, or does not fit the tokenizer.
     """
     if isinstance(name, Mapping):
-        _check_settings(name)
-        config, is_fresh, where = _make_config(name, "The model's config"), True, "config"
+        config, is_fresh, where = _check_settings(name), True, "config"
     else:
         (config, is_fresh), where = _find_config(name), name
-    _check_kind(config, where, direction)
+    _check_direction(config, where, direction)
     reader, has_data_tokenizer = _find_tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
     set_seed(seed)
     if is_fresh:
         _fit_config(config, reader)
-        model = _auto_class(config).from_config(config)
+        model = find_auto_class(config).from_config(config)
     else:
-        model = _load_weights(where, config)
-        _check_vocabulary(model, reader, where)
+        model, _ = load_weights(where, config, dtype="float32")
+        one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
+        rows = one.get_input_embeddings().weight.shape[0]
+        largest = max(reader.get_vocab().values())
+        if largest >= rows:
+            raise SettingsError(
+                f"The tokenizer has ids up to {largest:,}, and the weights of {where} know only {rows:,} "
+                "tokens. Name a tokenizer that goes with the weights."
+            )
     if direction != "both":
         mark(model, Direction(direction))
     elif not isinstance(model, BidirectionalSeq2Seq):
@@ -110,8 +104,7 @@ def _find_config(name: str) -> tuple[Any, bool]:
             raise InputError(
                 f"The base {name} has no config.json: name a folder that has one, or a Hub model."
             )
-        is_fresh = not any(next(path.glob(pattern), None) for pattern in WEIGHTS)
-        return _read_config(path / "config.json"), is_fresh
+        return _read_config(path / "config.json"), not has_files(path, WEIGHTS)
     if path.is_file():
         return _read_config(path), True
     check_reachable(name, "base", ("config.json",))
@@ -150,48 +143,30 @@ def _make_config(values: Any, name: str) -> Any:
         ) from error
 
 
-def _check_settings(values: Mapping[str, Any]) -> None:
-    """Refuse values of settings that a model's config does not have, which transformers would keep."""
+def _check_settings(values: Mapping[str, Any]) -> Any:
+    """A config from its values, if a config has them all: transformers would keep others without a word."""
     known = _make_config({"model_type": values.get("model_type")}, "The model's config")
     for name in values:
         if not hasattr(known, name):
             close = difflib.get_close_matches(name, known.to_dict(), n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise SettingsError(f"The config of a {known.model_type} model has no {name}.{hint}")
+    return _make_config(values, "The model's config")
 
 
-def _check_kind(config: Any, name: str, direction: str) -> None:
-    kind = config.model_type
-    if kind == JOINT:
-        if direction != "both":
-            raise SettingsError(
-                f"The base {name} holds both directions: train it with direction both, or save one half of "
-                "it (`model.regular.save_pretrained(folder)`) and train that."
-            )
-        return
-    known = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    if type(config) not in known._model_mapping:
+def _check_direction(config: Any, name: str, direction: str) -> None:
+    """Refuse a base that writes no text, or that cannot be trained in this direction."""
+    check_writes_text(config, f"The base {name}")
+    if config.model_type == JOINT and direction != "both":
         raise SettingsError(
-            f"The base {name} is a {kind} model, which is neither an encoder-decoder nor a decoder that "
-            "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
+            f"The base {name} holds both directions: train it with direction both, or save one half of it "
+            "(`model.regular.save_pretrained(folder)`) and train that."
         )
     if direction == "both" and not config.is_encoder_decoder:
         raise SettingsError(
-            f"Direction both shares an encoder, and {name} is a {kind} model, which has none: train regular "
-            "and reverse one by one."
+            f"Direction both shares an encoder, and {name} is a {config.model_type} model, which has none: "
+            "train regular and reverse one by one."
         )
-
-
-def _auto_class(config: Any) -> Any:
-    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-
-
-def _load_weights(name: str, config: Any) -> Any:
-    loader = BidirectionalSeq2Seq if config.model_type == JOINT else _auto_class(config)
-    try:
-        return loader.from_pretrained(name, dtype=torch.float32)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"The weights of {name} cannot be loaded ({first_sentence(error)}).") from error
 
 
 def _find_tokenizer(
@@ -206,8 +181,7 @@ def _find_tokenizer(
     is_config, path = isinstance(name, Mapping), Path("" if isinstance(name, Mapping) else name)
     folder = path if path.is_dir() else path.parent
     is_local = is_config or path.exists()
-    has_own = not is_local or any(next(folder.glob(pattern), None) for pattern in TOKENIZERS)
-    if tokenizer is None and is_local and (is_config or not has_own):
+    if tokenizer is None and is_local and (is_config or not has_files(folder, TOKENIZERS)):
         if is_fresh:
             return wrap_tokenizer(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
         raise InputError(f"The base {name} has weights but no tokenizer: name its tokenizer.")
@@ -266,45 +240,3 @@ def _fit_config(config: Any, tokenizer: Any) -> None:
     for name in ("forced_bos_token_id", "forced_eos_token_id"):
         if getattr(config, name, None) is not None:  # ids of the tokenizer that the config was made for
             setattr(config, name, None)
-
-
-def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
-    one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
-    rows = one.get_input_embeddings().weight.shape[0]
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        raise SettingsError(
-            f"The tokenizer has ids up to {largest:,}, and the weights of {name} know only {rows:,} tokens. "
-            "Name a tokenizer that goes with the weights."
-        )
-
-
-def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
-    """Refuse a name that is no folder at once where the Hub does not answer, which is tried again for long.
-
-    Args:
-        name: The name, of something that is not here.
-        what: What it should be, for the message.
-        files: One of them must be in the Hub's cache, if the Hub does not answer.
-
-    Raises:
-        InputError: If nothing of that name is in the cache, and the Hub cannot be reached.
-    """
-    if constants.HF_HUB_OFFLINE:  # nothing is tried then
-        return
-    try:
-        if not any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
-            HfApi().model_info(name, timeout=WAIT)
-    except (HfHubHTTPError, HFValidationError):
-        return  # loading will say what is wrong with it
-    except Exception as error:  # each version of the Hub's library has its own for networks
-        raise InputError(
-            f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
-            f"cannot be reached ({first_sentence(error)})."
-        ) from error
-
-
-def first_sentence(error: Exception) -> str:
-    """What an error of another library says, in one sentence."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text.split(". ")[0].rstrip(".")[:200]

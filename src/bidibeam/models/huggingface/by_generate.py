@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +13,10 @@ from transformers.modeling_outputs import BaseModelOutput
 from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
-from bidibeam.models.engines import normalise, rank_hypotheses
+from bidibeam.models.engines import rank_hypotheses, score_hypothesis
 from bidibeam.models.huggingface.constraints import STOPPING
-from bidibeam.models.huggingface.directional import DirectionalModel, Task, quiet_transformers
+from bidibeam.models.huggingface.directional import DirectionalModel, Task
+from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
     SCORED_LOGITS,
     HFScorer,
@@ -47,7 +48,7 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
         )
     beams, forbidden = settings.beam_size, sorted(constraints.roles.forbidden)
     processors = [SuppressTokensLogitsProcessor(forbidden, device=task.prompt.device)] if forbidden else []
-    with quiet_transformers(is_local=True):
+    with quiet_transformers():
         found = loaded.model.generate(
             input_ids=task.inputs.ids,
             attention_mask=task.inputs.mask,
@@ -70,11 +71,10 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)
         written = row if end is None else row[: end + 1]
         log_prob = value * len(written) ** settings.length_penalty
-        length, score = normalise(log_prob, len(written), settings, is_finished=end is not None)
         ids = loaded.arrange(written, special)
-        text, words = loaded.detokenize(ids, special)
+        text, _ = loaded.detokenize(ids, special)
         hypotheses[number // beams].append(
-            Hypothesis(text, words, log_prob, length, score, end is not None, ids=tuple(ids))
+            score_hypothesis(text, ids, log_prob, settings, is_finished=end is not None)
         )
     return [rank_hypotheses(line, settings) for line in hypotheses]
 
@@ -88,15 +88,7 @@ def check_stopping(name: str, settings: SearchSettings) -> None:
         )
 
 
-class TeacherForcedScorer(Protocol):
-    """What scores sequences in the order a model writes them."""
-
-    def log_probs_of(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """Log-probabilities of each source's sequences."""
-        ...
-
-
-def find_sequence_scorer(model: PreTrainedModel) -> TeacherForcedScorer:
+def find_sequence_scorer(model: PreTrainedModel) -> HFScorer | UncachedScorer:
     """What scores a model's sequences: with a cache where our own search runs the model."""
     return UncachedScorer(model) if find_obstacle(model) else HFScorer(model)
 

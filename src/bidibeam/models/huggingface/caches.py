@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 from weakref import ref
 
 import torch
@@ -16,6 +16,7 @@ from transformers.cache_utils import Cache, StaticLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
+from bidibeam.models.huggingface.configs import find_max_positions
 
 if TYPE_CHECKING:
     from bidibeam.models.huggingface.scorer import HFState
@@ -24,6 +25,7 @@ BUCKET = 16
 """Sources and prompts are padded to a multiple of so many tokens, so that few shapes come about."""
 ALIGNED = 8
 """Lengths of keys that attention kernels read without padding them."""
+_CAPTURING = Lock()
 
 
 class Slots(StaticLayer):  # type: ignore[misc]
@@ -83,7 +85,7 @@ class StaticHFState:
         if state.encoded is not None:
             own, cross = state.cache.self_attention_cache, state.cache.cross_attention_cache
         self._begun = room if cross is None else state.begun
-        most = getattr(model.config, "max_position_embeddings", None)
+        most = find_max_positions(model.config)
         if most is not None and self._begun + steps > most:
             raise RuntimeError(f"{self._begun + steps} positions are needed, and the model has {most}")
         first, device = own.layers[0].keys, state.mask.device  # (rows, heads, length, size)
@@ -163,14 +165,18 @@ class StaticHFState:
 def act_as_compiling(model: PreTrainedModel) -> Iterator[None]:
     """Inside the block, the model takes no branch that reads a number back from the device.
 
-    This changes a name in the model's module, so it is for captures alone, of which there is one at a time.
+    This changes a name in the model's module, so it is for captures alone, one at a time.
     """
-    module = sys.modules[type(model).__module__]
+    module: Any = sys.modules[type(model).__module__]
     if not hasattr(module, "is_torchdynamo_compiling"):
         yield
         return
-    with mock.patch.object(module, "is_torchdynamo_compiling", return_value=True):
-        yield
+    with _CAPTURING:
+        own, module.is_torchdynamo_compiling = module.is_torchdynamo_compiling, lambda *_: True
+        try:
+            yield
+        finally:
+            module.is_torchdynamo_compiling = own
 
 
 def round_up(number: int, multiple: int) -> int:

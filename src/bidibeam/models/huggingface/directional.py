@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -13,15 +12,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
-from transformers.utils import ModelOutput, logging
+from transformers.utils import ModelOutput
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Direction, Hypothesis
+from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
-from bidibeam.models.huggingface.labels import reverse_labels, special_ids
-from bidibeam.models.huggingface.pairs import source_ids
-from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
+from bidibeam.models.huggingface.labels import arrange, special_ids
+from bidibeam.models.huggingface.pairs import detokenize, source_ids
+from bidibeam.models.huggingface.quiet import quiet_transformers
+from bidibeam.models.huggingface.scorer import HFScorer, Inputs
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
@@ -58,7 +59,7 @@ def prepare_task(
     model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
 ) -> Task:
     """Have a model's own `generate` prepare inputs and constraints by its generation config and options."""
-    with quiet_transformers(is_local=True):  # no notes on lengths of a generation config that are replaced
+    with quiet_transformers():  # no notes on lengths of a generation config that are replaced
         task: Task = model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -88,27 +89,20 @@ def read_task(
     check_criteria(stopping_criteria or (), generation_config)
     _check_tensors(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
     if model.config.is_encoder_decoder:
-        encoded = _undo_expansion(model_kwargs["encoder_outputs"], each)
+        outputs = model_kwargs["encoder_outputs"]
+        encoded = outputs[0][::each]  # (sources, length, size)
+        if each > 1 and isinstance(outputs, ModelOutput):
+            # `generate` has repeated them in place, also a caller's own, and holds on to them: put them back.
+            for name, value in list(outputs.items()):
+                if isinstance(value, Tensor):
+                    outputs[name] = value[::each].clone()
+            encoded = outputs[0]
         known = encoded.new_ones(encoded.shape[:2], dtype=torch.long) if mask is None else mask[::each]
         inputs = Inputs(prompt if inputs_tensor is None else inputs_tensor, known, prompt, encoded)
     else:
         inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
     constraints = GenerationConstraints.of(generation_config, logits_processor, prompt.shape[1])
     return Task(inputs, prompt, constraints, generation_config)
-
-
-def _undo_expansion(outputs: Any, each: int) -> Tensor:
-    """The encoder's hidden states, (sources, length, size), of outputs in which each source comes so often.
-
-    `generate` has repeated them in place, also a caller's own, and holds on to them; so they are put back.
-    """
-    if each > 1 and isinstance(outputs, ModelOutput):
-        for name, value in list(outputs.items()):
-            if isinstance(value, Tensor):
-                outputs[name] = value[::each].clone()
-        each = 1
-    encoded: Tensor = outputs[0]
-    return encoded[::each]
 
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
@@ -180,16 +174,15 @@ class DirectionalModel:
 
     def arrange(self, ids: Sequence[int], special: frozenset[int]) -> list[int]:
         """Reading order to this direction's writing order, or back; special tokens stay in place."""
-        return [*ids] if self.direction is Direction.REGULAR else reverse_labels([*ids], special)
+        return arrange(ids, self.direction, special)
 
     def search(self, task: Task, settings: SearchSettings) -> list[list[Hypothesis]]:
         """All hypotheses of every source, best first; several may read as the same text."""
-        scorer = HFScorer(self.model)
-        started = task.constraints.apply(_Started(scorer, task.inputs), task.prompt)
+        scorer = task.constraints.apply(HFScorer(self.model, prepared=task.inputs), task.prompt)
         numbers = torch.arange(len(task.prompt), device=task.prompt.device)[:, None]  # (sources, 1)
         special = self.find_special(task)
         hypotheses: list[list[Hypothesis]] = []
-        for line in beam_search(started, numbers, settings, task.constraints.roles):
+        for line in beam_search(scorer, numbers, settings, task.constraints.roles):
             hypotheses.append([])
             for tokens, log_prob, length, score, finished, end in line:
                 ids = self.arrange([*tokens] if end is None else [*tokens, end], special)
@@ -216,7 +209,7 @@ class DirectionalModel:
         if self.tokenizer is None:
             words = tuple(str(one) for one in ids if one not in special)
             return " ".join(words), words
-        text = " ".join(self.tokenizer.decode([*ids], skip_special_tokens=True).split())
+        text = detokenize(ids, self.tokenizer)
         return text, tuple(split(text))
 
     def find_source_limit(self, steps: int, asked: int | None = None) -> int | None:
@@ -236,6 +229,22 @@ class DirectionalModel:
                 "it, by a smaller max_length."
             )
         return room if known is None else min(room, known)
+
+    def check_positions(self, task: Task, *, is_scored: bool) -> None:
+        """Refuse a task whose replies are longer than there are positions for, before any is written.
+
+        Replies are scored with an end each, so that those cut off are one token longer.
+        """
+        config, steps = self.model.config, task.constraints.max_new_tokens
+        positions = find_max_positions(config)
+        if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
+            return
+        begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
+        if begun + steps - 1 + is_scored > positions:  # what is written last is not read
+            raise SettingsError(
+                f"{type(self.model).__name__} has {positions:,} positions, too few for {begun} tokens and a "
+                f"reply of {steps}: lower max_new_tokens."
+            )
 
     def pad_sources(self, texts: Sequence[str], limits: Sequence[int | None]) -> tuple[Tensor, Tensor]:
         """Sources as the model reads them, and their mask: both (sources, length).
@@ -264,56 +273,3 @@ class DirectionalModel:
             ids[number, begin : begin + len(row)] = torch.tensor(row)
             mask[number, begin : begin + len(row)] = 1
         return ids.to(model.device), mask.to(model.device)
-
-
-class _Started:
-    """A scorer that starts with inputs that `generate` has prepared; all else is the scorer's."""
-
-    def __init__(self, scorer: HFScorer, inputs: Inputs) -> None:
-        self._scorer, self._inputs = scorer, inputs
-        self.step, self.select = scorer.step, scorer.select
-
-    def start(self, sources: Tensor) -> HFState:  # noqa: ARG002
-        return self._scorer.start_with(self._inputs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._scorer, name)
-
-
-def merge_texts(hypotheses: Sequence[Hypothesis]) -> list[list[Hypothesis]]:
-    """Hypotheses in groups that read as the same text, best first; the first of each stands for all.
-
-    One that was cut off does not stand for those that finished: it ranks after them.
-    """
-    groups: dict[tuple[str, bool], list[Hypothesis]] = {}
-    for one in hypotheses:
-        groups.setdefault((one.text, one.finished), []).append(one)
-    return [[group[0]._replace(multiplicity=len(group)), *group[1:]] for group in groups.values()]
-
-
-def to_n_best(hypotheses: Sequence[Hypothesis]) -> NBest:
-    """An n-best list with one hypothesis per text."""
-    return NBest(tuple(group[0] for group in merge_texts(hypotheses)))
-
-
-def find_max_positions(config: Any) -> int | None:
-    """How many tokens a model has positions for; None if any number."""
-    if hasattr(config, "relative_attention_num_buckets"):
-        return None
-    found: int | None = getattr(config, "max_position_embeddings", None)
-    return found
-
-
-@contextmanager
-def quiet_transformers(*, is_local: bool) -> Iterator[None]:
-    """Inside the block, no reports of transformers' own; progress bars only where something is downloaded."""
-    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    if is_local:
-        logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if had_bars:
-            logging.enable_progress_bar()

@@ -23,7 +23,7 @@ from transformers.utils import ModelOutput
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.directions import JOINT, mark
+from bidibeam.models.huggingface.configs import JOINT, mark
 from bidibeam.models.huggingface.labels import reverse_labels
 
 if TYPE_CHECKING:
@@ -107,7 +107,12 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
     _supports_sdpa = True
 
     def __init__(self, config: BidirectionalSeq2SeqConfig) -> None:
-        _require_new_enough(transformers.__version__)
+        version = transformers.__version__
+        if int(version.partition(".")[0]) < 5:  # which would load fresh weights for shared ones, unsaid
+            raise SettingsError(
+                f"Models with a shared encoder need transformers 5 or later, and {version} is installed: "
+                "pip install -U transformers"
+            )
         super().__init__(config)
         self.regular = AutoModelForSeq2SeqLM.from_config(config.base_config)
         self.reverse = AutoModelForSeq2SeqLM.from_config(config.base_config)
@@ -216,15 +221,6 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         self.regular._init_weights(module)
 
 
-def _require_new_enough(version: str) -> None:
-    """Refuse versions that would load fresh weights in place of shared ones, without a word."""
-    if int(version.partition(".")[0]) < 5:
-        raise SettingsError(
-            f"Models with a shared encoder need transformers 5 or later, and {version} is installed: "
-            "pip install -U transformers"
-        )
-
-
 def _share_encoder(regular: Any, reverse: Any) -> dict[str, str]:
     """Give both models one encoder, and the embeddings that it is tied to.
 
@@ -239,7 +235,9 @@ def _share_encoder(regular: Any, reverse: Any) -> dict[str, str]:
             f"The encoder of a {regular.config.model_type} model was not found, so it cannot be shared: "
             "train regular and reverse one by one."
         )
-    first = _first_names(regular)
+    # By what the model declares, since while weights are being loaded nothing is tied yet.
+    names = [name for name, _ in regular.named_parameters(remove_duplicate=False)]
+    first = {name: regular.all_tied_weights_keys.get(name, name) for name in names}  # where each is stored
     inside = f"{owner}.encoder." if owner else "encoder."
     of_encoder = {kept for name, kept in first.items() if name.startswith(inside)}
     reverse.get_submodule(owner).encoder = encoder
@@ -252,15 +250,6 @@ def _share_encoder(regular: Any, reverse: Any) -> dict[str, str]:
         elif name != kept:
             ties[f"reverse.{name}"] = f"reverse.{kept}"
     return ties
-
-
-def _first_names(model: Any) -> dict[str, str]:
-    """For every name of a weight, that under which it is stored.
-
-    By what the model declares, since while weights are being loaded nothing is tied yet.
-    """
-    declared: dict[str, str] = model.all_tied_weights_keys
-    return {name: declared.get(name, name) for name, _ in model.named_parameters(remove_duplicate=False)}
 
 
 AutoConfig.register(JOINT, BidirectionalSeq2SeqConfig, exist_ok=True)

@@ -53,8 +53,13 @@ def reverse_labels(labels: Labels, special_ids: Iterable[int], ignore_index: int
         InputError: If `labels` are no such thing.
     """
     if not _is_row(labels):
-        raise _refusal(_describe(labels))
+        raise _refusal(labels)
     return cast("Labels", _reverse(labels, frozenset(special_ids) | {ignore_index}))
+
+
+def arrange(ids: Sequence[int], direction: Direction, special: Iterable[int]) -> list[int]:
+    """Reading order to a direction's writing order, or back; special tokens stay in place."""
+    return [*ids] if direction is Direction.REGULAR else reverse_labels([*ids], special)
 
 
 def _is_row(labels: Any) -> bool:
@@ -67,19 +72,24 @@ def _is_row(labels: Any) -> bool:
 def _reverse(labels: Any, kept: frozenset[int]) -> Any:
     if isinstance(labels, Tensor | np.ndarray):
         if not _has_ids(labels):
-            raise _refusal(_describe(labels))
+            raise _refusal(labels)
         if isinstance(labels, Tensor):
             return _reverse_tensor(labels, kept)
         return _reverse_tensor(torch.from_numpy(labels.astype(np.int64)), kept).numpy().astype(labels.dtype)
     rows = sum(map(_is_row, labels))
     if rows not in (0, len(labels)):
-        raise _refusal("rows and ids side by side")
+        raise _refusal(labels, "rows and ids side by side")
     rows_reversed = [_reverse(row, kept) for row in labels] if rows else _reverse_row(labels, kept)
     return tuple(rows_reversed) if isinstance(labels, tuple) else rows_reversed
 
 
 def _reverse_row(row: Sequence[Any], kept: frozenset[int]) -> list[Any]:
-    moves = [_id(token) not in kept for token in row]
+    moves = []
+    for token in row:
+        try:
+            moves.append(operator.index(token) not in kept)
+        except TypeError:
+            raise _refusal(token) from None
     moving = (token for token, is_moving in zip(reversed(row), reversed(moves), strict=True) if is_moving)
     return [next(moving) if is_moving else token for token, is_moving in zip(row, moves, strict=True)]
 
@@ -96,27 +106,19 @@ def _reverse_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
     return ids.gather(-1, origin).to(labels.dtype)
 
 
-def _id(token: Any) -> int:
-    try:
-        return operator.index(token)
-    except TypeError:
-        raise _refusal(_describe(token)) from None
-
-
 def _has_ids(labels: Tensor | NDArray[Any]) -> bool:
     if isinstance(labels, Tensor):
         return not (labels.is_floating_point() or labels.is_complex() or labels.dtype is torch.bool)
     return labels.dtype.kind in "iu"
 
 
-def _describe(labels: Any) -> str:
+def _refusal(labels: Any, received: str = "") -> InputError:
     if isinstance(labels, Tensor | np.ndarray) and not _has_ids(labels):
         kind = "a tensor" if isinstance(labels, Tensor) else "an array"
-        return f"{kind} of {str(labels.dtype).removeprefix('torch.')}"
-    return "a single id" if hasattr(labels, "__index__") else f"a value of type {type(labels).__name__}"
-
-
-def _refusal(received: str) -> InputError:
+        received = f"{kind} of {str(labels.dtype).removeprefix('torch.')}"
+    elif not received:
+        is_id = hasattr(labels, "__index__")
+        received = "a single id" if is_id else f"a value of type {type(labels).__name__}"
     return InputError(
         "Labels must be ids, whole numbers, in a tensor, an array, a list or a tuple, or rows of such, but "
         f"there is {received}."
@@ -124,11 +126,7 @@ def _refusal(received: str) -> InputError:
 
 
 def padding_id(tokenizer: Any) -> int:
-    """The id that fills up inputs; it is masked wherever it stands, so that the end token will do too.
-
-    Raises:
-        SettingsError: If the tokenizer has neither.
-    """
+    """The id that fills up inputs; it is masked wherever it stands, so that the end token will do too."""
     for index in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if index is not None:
             return int(index)
@@ -162,9 +160,7 @@ class PairCollator:
     def __call__(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """A batch of tensors, as the model's forward takes them."""
         sources = [list(pair["input_ids"]) for pair in pairs]
-        responses = [list(pair["labels"]) for pair in pairs]
-        if self.direction is Direction.REVERSE:
-            responses = [reverse_labels(response, self.special_ids) for response in responses]
+        responses = [arrange(pair["labels"], self.direction, self.special_ids) for pair in pairs]
         if self.model.config.is_encoder_decoder:
             labels = responses
         else:

@@ -3,65 +3,80 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import describe_unfinished, find_device, is_run
-from bidibeam.models.huggingface.bases import TOKENIZERS, WEIGHTS, check_reachable, first_sentence
+from bidibeam.models.checkpoint import (
+    FINGERPRINT_DIGITS,
+    describe_unfinished,
+    find_device,
+    hash_file,
+    is_run,
+)
 from bidibeam.models.huggingface.by_generate import find_sequence_scorer
-from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task, quiet_transformers
-from bidibeam.models.huggingface.directions import JOINT, check_pair, direction_of, read_metadata
+from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of, read_metadata
+from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.quiet import quiet_transformers
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from bidibeam.models.base import LoadOptions
+
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
 HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
-FINGERPRINT_DIGITS = 12
 DTYPES = ("float32", "bfloat16", "float16")
+WAIT = 10.0
+"""Seconds for the Hub to answer."""
 
 
-def load_models(
-    name: str | Path,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    trust_remote_code: bool = False,
-) -> dict[Direction, DirectionalModel]:
+def load_models(name: str | Path, **options: Unpack[LoadOptions]) -> dict[Direction, DirectionalModel]:
     """Load a model by its direction; of one with a shared encoder both halves.
 
     Args:
         name: A folder that `save_pretrained` wrote, or a name on the Hub.
-        device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
-        dtype: "float32", "bfloat16" or "float16"; by default float32 on a CPU, elsewhere as the weights are
-            stored.
-        trust_remote_code: Whether code that the model brings along may run.
+        **options: As `bidibeam.load` has them. The `dtype` is by default float32 on a CPU, elsewhere as the
+            weights are stored.
 
     Raises:
         InputError: If there is no such model, or it is incomplete or of no use.
         SettingsError: If there is no such device or precision.
         ScorerError: If it cannot be searched.
     """
-    where, place = str(name), find_device(device)
+    where, device, dtype = str(name), find_device(options.get("device")), options.get("dtype")
+    is_trusted = options.get("trust_remote_code", False)
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
-    config = _load_config(where, trust_remote_code=trust_remote_code)
+    config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):
-        tokenizer = _load_tokenizer(where, trust_remote_code=trust_remote_code)
-        precision = dtype or ("float32" if place.type == "cpu" else "auto")
-        model = _load_weights(where, config, precision, trust_remote_code=trust_remote_code)
-    model = model.to(place).eval()
+        tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
+        precision = dtype or ("float32" if device.type == "cpu" else "auto")
+        model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"The weights of {where} lack {missing[0]!r}{more}: they are those of another model than its "
+            "config describes."
+        )
+    model = model.to(device).eval()
     shown, fingerprint = _identify(where, model)
-    halves = [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]
     metadata = read_metadata(folder) if folder else {}
     source_length = _read_length(metadata, "settings", "max_source_length")
     response_length = _read_length(metadata, "data", "settings", "max_response_length")
     loaded = {}
-    for half in halves:
+    for half in [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]:
         direction = direction_of(half)
         loaded[direction] = DirectionalModel(
             half, tokenizer, direction, shown, fingerprint, source_length, folder, response_length
@@ -70,36 +85,21 @@ def load_models(
     return loaded
 
 
-def _read_length(metadata: Any, *keys: str) -> int | None:
-    """A length in what training left beside a model; None if there is no such number."""
-    for key in keys:
-        metadata = metadata.get(key) if isinstance(metadata, dict) else None
-    return metadata if isinstance(metadata, int) and metadata > 0 else None
-
-
 def load_pair(
-    regular: str | Path | None,
-    reverse: str | Path | None = None,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    trust_remote_code: bool = False,
+    regular: str | Path | None, reverse: str | Path | None = None, **options: Unpack[LoadOptions]
 ) -> dict[Direction, DirectionalModel]:
     """Load a regular and a reverse model, or one of the two, each as `load_models` does.
 
-    A model with a shared encoder, given as the regular one, brings its reverse half along.
-
-    Raises:
-        BidibeamError: If a model cannot be used, or the two are not a regular and a reverse one.
+    A model with a shared encoder, given as the regular one, brings its reverse half along. Two that are not a
+    regular and a reverse one are refused.
     """
     if regular is None and reverse is None:
         raise SettingsError("No model was named: give a regular model, a reverse model, or both.")
-    how: dict[str, Any] = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    first = load_models(regular, **how) if regular is not None else {}
+    first = load_models(regular, **options) if regular is not None else {}
     is_same = (
         regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
     )
-    second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **how)
+    second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **options)
     found = {
         direction: models.get(direction) or models[direction.other]
         for direction, models in ((Direction.REGULAR, first), (Direction.REVERSE, second))
@@ -145,9 +145,10 @@ def check_usable(loaded: DirectionalModel) -> None:
         ) from error
 
 
-def _load_config(where: str, *, trust_remote_code: bool) -> Any:
-    path = Path(where)
+def _load_config(where: str, *, is_trusted: bool) -> Any:
+    path, what = Path(where), "is neither a folder nor on the Hugging Face Hub"
     if path.is_dir():
+        what = "cannot be read"
         if is_run(path):
             raise InputError(
                 f"{where} is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode {where}`."
@@ -158,7 +159,7 @@ def _load_config(where: str, *, trust_remote_code: bool) -> Any:
             raise InputError(
                 f"{where} has no config.json: name a folder that `save_pretrained` wrote, or a Hub model."
             )
-        if not any(next(path.glob(pattern), None) for pattern in WEIGHTS):
+        if not has_files(path, WEIGHTS):
             raise InputError(
                 f"{where} has a config but no weights: train it first, by `bidibeam train DATA --base "
                 f"{where}`."
@@ -168,56 +169,67 @@ def _load_config(where: str, *, trust_remote_code: bool) -> Any:
     else:
         check_reachable(where, "model", ("config.json",))
     try:
-        config = AutoConfig.from_pretrained(where, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
     except (OSError, ValueError, KeyError) as error:
-        what = "cannot be read" if path.is_dir() else "is neither a folder nor on the Hugging Face Hub"
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
-    own = getattr(config, "auto_map", None) if trust_remote_code else None
-    loader = _find_loader(config)
-    is_joint = loader is BidirectionalSeq2Seq
-    if is_joint or type(config) in loader._model_mapping or loader.__name__ in (own or ()):
-        return config
-    raise InputError(
-        f"{where} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
-        "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
-    )
+    own = getattr(config, "auto_map", None) if is_trusted else None
+    if find_auto_class(config).__name__ not in (own or ()):
+        check_writes_text(config, where)
+    return config
 
 
-def _find_loader(config: Any) -> Any:
+def find_auto_class(config: Any) -> Any:
+    """The class whose `from_pretrained` loads a model with this config."""
     if config.model_type == JOINT:
         return BidirectionalSeq2Seq
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
-def _load_weights(where: str, config: Any, dtype: str, *, trust_remote_code: bool) -> Any:
-    loader = _find_loader(config)
-    remote = {} if loader is BidirectionalSeq2Seq else {"trust_remote_code": trust_remote_code}
+def check_writes_text(config: Any, name: str) -> None:
+    """Refuse a model that is neither an encoder-decoder nor a decoder that writes text."""
+    if config.model_type != JOINT and type(config) not in find_auto_class(config)._model_mapping:
+        raise InputError(
+            f"{name} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
+            "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
+        )
+
+
+def load_weights(
+    where: str, config: Any, *, dtype: str, is_trusted: bool = False
+) -> tuple[Any, Sequence[str]]:
+    """A model, and the names of those of its weights that are not there."""
+    trust = {} if config.model_type == JOINT else {"trust_remote_code": is_trusted}
     try:
-        model, told = loader.from_pretrained(
-            where, dtype=getattr(torch, dtype, dtype), output_loading_info=True, **remote
+        model, told = find_auto_class(config).from_pretrained(
+            where, dtype=getattr(torch, dtype, dtype), output_loading_info=True, **trust
         )
     except Exception as error:  # OSError, SafetensorError, RuntimeError and more
         raise InputError(f"The weights of {where} cannot be loaded ({first_sentence(error)}).") from error
-    missing = sorted(told["missing_keys"])
-    if missing:
-        raise InputError(
-            f"The weights of {where} lack {missing[0]!r}"
-            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-            + ": they are those of another model than its config describes."
-        )
-    return model
+    return model, sorted(told["missing_keys"])
 
 
-def _load_tokenizer(where: str, *, trust_remote_code: bool) -> Any:
+def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
     folder, way_out = Path(where), "save it beside the model, with tokenizer.save_pretrained."
-    if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
+    if folder.is_dir() and not has_files(folder, TOKENIZERS):
         raise InputError(f"There is no tokenizer in {where}: {way_out}")  # transformers would make one up
     try:
-        return AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=is_trusted)
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
             f"The tokenizer of {where} cannot be loaded ({first_sentence(error)}): {way_out}"
         ) from error
+
+
+def has_files(folder: Path, patterns: Sequence[str]) -> bool:
+    """Whether a folder holds a file of one of these names."""
+    return any(next(folder.glob(pattern), None) for pattern in patterns)
+
+
+def _read_length(metadata: Any, *keys: str) -> int | None:
+    """A length in what training left beside a model; None if there is no such number."""
+    for key in keys:
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    return metadata if isinstance(metadata, int) and metadata > 0 else None
 
 
 def _identify(where: str, model: Any) -> tuple[str, str]:
@@ -226,9 +238,32 @@ def _identify(where: str, model: Any) -> tuple[str, str]:
     if not folder.is_dir():
         return where, str(getattr(model.config, "_commit_hash", None) or "")[:FINGERPRINT_DIGITS]
     digest = hashlib.blake2b()
-    paths = {path for pattern in HASHED for path in folder.glob(pattern) if path.is_file()}
-    for path in sorted(paths):
+    for path in sorted({path for pattern in HASHED for path in folder.glob(pattern) if path.is_file()}):
         digest.update(path.name.encode())
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
+        digest.update(hash_file(path).digest())
     return folder.resolve().name, digest.hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
+    """Refuse a name at once where the Hub does not answer, which transformers would ask again for long.
+
+    There is no such folder here; what has one of the `files` in the Hub's cache needs no answer.
+    """
+    if constants.HF_HUB_OFFLINE:  # nothing is tried then
+        return
+    try:
+        if not any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
+            HfApi().model_info(name, timeout=WAIT)
+    except (HfHubHTTPError, HFValidationError):
+        return  # loading will say what is wrong with it
+    except Exception as error:  # each version of the Hub's library has its own for networks
+        raise InputError(
+            f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
+            f"cannot be reached ({first_sentence(error)})."
+        ) from error
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, in one sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.split(". ")[0].rstrip(".")[:200]

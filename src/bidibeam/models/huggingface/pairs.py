@@ -69,13 +69,8 @@ def source_ids(
 ) -> list[list[int]]:
     """Sources as the model reads them; training and decoding both come here.
 
-    A decoder-only model's is a prompt: without an end token, but with what ends a prompt by its config.
-
-    Args:
-        texts: The sources.
-        tokenizer: The model's.
-        config: The model's.
-        max_length: Of a longer source the last tokens are kept, and special ones at its begin.
+    A decoder-only model's is a prompt: without an end token, but with what ends a prompt by its config. Of a
+    source longer than `max_length` the last tokens are kept, and special ones at its beginning.
     """
     rows = _tokenize(tokenizer, texts)
     if not config.is_encoder_decoder:
@@ -99,6 +94,11 @@ def response_ids(texts: Sequence[str], tokenizer: Any, config: Any) -> list[list
     return [ids if is_ended else [*ids, end] for ids, is_ended in zip(rows, has_end, strict=True)]
 
 
+def detokenize(ids: Sequence[int], tokenizer: Any) -> str:
+    """Ids in reading order as text, without special tokens."""
+    return " ".join(tokenizer.decode([*ids], skip_special_tokens=True).split())
+
+
 def encode_pairs(
     examples: Iterable[dict[str, str]],
     tokenizer: Any,
@@ -110,12 +110,11 @@ def encode_pairs(
     """Pairs of texts, as `PreparedData.examples` gives them, by the model's tokenizer.
 
     Pairs whose response is longer than the limit, or whose source or response has no token, are left out.
-
-    Raises:
-        SettingsError: If the tokenizer has no end token.
-        InputError: If no pair is left.
     """
-    _check_end(tokenizer)
+    if tokenizer.eos_token_id is None:
+        raise SettingsError(
+            "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
+        )
     examples, special = list(examples), special_ids(tokenizer)
     parts: list[tuple[Integers, Integers, Integers, Integers]] = []
     for begin in range(0, len(examples), CHUNK):
@@ -138,11 +137,7 @@ def encode_pairs(
 def from_prepared(
     pairs: PairArrays, tokenizer: Any, config: Any, *, max_source_length: int, max_response_length: int
 ) -> TokenPairs:
-    """The same pairs from prepared ids, where the model's tokenizer is that of the data.
-
-    Raises:
-        InputError: If no pair is left.
-    """
+    """The same pairs from prepared ids, where the model's tokenizer is that of the data."""
     end = [tokenizer.eos_token_id]
     after = end if config.is_encoder_decoder else list(getattr(config, PROMPT_END, None) or [])
     kept = np.flatnonzero(pairs.response_length < max_response_length)  # the end is a token too
@@ -170,13 +165,6 @@ def _end_rows(
 def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
-
-
-def _check_end(tokenizer: Any) -> None:
-    if tokenizer.eos_token_id is None:
-        raise SettingsError(
-            "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
-        )
 
 
 def _check_some(pairs: TokenPairs, examples: int, max_response_length: int) -> TokenPairs:

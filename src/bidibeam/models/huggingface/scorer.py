@@ -19,7 +19,7 @@ from bidibeam import work
 from bidibeam.errors import ScorerError
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.caches import StaticHFState, static_key
-from bidibeam.models.huggingface.directions import token_ids
+from bidibeam.models.huggingface.configs import token_ids
 from bidibeam.search.graphs import GraphCache
 
 ENCODER_DECODERS = (
@@ -115,12 +115,20 @@ class HFScorer:
         model: An encoder-decoder model, or a decoder-only one, in evaluation mode.
         pad: The id of padding in sources; by default the model's.
         begin: The ids that an encoder-decoder's decoder reads first; by default its start token.
+        prepared: What is read in place of the sources that `start` is given, as `generate` has prepared it.
 
     Raises:
         ScorerError: If the model is in training mode, or our own search does not run it.
     """
 
-    def __init__(self, model: PreTrainedModel, *, pad: int | None = None, begin: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        pad: int | None = None,
+        begin: Sequence[int] = (),
+        prepared: Inputs | None = None,
+    ) -> None:
         check_eval_mode(model)
         if obstacle := find_obstacle(model):
             raise ScorerError(
@@ -130,6 +138,7 @@ class HFScorer:
             )
         self.model = model
         self.pad = pad if pad is not None else next(iter(token_ids(model, "pad_token_id")), None)
+        self._prepared = prepared
         self._begin = tuple(begin) or token_ids(model, "decoder_start_token_id")[:1]
         self._is_encoder_decoder: bool = model.config.is_encoder_decoder
         self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
@@ -144,7 +153,7 @@ class HFScorer:
     @torch.inference_mode()
     def start(self, sources: Tensor) -> HFState:
         """Read ids, (sources, length), padded on the right for an encoder, on the left for a lone decoder."""
-        return self.start_with(self.inputs(sources))
+        return self.start_with(self._prepared or self.inputs(sources))
 
     def inputs(self, sources: Tensor) -> Inputs:
         """Padded ids with their mask, and what a decoder reads first."""
@@ -340,10 +349,7 @@ def score_in_passes(
 ) -> list[list[float]]:
     """The scores of each source's sequences, 0 for empty ones; those of similar length are scored together.
 
-    Args:
-        lengths: How many tokens a pass needs for each source's sequences.
-        most_tokens: How many tokens a pass may have, padding included.
-        score: Scores the sequences of a pass, given as (source, place).
+    A pass has at most so many tokens, padding included; `score` is given its sequences as (source, place).
     """
     numbered = sorted(
         (length, source, place)

@@ -9,7 +9,7 @@ import torch
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
-from bidibeam.models.huggingface.directions import mark
+from bidibeam.models.huggingface.configs import mark
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from tests.conftest import WORDS

@@ -14,9 +14,11 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, mark, reverse_labels
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
+from bidibeam.models.engines import merge_texts
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.bases import wrap_tokenizer
-from bidibeam.models.huggingface.directional import DirectionalModel, merge_texts
+from bidibeam.models.huggingface.configs import HuggingFaceFolder
+from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.loading import load
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
@@ -292,8 +294,8 @@ def test_a_model_is_one_direction_or_both(tmp_path: Path) -> None:
     unmarked = HuggingFaceModel.load(write_model(tmp_path / "unmarked", "bart", None))
     pair, joint, alone = load(regular, reverse), load(write_joint(tmp_path / "joint")), load(None, reverse)
 
-    assert HuggingFaceModel.recognises(regular)
-    assert not HuggingFaceModel.recognises(tmp_path)
+    assert HuggingFaceFolder.recognises(regular)
+    assert not HuggingFaceFolder.recognises(tmp_path)
     assert pair.directions == joint.directions == (Direction.REGULAR, Direction.REVERSE)
     assert (pair.name, pair.path, alone.name, alone.path) == ("bart-regular", regular, "bart-reverse", None)
     assert len(pair.fingerprint.split("+")) == 2

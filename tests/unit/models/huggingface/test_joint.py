@@ -149,7 +149,7 @@ def test_it_starts_from_the_weights_of_a_model_and_keeps_how_that_generates(tmp_
     )
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         InputError, match=r"^A gpt2 model has no encoder to share: both directions need an enc"
     ):
@@ -162,3 +162,6 @@ def test_what_cannot_be_is_said() -> None:
         joint("bart")(input_ids=batch()["input_ids"])
     with pytest.raises(InputError, match=r"holds both directions: take one of them, `model\.regular` or"):
         direction_of(joint("bart"))
+    monkeypatch.setattr("transformers.__version__", "4.56.0")
+    with pytest.raises(SettingsError, match=r"need transformers 5 or later, and 4\.56\.0 is installed"):
+        joint("bart")

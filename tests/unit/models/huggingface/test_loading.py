@@ -134,7 +134,7 @@ def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytes
     for name in ("known", "mistyped"):
         refused(InputError, rf"^The model '{name}' is neither a folder nor on the Hugging Face Hub", name)
     monkeypatch.setattr(
-        "bidibeam.models.huggingface.bases.try_to_load_from_cache", lambda name, file: f"{name}/{file}"
+        "bidibeam.models.huggingface.loading.try_to_load_from_cache", lambda name, file: f"{name}/{file}"
     )
     refused(InputError, r"^The model 'cached' is neither", "cached")
 

@@ -1,16 +1,24 @@
-"""Which way a model writes, by its config, whether two models fit together, and what a folder says of one."""
+"""What configs and folders say of Hugging Face models: directions, positions, and whether two fit together.
+
+Nothing here imports transformers, which takes seconds and may be missing.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import tensor_shapes
+from bidibeam.models.checkpoint import hugging_face_config, tensor_shapes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Unpack
+
+    from bidibeam.models.base import LoadOptions, Model
 
 FIELD = "bidibeam_direction"
 """The config's field; a model without it writes as everybody does."""
@@ -19,6 +27,59 @@ JOINT = "bidibeam-joint"
 METADATA_FILE = "bidibeam.json"
 """What `bidibeam train --base` leaves beside a model."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class HuggingFaceFolder:
+    """Hugging Face models as `models.loading` knows them."""
+
+    title = "Hugging Face model"
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Whether a folder holds a Hugging Face model; what is no folder may be a name on the Hub."""
+        if path.is_dir():
+            return hugging_face_config(path) is not None
+        return HUB_NAME.fullmatch(str(path)) is not None
+
+    @staticmethod
+    def load(
+        name: Path | str | None, reverse: Path | str | None = None, **options: Unpack[LoadOptions]
+    ) -> Model:
+        """Load a pair of models, one with a shared encoder, or one alone."""
+        from bidibeam.models.huggingface.adapter import HuggingFaceModel
+
+        return HuggingFaceModel.load(name, reverse, **options)
+
+    @staticmethod
+    def describe(folder: Path) -> dict[str, Any]:
+        """What `bidibeam info` shows of a model, its data and training where that was ours."""
+        config, metadata = hugging_face_config(folder) or {}, read_metadata(folder)
+        is_joint = config["model_type"] == JOINT
+        shapes = [tensor_shapes(path) for path in sorted(folder.glob("*.safetensors"))]
+        parameters = sum(math.prod(shape) for each in shapes for shape in each.values())
+        known = ("trained_on", "steps", "best")
+        content = {
+            "folder": str(folder),
+            "kind": config["model_type"],
+            "direction": "both" if is_joint else config.get(FIELD, Direction.REGULAR.value),
+            "parameters": metadata.get("parameters", parameters) or None,
+            "vocabulary": config.get("vocab_size"),
+            "base": metadata.get("base"),
+            "progress": {name: metadata[name] for name in known if metadata.get(name)},
+            "data": metadata.get("data"),
+            "training": metadata.get("settings"),
+        }
+        return {name: value for name, value in content.items() if value}
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
+    try:
+        content = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def mark(model: Any, direction: Direction) -> None:
@@ -117,6 +178,14 @@ def check_same_tokens(first: Any, second: Any) -> None:
         )
 
 
+def find_max_positions(config: Any) -> int | None:
+    """How many tokens a model has positions for; None if any number."""
+    if hasattr(config, "relative_attention_num_buckets"):
+        return None
+    found: int | None = getattr(config, "max_position_embeddings", None)
+    return found
+
+
 def _tokens_by_id(tokenizer: Any) -> dict[int, set[str]]:
     """What an id may stand for, but for special tokens: these are known by their roles."""
     found: dict[int, set[str]] = {}
@@ -142,35 +211,3 @@ def token_ids(model: Any, field: str) -> tuple[int, ...]:
 def _name(model: Any) -> str:
     config = _config(model)
     return str(getattr(config, "name_or_path", "") or f"the {getattr(config, 'model_type', 'unnamed')} model")
-
-
-def read_metadata(folder: Path) -> dict[str, Any]:
-    """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
-    try:
-        content = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def describe_folder(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What `bidibeam info` shows of a model with this config, its data and training where that was ours."""
-    metadata = read_metadata(folder)
-    is_joint = config["model_type"] == JOINT
-    parameters = sum(
-        math.prod(shape)
-        for path in sorted(folder.glob("*.safetensors"))
-        for shape in tensor_shapes(path).values()
-    )
-    content = {
-        "folder": str(folder),
-        "kind": config["model_type"],
-        "direction": "both" if is_joint else config.get(FIELD, Direction.REGULAR.value),
-        "parameters": metadata.get("parameters", parameters) or None,
-        "vocabulary": config.get("vocab_size"),
-        "base": metadata.get("base"),
-        "progress": {name: metadata[name] for name in ("trained_on", "steps", "best") if metadata.get(name)},
-        "data": metadata.get("data"),
-        "training": metadata.get("settings"),
-    }
-    return {name: value for name, value in content.items() if value}

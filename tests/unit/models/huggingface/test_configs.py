@@ -11,7 +11,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import check_pair, check_same_tokens, direction_of, mark
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
-from bidibeam.models.huggingface.directions import check_same_ids
+from bidibeam.models.huggingface.configs import check_same_ids
 from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from transformers.utils import logging
 
 from bidibeam.data.batching import BatchPlan, group_lengths, plan_batches
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.base import Losses
+from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from bidibeam.models.huggingface.pairs import TokenPairs
-
-RELATIVE_POSITIONS = ("t5", "mt5", "umt5", "longt5")
 
 
 class TokenBatches:
@@ -32,16 +29,7 @@ class TokenBatches:
 
     A batch is (input_ids, lengths, labels, is_real): (rows, width), (rows,), (directions, rows, response) and
     (rows,). An encoder-decoder reads the source; a decoder-only model reads source and response in one row.
-    Labels are in each direction's writing order, padded with -100.
-
-    Args:
-        pairs: The split.
-        directions: The writing orders to make labels for.
-        special: Ids that stay in place where labels are reversed.
-        pad_id: Fills up inputs.
-        is_encoder_decoder: The kind of the model.
-        batch_size: Pairs a batch.
-        device: Where batches are built.
+    Labels are in each direction's writing order, padded with -100; `special` ids stay in place there.
     """
 
     def __init__(
@@ -82,12 +70,7 @@ class TokenBatches:
         return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Build one batch.
-
-        Args:
-            plan: Which pairs, and the shape.
-            rows: Rows to fill up to, with pairs that are there already and do not count.
-        """
+        """Build one batch, filled up to so many rows with pairs that are there already and do not count."""
         device = self._sources.device
         indices = torch.from_numpy(np.resize(plan.indices, rows or len(plan.indices)))
         if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
@@ -121,9 +104,6 @@ class ModelWithLoss(nn.Module):
     """A model of either kind, or a joint one, that returns the `Losses` of a batch of `TokenBatches`.
 
     Only the hidden states that predict a label pass the output projection.
-
-    Args:
-        model: The model to train.
     """
 
     def __init__(self, model: Any) -> None:
@@ -206,12 +186,8 @@ def _target_logits(
 ) -> tuple[Tensor, Tensor]:
     """Logits and the targets that they predict, (predicted, vocabulary) and (predicted,).
 
-    Args:
-        model: The model of one direction.
-        inputs: What its encoder, or the model itself, reads.
-        lengths: (rows,), of what it reads.
-        labels: (rows, response), of every row.
-        targets: The same, where rows that do not count are masked.
+    A model of one direction, or its encoder, reads `inputs`, of (rows,) `lengths`. Labels and targets are
+    (rows, response); in targets, rows that do not count are masked.
     """
     places: Tensor | None = None
     if model.config.is_encoder_decoder:
@@ -255,18 +231,11 @@ def _decoder_inputs(model: Any, labels: Tensor) -> Tensor:
 
 
 def check_positions(model: Any, *, max_source_length: int, max_response_length: int) -> None:
-    """Refuse lengths for which a model has no positions.
-
-    Raises:
-        SettingsError: Naming lengths that fit.
-    """
+    """Refuse lengths for which a model has no positions, naming lengths that fit."""
     config = (model.regular if isinstance(model, BidirectionalSeq2Seq) else model).config
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or config.model_type in RELATIVE_POSITIONS:
-        return
-    has_encoder = config.is_encoder_decoder
+    positions, has_encoder = find_max_positions(config), config.is_encoder_decoder
     lengths = max_source_length, max_response_length
-    if (max(lengths) if has_encoder else sum(lengths)) <= positions:
+    if positions is None or (max(lengths) if has_encoder else sum(lengths)) <= positions:
         return
     response = min(max_response_length, positions if has_encoder else positions // 2)
     source = min(max_source_length, positions if has_encoder else positions - response)
@@ -285,15 +254,3 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
         # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
         tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
     tokenizer.save_pretrained(folder)
-
-
-@contextmanager
-def without_progress_bars() -> Iterator[None]:
-    """No bar of transformers' own for every file that is read or written: the observer shows progress."""
-    was_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            logging.enable_progress_bar()

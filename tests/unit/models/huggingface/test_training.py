@@ -18,7 +18,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.labels import IGNORED
 from bidibeam.models.huggingface.pairs import TokenPairs, encode_pairs, from_prepared, set_prompt_end
-from bidibeam.models.huggingface.task import ModelWithLoss, TokenBatches, check_positions
+from bidibeam.models.huggingface.training import ModelWithLoss, TokenBatches, check_positions
 from tests.unit.models.huggingface.tiny import ENCODER_DECODERS, FAMILIES, tiny_config, tiny_model
 
 LIMITS: dict[str, int] = {"max_source_length": 4, "max_response_length": 6}

@@ -1,0 +1,64 @@
+"""Model cards as Markdown, and that of a fine-tuned model, from what its folder knows about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+WRITES = {
+    "regular": "writes replies from their first token to their last",
+    "reverse": "writes replies from their last token to their first",
+    "both": "has one encoder and two decoders, of which one writes replies from their first token to their "
+    "last, and one from their last to their first",
+}
+LOADED = {
+    "regular": "Load it with `from_pretrained` like any other model.",
+    "reverse": "Load it with `from_pretrained` like any other model; what it generates must be turned "
+    "around, special tokens aside, which `bidibeam decode` and `bidibeam.hf` do by themselves.",
+    "both": "Load it with `bidibeam.hf.BidirectionalSeq2Seq.from_pretrained`; `model.regular` and "
+    "`model.reverse` are ordinary models.",
+}
+LIMITS = "It learnt from what people said to each other, unfiltered: it may be wrong, rude or biased."
+
+
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (headers, ["---"] * len(headers), *rows))
+
+
+def model_card(facts: Mapping[str, Any]) -> str:
+    """The card of a fine-tuned model, with the header that the Hub reads; `facts` are its bidibeam.json."""
+    base, data, settings, evaluations = (facts[key] for key in ("base", "data", "settings", "evaluations"))
+    origin = "fresh weights of the config" if facts["is_fresh"] else "fine-tuned from"
+    name = base if isinstance(base, str) else ", ".join(f"{key}={value}" for key, value in base.items())
+    summary = (
+        f"A model of {facts['parameters']:,} parameters that {WRITES[facts['direction']]}: {origin} "
+        f"`{name}`, by bidibeam {facts['bidibeam_version']}."
+    )
+    losses = [name for name in evaluations[0] if name.startswith("loss")] if evaluations else []
+    rows = {
+        "corpus": str(data["corpus"]),
+        **{f"{split} pairs": f"{count:,}" for split, count in data["pairs"].items()},
+        "pairs trained on": f"{facts['trained_on']:,}",
+        "fingerprint": f"`{data['fingerprint']}`",
+    }
+    by_step = [
+        (f"{each['epoch']:.3g}", str(each["step"]), *(f"{each[name]:.4f}" for name in losses))
+        for each in evaluations
+    ]
+    parts = [
+        "---\nlibrary_name: transformers\ntags:\n- bidibeam\n---",
+        f"# Model card\n{summary}",
+        f"## Use\n{LOADED[facts['direction']]}",
+        "## Data\n" + format_table(("data", ""), rows.items()),
+        "## Settings\n"
+        + format_table(
+            ("setting", ""), [(key.replace("_", " "), f"`{value!r}`") for key, value in settings.items()]
+        ),
+        f"## Validation loss\nNats by target token; the {settings['keep']} weights are kept.\n\n"
+        + format_table(("epoch", "step", *(name.replace("_", " ") for name in losses)), by_step),
+        f"## Limits\n{LIMITS}",
+    ]
+    return "\n\n".join(parts) + "\n"
