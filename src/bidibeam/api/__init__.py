@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.models.loading import MODELS, bundled_path, find_kind, load
+from bidibeam.models.loading import MODELS, bundled_path, find_kind, find_title, load
 from bidibeam.models.run import RunModel
 from bidibeam.training.logs import progress_of
 
@@ -33,8 +33,9 @@ def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
     Raises:
         RunError: If a file is missing or damaged.
     """
-    kind: Any = MODELS.get(find_kind(folder) if folder.is_dir() else "run")  # which says what is missing
-    metadata: dict[str, Any] = kind.describe(folder)
+    kind = find_kind(folder) if folder.is_dir() else "run"  # which says what is missing
+    metadata: dict[str, Any] = MODELS.get(kind).describe(folder)  # type: ignore[attr-defined]
     if "training" in metadata:  # by our loop, whose log tells how far it came
         metadata.setdefault("progress", progress_of(folder))
-    return kind.title[0].upper() + kind.title[1:], metadata
+    title = find_title(kind)
+    return title[0].upper() + title[1:], metadata

@@ -23,7 +23,7 @@ MODELS: Registry[Any] = Registry(
         "huggingface": "bidibeam.models.huggingface.configs:HuggingFaceFolder",
     },
 )
-"""Each has a `title`, `recognises(path)`, `describe(folder)`, and `load` with the arguments of that below."""
+"""Each has `recognises(path)`, `describe(folder)`, `load` with the arguments of that below, and a `title`."""
 BUNDLED = "bundled"
 
 
@@ -51,9 +51,10 @@ def load(
     """
     if name is None and reverse is None:
         name = bundled_path()
-    kind: Any = MODELS.get(find_kind(name if name is not None else reverse or ""))
-    with require_transformers(f"A {kind.title}"):
-        model: Model = kind.load(
+    kind = find_kind(name if name is not None else reverse or "")
+    loader: Any = MODELS.get(kind)
+    with require_transformers(f"A {find_title(kind)}"):
+        model: Model = loader.load(
             name, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code
         )
     return model
@@ -65,6 +66,11 @@ def find_kind(name: str | Path) -> str:
         if MODELS.get(kind).recognises(Path(name)):  # type: ignore[attr-defined]
             return kind
     return "run"  # which says what is missing
+
+
+def find_title(kind: str) -> str:
+    """What messages call a kind of model; of another package's kind it may be its name."""
+    return str(getattr(MODELS.get(kind), "title", kind))
 
 
 @contextmanager

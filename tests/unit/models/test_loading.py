@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import bidibeam
-from bidibeam.api import describe_model, load_run
+from bidibeam.api import load_run
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.models.loading import MODELS, find_kind
-from bidibeam.registry import Registry
+from bidibeam.models.loading import find_kind
 
 
 @pytest.fixture
@@ -43,42 +41,6 @@ def test_a_folder_tells_its_kind_and_what_is_no_folder_is_a_name_on_the_hub(
     assert find_kind("facebook/bart-base") == "huggingface"
     with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
         bidibeam.load(tmp_path)
-
-
-class Echo:
-    """A kind of model in one class: it recognises its folders, describes and loads them."""
-
-    title = "echo"
-
-    @staticmethod
-    def recognises(path: Path) -> bool:
-        return path.suffix == ".echo"
-
-    @staticmethod
-    def describe(folder: Path) -> dict[str, Any]:
-        return {"folder": folder.name}
-
-    @staticmethod
-    def load(name: Path, reverse: Path | None, **options: Any) -> Any:
-        return name, reverse, options
-
-
-def test_a_new_kind_is_a_class_and_a_line(
-    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "one.echo"
-    folder.mkdir()
-    ours = {"run": "bidibeam.models.run:RunModel", "echo": f"{__name__}:Echo"}
-    registry: Registry[Any] = Registry("kind of model", group="no.such.group", locations=ours)
-    for module in ("models.loading", "api"):
-        monkeypatch.setattr(f"bidibeam.{module}.MODELS", registry)
-
-    loaded: Any = bidibeam.load(folder, device="cpu")
-
-    assert loaded == (folder, None, {"device": "cpu", "dtype": None, "trust_remote_code": False})
-    assert describe_model(folder) == ("Echo", {"folder": "one.echo"})
-    assert describe_model(toy_run)[0] == "Run"
-    assert {"run", "huggingface", "ctranslate2"} <= set(MODELS.names())
 
 
 def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:

@@ -7,28 +7,15 @@ import torch
 
 from bidibeam.data.batching import pad_sources
 from bidibeam.hypotheses import Direction
-from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.beam import beam_search
 from bidibeam.search.graphs import GraphCache
-from bidibeam.search.settings import SearchSettings, VocabularyRoles
+from bidibeam.search.settings import SearchSettings
 from bidibeam.work import counting
-from tests.conftest import TINY_MODEL
+from tests.unit.models.gru.test_scorer import ROLES, VOCABULARY, network
 from tests.unit.search.emulation import EmulatedCapture
 from tests.unit.search.test_oracles import RULES
-
-VOCABULARY = 70
-ROLES = VocabularyRoles(start=2, end=3, forbidden=frozenset({0, 1, 2}))
-
-
-def network() -> BidirectionalModel:
-    torch.manual_seed(11)
-    model = BidirectionalModel(TINY_MODEL, VOCABULARY)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)
-    return model.eval()
 
 
 def random_sources(count: int, longest: int, seed: int) -> torch.Tensor:

@@ -145,7 +145,7 @@ def test_a_model_that_writes_no_text_is_refused(copies: PreparedData, tmp_path: 
     (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "vit"}))
 
     refused(
-        SettingsError, r"is a vit model, which is neither an encoder-decoder nor a decoder", tmp_path, copies
+        InputError, r"is a vit model, which is neither an encoder-decoder nor a decoder", tmp_path, copies
     )
 
 
