@@ -63,9 +63,8 @@ def read_config(folder: Path) -> ModelConfig:
             raise RunError(said)
         patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
         nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
-        hint = (
-            f"Did you mean {nested}?" if nested else "Give the directory that `bidibeam train --out` wrote."
-        )
+        kinds = "that `bidibeam train --out` wrote, a Hugging Face model or a CTranslate2 folder"
+        hint = f"Did you mean {nested}?" if nested else f"Give the directory {kinds}."
         raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
     if hugging_face_config(folder) is not None:
         raise RunError(
