@@ -113,11 +113,7 @@ class ListReader:
         return split_texts(lists) if self.words else lists
 
     def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
-        """Each source's lists, once they hold what a strategy needs.
-
-        Raises:
-            InputError: With file and line, if they do not.
-        """
+        """Each source's lists, which must hold what a strategy needs."""
         names = [lines.name for lines, _, _ in self._opened]
         for number, beams in self:
             try:
@@ -161,18 +157,10 @@ def join_directions(
     names: tuple[str, str],
     compare_sources: bool = True,
 ) -> Iterator[Numbered]:
-    """Regular lists with the reverse lists of the same sources, in the order of the regular ones.
+    """Regular lists with the reverse lists of the same ids, in the order of the regular ones.
 
-    Where both files are in the same order, one source is in memory at a time.
-
-    Args:
-        regular: Regular lists, with the numbers of their lines.
-        reverse: Reverse lists.
-        names: What messages call the two files.
-        compare_sources: Whether sources that both files give must be the same.
-
-    Raises:
-        InputError: If the two have not the same ids, or one has the lists that the other should have.
+    Where both files are in the same order, one source is in memory at a time. Messages call the files by
+    `names`; sources that both give must be the same if `compare_sources`.
     """
     waiting: dict[str, Numbered] = {}
     rest = iter(reverse)
@@ -218,11 +206,7 @@ def fill_in(
     *,
     names: tuple[str, str],
 ) -> Iterator[Numbered]:
-    """Lists with their sources, or references, line n for the nth source; `names` are the two files'.
-
-    Raises:
-        InputError: If there are more of the one than of the other.
-    """
+    """Lists with their sources, or references, one for each, in order; `names` are the two files'."""
     count = 0
     for count, (number, beams) in enumerate(lists, start=1):
         if count <= len(texts):

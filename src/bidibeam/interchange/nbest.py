@@ -32,16 +32,7 @@ WRITTEN = ("text", "tokens", "log_prob", "other_log_prob", "length", "score", "f
 
 
 def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
-    """One line of an n-best file, without its end.
-
-    Args:
-        beams: What was found, written as it is.
-        ranking: What a strategy made of it, if that is to be written too.
-        signature: How the ranking came about.
-
-    Raises:
-        InputError: If a number in it is not finite, which JSON cannot say.
-    """
+    """One line of an n-best file, without its end: what was found, and a strategy's ranking of it, if any."""
     value: dict[str, object] = {"id": beams.id, "source": beams.source, "reference": beams.reference}
     for direction in Direction:
         value[direction.value] = [
@@ -97,13 +88,7 @@ class Jsonl(Format):
         return any(direction in value for direction in Direction)
 
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
-        """Read a file one source at a time, with the numbers of their lines; blank ones are skipped.
-
-        Raises:
-            InputError: With file and line, if a line is not JSON or not such an object, if two have the same
-                id, if a source has no hypotheses though it must, or if some hypotheses of the file have
-                tokens and others do not.
-        """
+        """Read a file one source at a time, with the numbers of their lines; blank ones are skipped."""
         lines = open_lines(source)
         line_of_id: dict[str, int] = {}
         first_place: dict[bool, str] = {}
@@ -123,11 +108,7 @@ class Jsonl(Format):
 
 
 def parse_beams(value: Mapping[str, Any], number: int, place: str) -> Beams:
-    """What the object on a line says; the number of the line is its id if it has no other.
-
-    Raises:
-        InputError: If a field is missing or of another type.
-    """
+    """What the object on a line says; the number of the line is its id if it has no other."""
     if all(value.get(direction) is None for direction in Direction):
         raise InputError(
             f'{place}: the fields "regular" and "reverse" are both missing; '

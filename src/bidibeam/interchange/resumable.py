@@ -134,11 +134,7 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
 
 @contextmanager
 def _open_alone(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading and appending, for this process alone.
-
-    Raises:
-        InputError: If another has it.
-    """
+    """Open a file for reading and appending, for this process alone."""
     while True:
         with path.open("a+b") as stream:
             try:
@@ -160,11 +156,7 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _read_replies(done: Lines, sources: Iterator[Beams], signature: str) -> list[str]:
-    """The replies on the lines that are done, once each line was found to answer its source.
-
-    Raises:
-        InputError: If one does not, or was written with another signature.
-    """
+    """The replies on the lines that are done, each of which must answer its source with this signature."""
     replies: list[str] = []
     for number, line in done:
         if not line.strip():

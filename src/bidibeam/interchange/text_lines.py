@@ -89,11 +89,7 @@ class Lines:
         return found[:count]
 
     def objects(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Each JSON object with the number of its line and what a message calls that; none for a blank line.
-
-        Raises:
-            InputError: If a line is anything else.
-        """
+        """Each JSON object with the number of its line and what a message calls that, but for blank lines."""
         for number, line in self:
             if line.strip():
                 place = f"{self.name}, line {number}"
@@ -162,11 +158,7 @@ def has_ending(name: str, *endings: str) -> bool:
 
 
 def parse_object(line: str, place: str) -> dict[str, Any]:
-    """The JSON object on a line.
-
-    Raises:
-        InputError: If the line is anything else, or holds NaN or an infinity, which JSON has not.
-    """
+    """The JSON object on a line; anything else is refused, as are NaN and infinities, which JSON has not."""
     try:
         value = json.loads(line, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -198,11 +190,7 @@ def describe(value: object) -> str:
 
 
 def get_field(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T:
-    """What a field holds; a whole number serves for a `float`.
-
-    Raises:
-        InputError: If it is missing or of another type.
-    """
+    """What a field holds, which must be there and of that type; a whole number serves for a `float`."""
     if key not in value:
         raise InputError(f'{place}: the field "{key}" is missing; it must be {EXPECTED[kind]}.')
     item = value[key]
@@ -227,11 +215,7 @@ def get_id(value: Mapping[str, Any], number: int, place: str) -> str:
 
 
 def to_line(value: object) -> str:
-    """A value as one line of JSON, in UTF-8 wherever that can hold it.
-
-    Raises:
-        ValueError: If a number in it is not finite.
-    """
+    """A value as one line of JSON, in UTF-8 wherever that can hold it; numbers must be finite."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     try:
         line.encode("utf-8")

@@ -51,21 +51,12 @@ class Format(Protocol):
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
         """Read a file one source at a time, each with the number of its first line.
 
-        Args:
-            source: The file.
-            allow_empty: Whether a source may have no hypotheses at all.
-
-        Raises:
-            InputError: With file and line, if something in it cannot be used.
+        What cannot be used is refused with file and line; so are sources without hypotheses, unless allowed.
         """
 
     @abstractmethod
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
-        """Write all sources, in order.
-
-        Raises:
-            InputError: If the format has no way to write one.
-        """
+        """Write all sources, in order; one that the format has no way to write is refused."""
 
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file one source at a time; see `read_numbered`."""
@@ -102,13 +93,7 @@ def detect_format(source: LineSource, *, has_count: bool = False) -> str:
 
     Lines decide where they can only be of one format, otherwise the ending. Text can be anything: it is
     flat text if it is known how many lines a source has. A file without lines has no lists in any format.
-
-    Args:
-        source: The file; `Lines` can be read from their beginning afterwards.
-        has_count: Whether it is known how many hypotheses every source has.
-
-    Raises:
-        InputError: If it cannot be read, or cannot be told.
+    `Lines` can be read from their beginning afterwards.
     """
     lines = open_lines(source)
     first = lines.peek(PEEKED)
@@ -127,11 +112,7 @@ def detect_format(source: LineSource, *, has_count: bool = False) -> str:
 
 
 def format_for(name: str) -> str:
-    """The name of the format that a file is to be written in, by its ending.
-
-    Raises:
-        InputError: If no format has that ending.
-    """
+    """The name of the format that a file is to be written in, by its ending."""
     found = _formats_by_ending(name)
     if not found:
         raise InputError(
@@ -185,11 +166,7 @@ def check_source(
 
 
 def list_to_write(beams: Beams, direction: Direction) -> NBest:
-    """One direction's hypotheses.
-
-    Raises:
-        InputError: If there are none and the other direction has some.
-    """
+    """One direction's hypotheses; refused if there are none and the other direction has some."""
     if not beams.of(direction) and beams.of(direction.other):
         raise InputError(
             f"Source {beams.id!r} has {direction.other.value} hypotheses only, where {direction.value} ones "
@@ -213,11 +190,7 @@ def parse_finite(text: str) -> float | None:
 
 
 def spell_number(value: float, beams: Beams) -> str:
-    """A number with all its digits, so that it is read back as it was.
-
-    Raises:
-        InputError: If it is not finite.
-    """
+    """A finite number with all its digits, so that it is read back as it was."""
     if not math.isfinite(value):
         raise not_finite(beams)
     return repr(float(value))

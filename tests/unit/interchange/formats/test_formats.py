@@ -64,16 +64,10 @@ def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_written_tells_its_format(name: str) -> None:
-    content = written(formats(name, per_source=2), lists())
-
-    assert detect_format(stream_of(content), has_count=True) == name
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_read_out_of_nothing(name: str) -> None:
+def test_what_was_written_tells_its_format_and_nothing_is_read_out_of_nothing(name: str) -> None:
     format_ = formats(name, per_source=2)
 
+    assert detect_format(stream_of(written(format_, lists())), has_count=True) == name
     assert (read(format_, ""), written(format_, [])) == ([], "")
 
 
@@ -90,8 +84,7 @@ def test_what_is_not_utf_8_is_named_by_line(tmp_path: Path, name: str) -> None:
 def test_the_format_is_documented_with_its_endings(name: str) -> None:
     row, *_ = re.findall(rf"^\| `{name}` \|.*", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
-    endings = formats(name).endings
-    assert name == "openai" or all(f"`{ending}`" in row for ending in endings)
+    assert name == "openai" or all(f"`{ending}`" in row for ending in formats(name).endings)
 
 
 def test_the_features_of_the_documentation_are_those_that_are_written() -> None:
