@@ -10,18 +10,16 @@ from bidibeam.files import create_text, replacing
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import LONGEST, Format, check_source, make_hypothesis, not_finite
 from bidibeam.interchange.text_lines import (
+    JsonObject,
     LineSource,
     describe,
-    get_field,
-    get_id,
-    get_optional,
     guess_object,
     open_lines,
     to_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from bidibeam.hypotheses import Ranking
@@ -92,36 +90,34 @@ class Jsonl(Format):
         lines = open_lines(source)
         line_of_id: dict[str, int] = {}
         first_place: dict[bool, str] = {}
-        for number, place, value in lines.objects():
-            beams = parse_beams(value, number, place)
+        for entry in lines.objects():
+            beams = parse_beams(entry)
             if self.ranked:
-                order = NBest(tuple(_read_ranking(value, beams, place)))
+                order = NBest(tuple(_read_ranking(entry, beams)))
                 beams = Beams(beams.id, beams.source, beams.reference, order)
             else:
-                _check_tokens_alike(value, lines.name, number, first_place)
-            check_source(beams, number, place, line_of_id=line_of_id, allow_empty=allow_empty)
-            yield number, beams
+                _check_tokens_alike(entry, lines.name, first_place)
+            check_source(beams, entry.number, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            yield entry.number, beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write all sources, with all that is known of them."""
         stream.writelines(f"{to_json(each)}\n" for each in beams)
 
 
-def parse_beams(value: Mapping[str, Any], number: int, place: str) -> Beams:
+def parse_beams(entry: JsonObject) -> Beams:
     """What the object on a line says; the number of the line is its id if it has no other."""
-    if all(value.get(direction) is None for direction in Direction):
+    if all(entry.fields.get(direction) is None for direction in Direction):
         raise InputError(
-            f'{place}: the fields "regular" and "reverse" are both missing; '
+            f'{entry.place}: the fields "regular" and "reverse" are both missing; '
             "one of them must be there, a list of hypotheses."
         )
-    id_ = get_id(value, number, place)
-    source = get_optional(value, "source", str, place) or ""
-    reference = get_optional(value, "reference", str, place)
+    id_, source, reference = entry.get_id(), entry.get("source", str) or "", entry.get("reference", str)
     regular, reverse = (
         NBest(
             tuple(
-                _parse_hypothesis(item, f"{place}, {direction}[{rank}]")
-                for rank, item in enumerate(get_optional(value, direction, list, place) or ())
+                _parse_hypothesis(item, f"{entry.place}, {direction}[{rank}]")
+                for rank, item in enumerate(entry.get(direction, list) or ())
             )
         )
         for direction in Direction
@@ -132,8 +128,9 @@ def parse_beams(value: Mapping[str, Any], number: int, place: str) -> Beams:
 def _parse_hypothesis(value: object, place: str) -> Hypothesis:
     if not isinstance(value, dict):
         raise InputError(f"{place}: expected a hypothesis object, received {describe(value)}.")
-    text = get_optional(value, "text", str, place)
-    items: list[Any] | None = get_optional(value, "tokens", list, place)
+    found = JsonObject(value, place)
+    text = found.get("text", str)
+    items: list[Any] | None = found.get("tokens", list)
     odd = [item for item in items or () if not isinstance(item, str)]
     if odd:
         raise InputError(f'{place}: every one of "tokens" must be a string, received {describe(odd[0])}.')
@@ -141,7 +138,7 @@ def _parse_hypothesis(value: object, place: str) -> Hypothesis:
         raise InputError(
             f'{place}: the fields "text" and "tokens" are both missing; one of them must be there.'
         )
-    length = get_optional(value, "length", int, place)
+    length = found.get("length", int)
     if length is not None and not 0 <= length <= LONGEST:
         raise InputError(
             f'{place}: "length" must lie between 0 and {LONGEST:,}, received {describe(length)}.'
@@ -149,25 +146,23 @@ def _parse_hypothesis(value: object, place: str) -> Hypothesis:
     return make_hypothesis(
         " ".join(items or ()) if text is None else text,
         tokens=None if items is None else tuple(items),
-        log_prob=get_optional(value, "log_prob", float, place),
-        other_log_prob=get_optional(value, "other_log_prob", float, place),
+        log_prob=found.get("log_prob", float),
+        other_log_prob=found.get("other_log_prob", float),
         length=length,
-        score=get_optional(value, "score", float, place),
-        finished=get_optional(value, "finished", bool, place) is not False,
+        score=found.get("score", float),
+        finished=found.get("finished", bool) is not False,
     )
 
 
-def _check_tokens_alike(
-    value: Mapping[str, Any], name: str, number: int, first_place: dict[bool, str]
-) -> None:
+def _check_tokens_alike(entry: JsonObject, name: str, first_place: dict[bool, str]) -> None:
     """Refuse tokens here and none there: similarities would compare subwords with words.
 
     `first_place` keeps where the file first had a hypothesis with tokens, and where one without.
     """
     for direction in Direction:
-        for rank, hypothesis in enumerate(value.get(direction) or ()):
+        for rank, hypothesis in enumerate(entry.fields.get(direction) or ()):
             has_tokens = hypothesis.get("tokens") is not None
-            here = f"line {number}, {direction}[{rank}]"
+            here = f"line {entry.number}, {direction}[{rank}]"
             first_place.setdefault(has_tokens, here)
             there = first_place.get(not has_tokens)
             if there is not None:
@@ -177,20 +172,21 @@ def _check_tokens_alike(
                 )
 
 
-def _read_ranking(value: Mapping[str, Any], beams: Beams, place: str) -> Iterator[Hypothesis]:
+def _read_ranking(entry: JsonObject, beams: Beams) -> Iterator[Hypothesis]:
     """The hypotheses in the order of the ranking, with the scores it gave them."""
-    ranking = value.get("ranking")
+    ranking = entry.fields.get("ranking")
     replies = ranking.get("replies") if isinstance(ranking, dict) else None
     if not isinstance(replies, list):
-        raise InputError(f'{place}: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.')
-    for index, reply in enumerate(replies):
-        where = f"{place}, replies[{index}]"
-        if not isinstance(reply, dict):
-            raise InputError(f"{where}: expected an object, received {describe(reply)}.")
-        direction, rank = get_field(reply, "direction", str, where), get_field(reply, "place", int, where)
+        raise InputError(f'{entry.place}: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.')
+    for index, item in enumerate(replies):
+        where = f"{entry.place}, replies[{index}]"
+        if not isinstance(item, dict):
+            raise InputError(f"{where}: expected an object, received {describe(item)}.")
+        reply = JsonObject(item, where)
+        direction, rank = reply.require("direction", str), reply.require("place", int)
         if direction not in list(Direction) or not 0 <= rank < len(beams.of(Direction(direction))):
             raise InputError(f"{where}: there is no hypothesis {direction}[{rank}] on this line.")
-        found = beams.of(Direction(direction))[rank]._replace(score=get_field(reply, "score", float, where))
+        found = beams.of(Direction(direction))[rank]._replace(score=reply.require("score", float))
         if direction == Direction.REVERSE:  # what was its own direction is the other one in a regular list
             found = found._replace(log_prob=found.other_log_prob, other_log_prob=found.log_prob)
         yield found

@@ -13,12 +13,10 @@ from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import make_hypothesis
 from bidibeam.interchange.nbest import Jsonl, parse_beams
 from bidibeam.interchange.text_lines import (
+    JsonObject,
     Lines,
     LineSource,
     describe,
-    get_field,
-    get_id,
-    get_optional,
     guess_object,
     has_ending,
     open_lines,
@@ -55,9 +53,8 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
     if not PurePath(lines.name).suffix:
         is_json = isinstance(guess_object(lines.peek(skip_blank=skip_blank)).get("source"), str)
     if is_json:
-        for number, place, value in lines.objects():
-            id_, text = get_id(value, number, place), get_field(value, "source", str, place)
-            yield Beams(id_, text, _get_reference(value, place))
+        for entry in lines.objects():
+            yield Beams(entry.get_id(), entry.require("source", str), _get_reference(entry))
         return
     is_table = has_ending(lines.name, ".tsv")
     for number, line in lines:
@@ -91,10 +88,10 @@ def read_references(source: LineSource) -> list[str]:
     is_table = has_ending(lines.name, ".tsv")
     references = []
     if not is_table and _holds_objects(lines, "reference", "response"):
-        for _, place, value in lines.objects():
-            reference = _get_reference(value, place)
+        for entry in lines.objects():
+            reference = _get_reference(entry)
             if reference is None:
-                raise InputError(f'{place}: there is no "reference".')
+                raise InputError(f'{entry.place}: there is no "reference".')
             references.append(reference)
         return references
     for number, line in lines:
@@ -119,8 +116,8 @@ def _holds_objects(lines: Lines, *keys: str) -> bool:
     return has_ending(lines.name, ".jsonl") or any(key in guess_object(lines.peek()) for key in keys)
 
 
-def _get_reference(value: dict[str, Any], place: str) -> str | None:
-    return get_optional(value, "reference" if "reference" in value else "response", str, place)
+def _get_reference(entry: JsonObject) -> str | None:
+    return entry.get("reference" if "reference" in entry.fields else "response", str)
 
 
 @dataclass(frozen=True)
@@ -203,32 +200,33 @@ def model_of(lines: Lines) -> str | None:
 def _read_first_places(lines: Lines) -> Iterator[tuple[int, Beams, int, str]]:
     """Of each of n-best lists its line, the reply, how many hypotheses there were, and what ranked them."""
     first: tuple[int, str] | None = None
-    for number, place, value in lines.objects():
-        found = {direction.value: value.get(direction) for direction in Direction}
+    for entry in lines.objects():
+        found = {direction.value: entry.fields.get(direction) for direction in Direction}
         firsts = {key: items[:1] if isinstance(items, list) else items for key, items in found.items()}
-        beams = parse_beams({**value, **firsts}, number, place)  # the others need not be read
+        beams = parse_beams(replace(entry, fields={**entry.fields, **firsts}))  # the others need not be read
         regular, signature = beams.regular, ""
-        if value.get("ranking") is not None:
-            regular, signature = _read_best(value["ranking"], place)
-        first = first or (number, signature)
+        if entry.fields.get("ranking") is not None:
+            regular, signature = _read_best(entry.fields["ranking"], entry.place)
+        first = first or (entry.number, signature)
         if signature != first[1]:
             raise InputError(
-                f"{place}: its replies were ranked by {signature or 'nothing'}, but those of line "
+                f"{entry.place}: its replies were ranked by {signature or 'nothing'}, but those of line "
                 f"{first[0]} by {first[1] or 'nothing'}. Give each system a file of its own."
             )
         count = sum(len(items) for items in found.values() if items is not None)
-        yield number, Beams(beams.id, beams.source, beams.reference, regular), count, signature
+        yield entry.number, Beams(beams.id, beams.source, beams.reference, regular), count, signature
 
 
 def _read_best(ranking: object, place: str) -> tuple[NBest, str]:
     """The reply that a ranking begins with, and the ranking's signature."""
     if not isinstance(ranking, dict):
         raise InputError(f'{place}: "ranking" must be an object, received {describe(ranking)}.')
-    signature = get_optional(ranking, "signature", str, place) or "an unknown strategy"
-    replies: list[Any] = get_optional(ranking, "replies", list, place) or []
+    entry = JsonObject(ranking, place)
+    signature = entry.get("signature", str) or "an unknown strategy"
+    replies: list[Any] = entry.get("replies", list) or []
     if not replies:
         return NBest(), signature
-    text = get_optional(replies[0], "text", str, place) if isinstance(replies[0], dict) else None
+    text = JsonObject(replies[0], place).get("text", str) if isinstance(replies[0], dict) else None
     if text is None:
         raise InputError(f'{place}: the first of "replies" in its "ranking" has no "text".')
     return _as_list(text), signature

@@ -23,7 +23,7 @@ from bidibeam.errors import InputError
 from bidibeam.files import create_text, open_text, replacing
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
-from bidibeam.interchange.text_lines import Lines, describe, parse_object
+from bidibeam.interchange.text_lines import JsonObject, Lines, describe, parse_object
 
 if sys.platform != "win32":
     import fcntl
@@ -166,7 +166,7 @@ def _read_replies(done: Lines, sources: Iterator[Beams], signature: str) -> list
         try:
             value = parse_object(line, place)
             replies.append(_read_reply(value, signature, place))
-            _check_source(parse_beams(value, number, place), source, place)
+            _check_source(parse_beams(JsonObject(value, place, number)), source, place)
         except InputError as error:
             raise InputError(f"{error} Remove {done.name}, or do not resume, to start over.") from error
     return replies

@@ -13,6 +13,7 @@ import weakref
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -88,12 +89,12 @@ class Lines:
                 found.append(entry[1])
         return found[:count]
 
-    def objects(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Each JSON object with the number of its line and what a message calls that, but for blank lines."""
+    def objects(self) -> Iterator[JsonObject]:
+        """The JSON object on each line that is not blank."""
         for number, line in self:
             if line.strip():
                 place = f"{self.name}, line {number}"
-                yield number, place, parse_object(line, place)
+                yield JsonObject(parse_object(line, place), place, number)
 
     def close(self) -> None:
         """Read no further; a file that was opened here is closed."""
@@ -189,29 +190,37 @@ def describe(value: object) -> str:
     return f"{kind} {text if len(text) <= 40 else text[:37] + '...'}"
 
 
-def get_field(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T:
-    """What a field holds, which must be there and of that type; a whole number serves for a `float`."""
-    if key not in value:
-        raise InputError(f'{place}: the field "{key}" is missing; it must be {EXPECTED[kind]}.')
-    item = value[key]
-    if kind is float and type(item) is int and abs(item) < 2**1023:
-        item = float(item)
-    if type(item) is not kind or (isinstance(item, float) and not math.isfinite(item)):
-        raise InputError(f'{place}: "{key}" must be {EXPECTED[kind]}, received {describe(item)}.')
-    return item
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """A JSON object, what messages call it, and the number of its line."""
 
+    fields: Mapping[str, Any]
+    place: str
+    number: int = 0
 
-def get_optional(value: Mapping[str, Any], key: str, kind: type[T], place: str) -> T | None:
-    """What a field holds, or None where it is null or missing."""
-    return None if value.get(key) is None else get_field(value, key, kind, place)
+    def require(self, key: str, kind: type[T]) -> T:
+        """What a field holds, which must be there and of that type; a whole number serves for a `float`."""
+        if key not in self.fields:
+            raise InputError(f'{self.place}: the field "{key}" is missing; it must be {EXPECTED[kind]}.')
+        item = self.fields[key]
+        if kind is float and type(item) is int and abs(item) < 2**1023:
+            item = float(item)
+        if type(item) is not kind or (isinstance(item, float) and not math.isfinite(item)):
+            raise InputError(f'{self.place}: "{key}" must be {EXPECTED[kind]}, received {describe(item)}.')
+        return item
 
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """What a field holds, or None where it is null or missing."""
+        return None if self.fields.get(key) is None else self.require(key, kind)
 
-def get_id(value: Mapping[str, Any], number: int, place: str) -> str:
-    """The field "id", which may be a whole number too; where there is none, the number of the line."""
-    found = number if value.get("id") is None else value["id"]
-    if type(found) not in (str, int):
-        raise InputError(f'{place}: "id" must be a string or a whole number, received {describe(found)}.')
-    return str(found)
+    def get_id(self, key: str = "id") -> str:
+        """The id, which may be a whole number too; where there is none, the number of the line."""
+        found = self.number if self.fields.get(key) is None else self.fields[key]
+        if type(found) not in (str, int):
+            raise InputError(
+                f'{self.place}: "id" must be a string or a whole number, received {describe(found)}.'
+            )
+        return str(found)
 
 
 def to_line(value: object) -> str:

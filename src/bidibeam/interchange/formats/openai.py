@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import Format, check_source, list_to_write, make_hypothesis
 from bidibeam.interchange.text_lines import (
+    JsonObject,
     LineSource,
     describe,
-    get_field,
-    get_id,
-    get_optional,
     guess_object,
     open_lines,
     to_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MODEL = "bidibeam"
 
@@ -53,20 +51,21 @@ class OpenAI(Format):
     def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
         """Read a file one source at a time, choices by their index; the id is that of the request."""
         line_of_id: dict[str, int] = {}
-        for number, place, value in open_lines(source).objects():
-            named = value if value.get("custom_id") is None else {"id": value["custom_id"]}
+        for entry in open_lines(source).objects():
             found: list[tuple[int, Hypothesis]] = []
-            choices: list[object] = get_field(_unwrap(value, place), "choices", list, place)
-            for at, choice in enumerate(choices):
-                where = f"{place}, choices[{at}]"
-                if not isinstance(choice, dict):
-                    raise InputError(f"{where}: expected an object, received {describe(choice)}.")
-                index = get_optional(choice, "index", int, where)
-                found.append((at if index is None else index, _read_choice(choice, where)))
-            hypotheses = NBest(tuple(each for _, each in sorted(found, key=lambda entry: entry[0])))
-            beams = Beams(get_id(named, number, place), "").with_hypotheses(self.direction, hypotheses)
-            check_source(beams, number, place, line_of_id=line_of_id, allow_empty=allow_empty)
-            yield number, beams
+            choices: list[object] = _unwrap(entry).require("choices", list)
+            for at, item in enumerate(choices):
+                where = f"{entry.place}, choices[{at}]"
+                if not isinstance(item, dict):
+                    raise InputError(f"{where}: expected an object, received {describe(item)}.")
+                choice = JsonObject(item, where)
+                index = choice.get("index", int)
+                found.append((at if index is None else index, _read_choice(choice)))
+            hypotheses = NBest(tuple(each for _, each in sorted(found, key=lambda each: each[0])))
+            id_ = entry.get_id("id" if entry.fields.get("custom_id") is None else "custom_id")
+            beams = Beams(id_, "").with_hypotheses(self.direction, hypotheses)
+            check_source(beams, entry.number, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            yield entry.number, beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write a chat completion for each source; log-probabilities are those of tokens there, so none."""
@@ -84,9 +83,9 @@ class OpenAI(Format):
             stream.write(f"{to_line({**head, 'choices': choices})}\n")
 
 
-def _unwrap(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+def _unwrap(entry: JsonObject) -> JsonObject:
     """The response itself, out of what the Batch API wraps it in."""
-    response = value.get("response")
+    value, response = entry.fields, entry.fields.get("response")
     if "choices" in value or not ("response" in value or "error" in value):
         body: object = value
     else:
@@ -95,27 +94,27 @@ def _unwrap(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     if error is not None or body is None:
         said = error.get("message") if isinstance(error, dict) else None
         raise InputError(
-            f"{place}: this request failed{f' ({said})' if said else ''}, so it has no choices. Leave the "
-            "line out, or ask again."
+            f"{entry.place}: this request failed{f' ({said})' if said else ''}, so it has no choices. Leave "
+            "the line out, or ask again."
         )
     if not isinstance(body, dict):
-        raise InputError(f'{place}: "body" must be an object, received {describe(body)}.')
-    return body
+        raise InputError(f'{entry.place}: "body" must be an object, received {describe(body)}.')
+    return JsonObject(body, entry.place)
 
 
-def _read_choice(choice: Mapping[str, Any], place: str) -> Hypothesis:
-    message = choice.get("message")
-    text = get_optional(message, "content", str, place) if isinstance(message, dict) else None
+def _read_choice(choice: JsonObject) -> Hypothesis:
+    message = choice.fields.get("message")
+    text = JsonObject(message, choice.place).get("content", str) if isinstance(message, dict) else None
     if text is None:
-        text = get_optional(choice, "text", str, place)
+        text = choice.get("text", str)
     if text is None:
-        raise InputError(f'{place}: there is no text, neither in "message", "content" nor in "text".')
-    log_probs = _read_log_probs(choice.get("logprobs"), f"{place}, logprobs")
+        raise InputError(f'{choice.place}: there is no text, neither in "message", "content" nor in "text".')
+    log_probs = _read_log_probs(choice.fields.get("logprobs"), f"{choice.place}, logprobs")
     return make_hypothesis(
         text,
         log_prob=math.fsum(log_probs) if log_probs else None,
         length=len(log_probs) or None,
-        finished=get_optional(choice, "finish_reason", str, place) != "length",
+        finished=choice.get("finish_reason", str) != "length",
     )
 
 
@@ -123,8 +122,9 @@ def _read_log_probs(value: object, place: str) -> list[float]:
     """The log-probabilities of a choice's tokens; none where one is not known, as with an echoed prompt."""
     if not isinstance(value, dict):
         return []
-    items = get_optional(value, "content", list, place) or get_optional(value, "token_logprobs", list, place)
+    entry = JsonObject(value, place)
+    items = entry.get("content", list) or entry.get("token_logprobs", list)
     numbers = [item.get("logprob") if isinstance(item, dict) else item for item in items or ()]
     if None in numbers:
         return []
-    return [get_field({"logprob": number}, "logprob", float, place) for number in numbers]
+    return [JsonObject({"logprob": number}, place).require("logprob", float) for number in numbers]
