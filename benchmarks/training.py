@@ -24,11 +24,12 @@ from bidibeam import __version__
 from bidibeam.config import resolve
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.networks import train_run
+from bidibeam.training.logs import TrainingObserver
 from bidibeam.training.settings import RunSettings
+from bidibeam.training.train import train_run
 
 
-class Stopwatch:
+class Stopwatch(TrainingObserver):
     """An observer that notes when each epoch's steps began and ended, and what the losses were."""
 
     def __init__(self) -> None:
@@ -36,27 +37,21 @@ class Stopwatch:
         self.losses: list[dict[str, Any]] = []
         self.curve: list[dict[str, Any]] = []
 
-    def started(self, *, facts: dict[str, Any], **_: Any) -> None:
+    def on_start(self, *, facts: dict[str, Any], **_: Any) -> None:
         """The first epoch begins."""
         self.directions = facts["directions"]
         self._restart()
 
-    def stepped(self, **_: Any) -> None:
-        """Nothing: looking at the clock would make the host wait."""
-
-    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_report(self, *, step: int, record: dict[str, Any]) -> None:
         """Losses are known, so the device is done with every step before: read the clock."""
         self._last_report = time.perf_counter()
         self.curve.append({"step": step, **record})
 
-    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
         """An epoch is over; the evaluation is not part of it."""
         self.epochs.append(self._last_report - self._since)
         self.losses.append({"step": step, **record})
         self._restart()
-
-    def finished(self, **_: Any) -> None:
-        """Nothing more to note."""
 
     def _restart(self) -> None:
         if torch.cuda.is_available():

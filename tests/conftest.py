@@ -17,8 +17,8 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation import diversity
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.gru.settings import ModelSettings
-from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.train import train
 
 WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
 

@@ -14,70 +14,52 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bidibeam._version import __version__
+from bidibeam._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from bidibeam.api import load, load_decoder, load_run
-    from bidibeam.data.tokenization import Tokenizer
-    from bidibeam.decoding.decoder import Decoder
-    from bidibeam.errors import BidibeamError
-    from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
-    from bidibeam.models.base import Model
-    from bidibeam.models.gru.network import BidirectionalModel
-    from bidibeam.search.beam import beam_search
-    from bidibeam.search.settings import SearchSettings
-    from bidibeam.similarities.custom import per_pair
-    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.api import load as load
+    from bidibeam.api import load_decoder as load_decoder
+    from bidibeam.api import load_run as load_run
+    from bidibeam.data.tokenization import Tokenizer as Tokenizer
+    from bidibeam.decoding.decoder import Decoder as Decoder
+    from bidibeam.errors import BidibeamError as BidibeamError
+    from bidibeam.hypotheses import Beams as Beams
+    from bidibeam.hypotheses import Direction as Direction
+    from bidibeam.hypotheses import Hypothesis as Hypothesis
+    from bidibeam.hypotheses import NBest as NBest
+    from bidibeam.hypotheses import Ranking as Ranking
+    from bidibeam.models.base import Model as Model
+    from bidibeam.models.gru.network import BidirectionalModel as BidirectionalModel
+    from bidibeam.search.beam import beam_search as beam_search
+    from bidibeam.search.settings import SearchSettings as SearchSettings
+    from bidibeam.similarities.custom import per_pair as per_pair
+    from bidibeam.strategies.settings import StrategySettings as StrategySettings
 
 _HOMES = {
-    "Beams": "hypotheses",
-    "BidibeamError": "errors",
-    "BidirectionalModel": "models.gru.network",
-    "Decoder": "decoding.decoder",
-    "Direction": "hypotheses",
-    "Hypothesis": "hypotheses",
-    "Model": "models.base",
-    "NBest": "hypotheses",
-    "Ranking": "hypotheses",
-    "SearchSettings": "search.settings",
-    "StrategySettings": "strategies.settings",
-    "Tokenizer": "data.tokenization",
-    "beam_search": "search.beam",
-    "load": "models.loading",
-    "load_decoder": "api",
-    "load_run": "api",
-    "per_pair": "similarities.custom",
+    "api": ("load_decoder", "load_run"),
+    "data.tokenization": ("Tokenizer",),
+    "decoding.decoder": ("Decoder",),
+    "errors": ("BidibeamError",),
+    "hypotheses": ("Beams", "Direction", "Hypothesis", "NBest", "Ranking"),
+    "models.base": ("Model",),
+    "models.gru.network": ("BidirectionalModel",),
+    "models.loading": ("load",),
+    "search.beam": ("beam_search",),
+    "search.settings": ("SearchSettings",),
+    "similarities.custom": ("per_pair",),
+    "strategies.settings": ("StrategySettings",),
 }
-
-__all__ = [
-    "Beams",
-    "BidibeamError",
-    "BidirectionalModel",
-    "Decoder",
-    "Direction",
-    "Hypothesis",
-    "Model",
-    "NBest",
-    "Ranking",
-    "SearchSettings",
-    "StrategySettings",
-    "Tokenizer",
-    "__version__",
-    "beam_search",
-    "load",
-    "load_decoder",
-    "load_run",
-    "per_pair",
-]
+__all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    module = next((module for module, names in _HOMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'bidibeam' has no attribute {name!r}")
-    value = getattr(import_module(f"bidibeam.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"bidibeam.{module}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

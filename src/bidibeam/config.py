@@ -163,7 +163,7 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     Args:
         cls: The dataclass; fields of dataclass type are sections.
         mapping: Field names to values. What is left out keeps its default.
-        section: Where in the whole the mapping stands, for messages.
+        section: Where in the whole the mapping stands, for messages: empty, or with a dot behind it.
 
     Raises:
         SettingsError: If a key is unknown or missing, or a value is not of its field's type.
@@ -171,10 +171,10 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     kinds = _kinds(cls)
     for key in mapping:
         if key not in kinds:
-            raise SettingsError(_unknown(_join(section, str(key)), list(_leaves(cls, section))))
+            raise SettingsError(_unknown(f"{section}{key}", list(_leaves(cls, section))))
     values: dict[str, Any] = {}
     for item in dataclasses.fields(cls):  # type: ignore[arg-type]
-        key, kind = _join(section, item.name), kinds[item.name]
+        key, kind = f"{section}{item.name}", kinds[item.name]
         is_section = dataclasses.is_dataclass(kind)
         if item.name in mapping and not (is_section and mapping[item.name] is None):
             values[item.name] = _convert(mapping[item.name], kind, key)
@@ -187,7 +187,7 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     """The value as `kind`, or a SettingsError that says what it should have been."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, Mapping):
-            return build(kind, value, section=key)
+            return build(kind, value, section=f"{key}.")
     elif get_origin(kind) in (Union, types.UnionType):
         for option in get_args(kind):
             try:
@@ -199,7 +199,12 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
             return value
     elif get_origin(kind) is tuple:
         if isinstance(value, list | tuple):
-            return _convert_tuple(value, kind, key)
+            options = get_args(kind)
+            if options[-1] is Ellipsis:
+                options = (options[0],) * len(value)
+            if len(options) == len(value):
+                pairs = enumerate(zip(value, options, strict=True))
+                return tuple(_convert(each, option, f"{key}[{index}]") for index, (each, option) in pairs)
     elif kind is float:
         number = _as_float(value)
         if number is not None:
@@ -212,16 +217,6 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     elif kind is dict and value is None:
         return {}
     raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
-
-
-def _convert_tuple(values: Sequence[Any], kind: Any, key: str) -> tuple[Any, ...]:
-    options = get_args(kind)
-    if options[-1] is Ellipsis:
-        options = (options[0],) * len(values)
-    elif len(options) != len(values):
-        raise SettingsError(f"The setting {key} is {_show(list(values))}; it must be {_describe(kind)}.")
-    pairs = enumerate(zip(values, options, strict=True))
-    return tuple(_convert(value, option, f"{key}[{index}]") for index, (value, option) in pairs)
 
 
 def _as_float(value: Any) -> float | None:
@@ -257,17 +252,13 @@ def _kinds(cls: Any) -> dict[str, Any]:
     return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
 
 
-def _join(section: str, key: str) -> str:
-    return f"{section}.{key}" if section else key
-
-
 def _leaves(cls: Any, section: str) -> Iterator[str]:
     """Every setting's full name."""
     for name, kind in _kinds(cls).items():
         if dataclasses.is_dataclass(kind):
-            yield from _leaves(kind, _join(section, name))
+            yield from _leaves(kind, f"{section}{name}.")
         else:
-            yield _join(section, name)
+            yield f"{section}{name}"
 
 
 def _unknown(key: str, valid: list[str]) -> str:

@@ -1,20 +1,9 @@
-"""Everything bidibeam raises on purpose.
-
-BidibeamError
-├── UnknownNameError   a name that no registry holds
-├── SettingsError      a setting out of range, of the wrong type or unknown
-├── CorpusError        a corpus that is missing, malformed or empty
-├── InputError         a source file or an n-best file that cannot be used
-├── RunError           a run or data directory that is damaged, incomplete or of another version
-├── TrainingError      training that cannot go on
-├── TransformersMissingError   the extra that brings transformers is not installed
-├── ScorerError        a model whose answers a search cannot use
-└── SimilarityError    a similarity whose answers a strategy cannot use
-
-Each message says what is wrong, which value was received, and what to do.
-"""
+"""Everything bidibeam raises on purpose; a message says what is wrong, which value came, and what to do."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Collection
 
 
 class BidibeamError(Exception):
@@ -55,3 +44,22 @@ class SimilarityError(BidibeamError):
 
 class TransformersMissingError(BidibeamError, ImportError):
     """The extra that brings transformers is not installed."""
+
+
+def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:
+    """Refuse a setting's value that does not follow its rule."""
+    if not is_met:
+        raise SettingsError(f"{name} must be {rule}, not {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Refuse a value that is none of those there are."""
+    check_setting(value in choices, name, value, f"one of {', '.join(choices)}")
+
+
+def check_finite(name: str, value: object, largest: int) -> None:
+    """Refuse what is no finite number, or one so large that powers or sums with it mean nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SettingsError(f"{name} must be a finite number, not {value!r}.")
+    if abs(value) > largest:
+        raise SettingsError(f"{name} must lie between -{largest:,} and {largest:,}, not {value!r}.")

@@ -35,7 +35,9 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        _share(partial)
+        mask = os.umask(0)
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)  # as any new file: safetensors leaves its own to the owner alone
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -43,26 +45,19 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _share(path: Path) -> None:
-    """Give a file the rights that any new file has: safetensors leaves its own to the owner alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)
-
-
 def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
     """What was left in a folder by processes that died while they wrote files of these names."""
     found = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in found if _written_as(path) in names]
+    return [path for path in found if _target_name(path) in names]
 
 
 def names_in(folder: Path) -> set[str]:
     """The names of what a folder holds, files aside that are being written; none if it is not there."""
     found = folder.iterdir() if folder.is_dir() else ()
-    return {path.name for path in found if _written_as(path) is None}
+    return {path.name for path in found if _target_name(path) is None}
 
 
-def _written_as(path: Path) -> str | None:
+def _target_name(path: Path) -> str | None:
     """The name of the file that is being written; None if none is."""
     match = PARTIAL.fullmatch(path.name)
     return None if match is None or path.is_dir() else match[1]

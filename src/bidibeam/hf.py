@@ -13,69 +13,49 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.models.loading import require_transformers
 
 if TYPE_CHECKING:
-    from bidibeam.api.custom_generate import BidiGenerate
-    from bidibeam.api.huggingface import HFGenerator, load_hf_decoder
-    from bidibeam.models.huggingface.configs import check_pair, check_same_tokens, direction_of, mark
-    from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig
-    from bidibeam.models.huggingface.labels import PairCollator, ReverseCollator, reverse_labels, special_ids
-    from bidibeam.models.huggingface.loading import load_models, load_pair
-    from bidibeam.models.huggingface.scorer import HFScorer
-    from bidibeam.training.fine_tune import fine_tune, started_with
-    from bidibeam.training.settings import FineTuneSettings
+    from bidibeam.api.custom_generate import BidiGenerate as BidiGenerate
+    from bidibeam.api.huggingface import HFGenerator as HFGenerator
+    from bidibeam.api.huggingface import load_hf_decoder as load_hf_decoder
+    from bidibeam.models.huggingface.configs import check_pair as check_pair
+    from bidibeam.models.huggingface.configs import check_same_tokens as check_same_tokens
+    from bidibeam.models.huggingface.configs import direction_of as direction_of
+    from bidibeam.models.huggingface.configs import mark as mark
+    from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq as BidirectionalSeq2Seq
+    from bidibeam.models.huggingface.joint import BidirectionalSeq2SeqConfig as BidirectionalSeq2SeqConfig
+    from bidibeam.models.huggingface.labels import PairCollator as PairCollator
+    from bidibeam.models.huggingface.labels import ReverseCollator as ReverseCollator
+    from bidibeam.models.huggingface.labels import reverse_labels as reverse_labels
+    from bidibeam.models.huggingface.labels import special_ids as special_ids
+    from bidibeam.models.huggingface.loading import load_models as load_models
+    from bidibeam.models.huggingface.loading import load_pair as load_pair
+    from bidibeam.models.huggingface.scorer import HFScorer as HFScorer
+    from bidibeam.training.fine_tune import fine_tune as fine_tune
+    from bidibeam.training.fine_tune import started_with as started_with
+    from bidibeam.training.settings import FineTuneSettings as FineTuneSettings
 
 _HOMES = {
-    "BidiGenerate": "api.custom_generate",
-    "BidirectionalSeq2Seq": "models.huggingface.joint",
-    "BidirectionalSeq2SeqConfig": "models.huggingface.joint",
-    "FineTuneSettings": "training.settings",
-    "HFGenerator": "api.huggingface",
-    "HFScorer": "models.huggingface.scorer",
-    "PairCollator": "models.huggingface.labels",
-    "ReverseCollator": "models.huggingface.labels",
-    "check_pair": "models.huggingface.configs",
-    "check_same_tokens": "models.huggingface.configs",
-    "direction_of": "models.huggingface.configs",
-    "fine_tune": "training.fine_tune",
-    "load_hf_decoder": "api.huggingface",
-    "load_models": "models.huggingface.loading",
-    "load_pair": "models.huggingface.loading",
-    "mark": "models.huggingface.configs",
-    "reverse_labels": "models.huggingface.labels",
-    "special_ids": "models.huggingface.labels",
-    "started_with": "training.fine_tune",
+    "api.custom_generate": ("BidiGenerate",),
+    "api.huggingface": ("HFGenerator", "load_hf_decoder"),
+    "models.huggingface.configs": ("check_pair", "check_same_tokens", "direction_of", "mark"),
+    "models.huggingface.joint": ("BidirectionalSeq2Seq", "BidirectionalSeq2SeqConfig"),
+    "models.huggingface.labels": ("PairCollator", "ReverseCollator", "reverse_labels", "special_ids"),
+    "models.huggingface.loading": ("load_models", "load_pair"),
+    "models.huggingface.scorer": ("HFScorer",),
+    "training.fine_tune": ("fine_tune", "started_with"),
+    "training.settings": ("FineTuneSettings",),
 }
-
-__all__ = [
-    "BidiGenerate",
-    "BidirectionalSeq2Seq",
-    "BidirectionalSeq2SeqConfig",
-    "FineTuneSettings",
-    "HFGenerator",
-    "HFScorer",
-    "PairCollator",
-    "ReverseCollator",
-    "check_pair",
-    "check_same_tokens",
-    "direction_of",
-    "fine_tune",
-    "load_hf_decoder",
-    "load_models",
-    "load_pair",
-    "mark",
-    "reverse_labels",
-    "special_ids",
-    "started_with",
-]
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    module = next((module for module, names in _HOMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'bidibeam.hf' has no attribute {name!r}")
     with require_transformers(name):
-        value = getattr(import_module(f"bidibeam.{_HOMES[name]}"), name)
+        value = getattr(import_module(f"bidibeam.{module}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

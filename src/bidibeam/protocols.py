@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
+    from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranking
     from bidibeam.scores import Score, Signature
 
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -167,27 +167,16 @@ class LengthPenalty(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """What a stopping rule may look at after a step.
+    """What a stopping rule may look at after a step."""
 
-    Attributes:
-        beam_size: B.
-        current: |Y| of a live hypothesis as it is, at least 1.
-        shortest: |Y| of a live hypothesis that ends at the next step.
-        longest: |Y| of a live hypothesis that ends at T, the last step.
-        finished: (sources,), how many hypotheses have ended so far.
-        kept_scores: (sources, B), the best finished scores, best first, -inf where there is none yet.
-        live_log_probs: (sources, beams), log-probabilities of live hypotheses, -inf in empty slots.
-        penalty: The length penalty in force.
-    """
-
-    beam_size: int
-    current: Length
-    shortest: Length
-    longest: int
-    finished: Tensor
-    kept_scores: Tensor
-    live_log_probs: Tensor
-    penalty: LengthPenalty
+    beam_size: int  # B
+    current: Length  # |Y| of a live hypothesis as it is, at least 1
+    shortest: Length  # |Y| of a live hypothesis that ends at the next step
+    longest: int  # |Y| of a live hypothesis that ends at T, the last step
+    finished: Tensor  # (sources,), how many hypotheses have ended so far
+    kept_scores: Tensor  # (sources, B), the best finished scores, best first, -inf where there is none yet
+    live_log_probs: Tensor  # (sources, beams), log-probabilities of live hypotheses, -inf in empty slots
+    penalty: LengthPenalty  # the one in force
 
 
 class StoppingRule(Protocol):
@@ -266,8 +255,8 @@ class Requirements:
 class Strategy(Protocol):
     """Which of the hypotheses is the answer. Pure; it needs no model.
 
-    One that can find the reply without ranking all is a `Chooser` too. Settings that make a difference stand
-    in `signature`.
+    One that finds the reply without ranking all has `choose(beams)` too: the first entry of `rank`, None if
+    that is empty. Settings that make a difference stand in `signature`.
     """
 
     @property
@@ -282,15 +271,6 @@ class Strategy(Protocol):
 
     def rank(self, beams: Beams) -> Ranking:
         """The hypotheses that may answer, best first."""
-        ...
-
-
-@runtime_checkable
-class Chooser(Protocol):
-    """A strategy with a shortcut to its reply."""
-
-    def choose(self, beams: Beams) -> Ranked | None:
-        """The first entry of `rank`; None if that is empty."""
         ...
 
 

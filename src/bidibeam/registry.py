@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @cache
-def _added(find: Callable[..., Iterable[EntryPoint]], group: str) -> Mapping[str, str]:
+def _find_plugins(find: Callable[..., Iterable[EntryPoint]], group: str) -> Mapping[str, str]:
     """What other packages add to a group; what is installed is looked through once, as that takes long."""
     return {point.name: point.value for point in find(group=group)}
 
@@ -57,7 +57,9 @@ class Registry(Generic[T]):
         """
         location = self._locations.get(name) or self._plugins().get(name)
         if location is None:
-            raise UnknownNameError(self._miss(name))
+            names = self.names()
+            hint, choices = suggest(name, names), ", ".join(names)
+            raise UnknownNameError(f"Unknown {self.kind} {name!r}.{hint} Choose one of: {choices}.")
         module, _, attribute = location.partition(":")
         return cast("Callable[..., T]", getattr(import_module(module), attribute))
 
@@ -66,8 +68,4 @@ class Registry(Generic[T]):
         return self.get(name)(*args, **options)
 
     def _plugins(self) -> Mapping[str, str]:
-        return _added(entry_points, self._group)
-
-    def _miss(self, name: str) -> str:
-        names = self.names()
-        return f"Unknown {self.kind} {name!r}.{suggest(name, names)} Choose one of: {', '.join(names)}."
+        return _find_plugins(entry_points, self._group)

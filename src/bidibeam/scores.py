@@ -38,13 +38,13 @@ class Signature:
             if isinstance(inner, cls):
                 found.extend(inner.facts)
             else:
-                found.append((each.metadata.get(FACT, each.name.rstrip("_")), _shown(value)))
+                found.append((each.metadata.get(FACT, each.name.rstrip("_")), _format(value)))
         return cls(tuple(found))
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(_shown, value))
+        return ",".join(map(_format, value))
     return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 

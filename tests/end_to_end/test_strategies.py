@@ -9,8 +9,8 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.strategies import STRATEGIES
-from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import called, lines_of, write_vectors
 

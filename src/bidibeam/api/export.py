@@ -103,7 +103,7 @@ def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
         raise SettingsError(f"{out} holds other things. Name an empty or new directory.")
     if names and not overwrite:
         raise SettingsError(
-            f"{out} holds an exported run already. Name an empty or new directory, or pass overwrite."
+            f"{out} holds an exported run already. Name an empty or new directory, or pass `overwrite`."
         )
 
 
@@ -117,7 +117,7 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
     if out.exists() and (not out.is_dir() or names_in(out)):
         is_earlier = CTranslate2Model.recognises(out)
         if not (overwrite and is_earlier):
-            way_out = ", or pass overwrite" if is_earlier else ""
+            way_out = ", or pass `overwrite`" if is_earlier else ""
             raise SettingsError(f"{out} holds other things. Name an empty or new directory{way_out}.")
     with require_transformers("A CTranslate2 export"):
         from bidibeam.models.ctranslate2.export import export_to_ctranslate2

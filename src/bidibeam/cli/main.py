@@ -183,8 +183,9 @@ def name_flags(message: str, command: click.Command | None) -> str:
         name = re.escape(option.name or "")
         flag = next((flag for flag in option.opts if flag.startswith("--")), None)
         if flag is not None:
+            quoted = rf"`({name}|{re.escape(flag[2:])})`"
             word = rf"(?<![\w./'\"-]){name}(?![\w/'\"-]|[.:]\w)" if "_" in name else rf"^{name}(?= must )"
-            message = re.sub(rf"`{name}`" if is_similaritys else rf"`{name}`|{word}", flag, message)
+            message = re.sub(quoted if is_similaritys else rf"{quoted}|{word}", flag, message)
     return message
 
 

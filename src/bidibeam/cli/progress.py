@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from bidibeam.cli.console import get_console, show
+from bidibeam.training.logs import TrainingObserver, perplexity
 
 if TYPE_CHECKING:
     from bidibeam.data.prepare import Progress as PrepareProgress
@@ -87,7 +88,7 @@ def show_preparation() -> Iterator[PrepareProgress]:
         yield update
 
 
-class TrainingProgress:
+class TrainingProgress(TrainingObserver):
     """A progress bar with losses, speed and time left, and a line for each evaluation.
 
     Nothing is shown before training has started, so that a refusal leaves nothing of it.
@@ -106,7 +107,7 @@ class TrainingProgress:
         if self._total:  # stopped unstarted, it would print an empty line
             self._progress.stop()
 
-    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
         """Say what will be trained, and show the bar."""
         show(
             f"Training {facts['parameters'] / 1e6:.1f} M parameters on {facts['pairs']:,} pairs "
@@ -118,11 +119,11 @@ class TrainingProgress:
         self._progress.start()
         self._progress.update(self._task, total=total_steps, completed=step, visible=True)
 
-    def stepped(self, *, step: int) -> None:
+    def on_step(self, *, step: int) -> None:
         """Move the bar."""
         self._progress.update(self._task, completed=step)
 
-    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_report(self, *, step: int, record: dict[str, Any]) -> None:
         """Show losses and speed beside the bar; in a log file, where there is none, a line now and then."""
         note = f"{' / '.join(f'{loss:.2f}' for loss in _losses(record))} {record['tokens_per_s']:,.0f} tok/s"
         self._progress.update(self._task, completed=step, note=note)
@@ -130,10 +131,8 @@ class TrainingProgress:
             self._last_line = time.monotonic()
             show(f"Step {step:,} of {self._total:,}: loss {note}")
 
-    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
         """Print the validation losses."""
-        from bidibeam.training.logs import perplexity  # brings PyTorch, which training has loaded
-
         losses = _losses(record)
         show(
             f"Epoch {record['epoch'] + 1}, step {step:,}: validation loss "
@@ -142,7 +141,7 @@ class TrainingProgress:
             + ("*" if record["loss"] == record["best_loss"] else "")
         )
 
-    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
+    def on_end(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
         """Say why training ended."""
         best = f"; best validation loss {best_loss:.4f}" if best_loss is not None else ""
         show(f"Stopped by {stopped_by} after step {step:,}{best}.")

@@ -149,7 +149,7 @@ def _train_run(
     from bidibeam.cli.progress import TrainingProgress
     from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.training.networks import train_run
+    from bidibeam.training.train import train_run
 
     if resume and before is None:
         click.echo(f"There is no run in {run} yet: starting one.", err=True)

@@ -269,10 +269,12 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
     if not out.is_dir() or overwrite:
         return
     if (out / INFO).is_file():
-        raise SettingsError(f"{out} holds prepared data already; name another directory, or pass overwrite.")
+        raise SettingsError(
+            f"{out} holds prepared data already; name another directory, or pass `overwrite`."
+        )
     ours = {*FILES, TRAINING_TEXT} if (out / PAIRS).is_file() else set(FILES)
     if not {path.name for path in out.iterdir()} <= ours:
-        raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass overwrite.")
+        raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass `overwrite`.")
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def choose_systems(
         try:
             settings = strategy_named(name, tuned or {})
             if settings.name == TUNED and TUNED not in (tuned or {}):
-                raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them as tuned.")
+                raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them by `tuned`.")
             strategy = settings.build(max_length=max_length, space=load_vectors)
             systems[name] = _choose_at_every_size(name, strategy, lists, workers)
         except BidibeamError as error:

@@ -38,8 +38,8 @@ from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
-from bidibeam.training.networks import train_run
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
+from bidibeam.training.train import train_run
 
 NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
 """Training settings that do not change the weights."""

@@ -19,7 +19,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
 from bidibeam.files import write_json
 from bidibeam.reporting.results import flatten
-from bidibeam.training.logs import Silence, TrainingObserver
+from bidibeam.training.logs import TrainingObserver
 
 if sys.platform != "win32":
     import fcntl
@@ -81,7 +81,7 @@ class ExperimentObserver:
 
     def show_training(self) -> AbstractContextManager[TrainingObserver]:
         """Returns what training reports to."""
-        return nullcontext(Silence())
+        return nullcontext(TrainingObserver())
 
     def note(self, sentence: str) -> None:
         """Something worth knowing happened."""

@@ -40,7 +40,7 @@ def score_hypothesis(
     text: str, ids: Sequence[int], log_prob: float, settings: SearchSettings, *, is_finished: bool
 ) -> Hypothesis:
     """A hypothesis of ids in reading order, the end included, with |Y| and the score by the settings."""
-    length = settings.counted(len(ids)) if is_finished else len(ids)
+    length = settings.length_after(len(ids)) if is_finished else len(ids)
     penalty = LENGTH_PENALTIES.create(settings.length_formula, settings.length_penalty)
     score = float(penalty.score(torch.tensor(log_prob, dtype=torch.float64), length))
     return Hypothesis(text, tuple(split(text)), log_prob, length, score, is_finished, ids=tuple(ids))

@@ -75,7 +75,7 @@ class Entries(NamedTuple):
         """Returns the sequences of each source; this waits for the device."""
         sources, entries, steps = self.tokens.shape
         tokens, *columns = (part.flatten().tolist() for part in self)  # flat: lists of lists take longer
-        with_end = settings.counted(1)  # |Y| may count the end token
+        with_end = settings.length_after(1)  # |Y| may count the end token
         found: list[list[ScoredSequence]] = [[] for _ in range(sources)]
         for row, (count, log_prob, score, end) in enumerate(zip(*columns, strict=True)):
             if score > -torch.inf:
@@ -103,7 +103,7 @@ def read_back(
         (
             torch.full_like(step.candidates, number - 1),
             step.ended_log_probs,
-            penalty.score(step.ended_log_probs, settings.counted(number)),
+            penalty.score(step.ended_log_probs, settings.length_after(number)),
             step.candidates,
         )
         for number, step in enumerate(steps, start=1)

@@ -171,9 +171,9 @@ class BeamStepper:
     def moment(self, number: int) -> Moment:
         """Returns what is particular to a step, counted from 1."""
         settings = self.settings
-        shortest = settings.counted(min(number + 1, settings.max_length))
+        shortest = settings.length_after(min(number + 1, settings.max_length))
         return Moment(
-            ended=settings.counted(number),
+            ended=settings.length_after(number),
             current=max(shortest - 1, 1),
             shortest=shortest,
             may_end=number > settings.min_length,
@@ -238,7 +238,7 @@ class BeamStepper:
             beam_size=beam_size,
             current=moment.current,
             shortest=moment.shortest,
-            longest=self.settings.counted(self.settings.max_length),
+            longest=self.settings.length_after(self.settings.max_length),
             finished=finished,
             kept_scores=kept_scores,
             live_log_probs=log_probs,

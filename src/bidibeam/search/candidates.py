@@ -75,7 +75,7 @@ def best_candidates(
     """
     sources, beams, vocabulary = logits.shape
     rows = logits.view(-1, vocabulary)  # (rows, vocabulary)
-    maxima, log_sums = _summarise(rows)  # (rows, blocks), (rows,)
+    maxima, log_sums = summarise_rows(rows)  # (rows, blocks), (rows,)
     log_sums = log_sums.view(sources, beams)
     is_broken = log_sums.isnan().any(1)  # (sources,)
     if is_normalised:
@@ -105,16 +105,12 @@ def best_candidates(
     return Candidates(unpack_log_probs(keys), unpack_places(keys), is_broken)
 
 
-def log_sum_exps(logits: Tensor) -> Tensor:
-    """Returns the log-sum-exp of each row of (rows, vocabulary): (rows,). Finite even if all logits are -inf.
+def summarise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns each row's block maxima, (rows, blocks), and log-sum-exp, (rows,), one chunk at a time.
 
-    A row's result does not depend on the other rows, to the last bit.
+    The log-sum-exp is finite even if all logits are -inf, and does not depend on the other rows, to the last
+    bit.
     """
-    return _summarise(logits)[1]
-
-
-def _summarise(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns each row's block maxima, (rows, blocks), and log-sum-exp, (rows,), one chunk at a time."""
     count, vocabulary = rows.shape
     whole = vocabulary // BLOCK  # blocks, the last and partial one aside
     blocks = -(-vocabulary // BLOCK)

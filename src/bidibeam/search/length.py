@@ -47,19 +47,10 @@ class GNMTPenalty:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerPenalty:
-    """Divides a log-probability by lp = |Y|^exponent, as Hugging Face and fairseq do.
-
-    An exponent of 1 gives the mean per token.
-    """
-
-    exponent: float
+class PowerPenalty(GNMTPenalty):
+    """Divides by lp = |Y|^exponent, as Hugging Face and fairseq do; 1 gives the mean per token."""
 
     def score(self, log_prob: Tensor, length: Length) -> Tensor:
         """Returns the scores of hypotheses with |Y| = `length`, in the shape of `log_prob`; 0 counts as 1."""
         base = length.clamp(min=1) if isinstance(length, Tensor) else float(max(length, 1))
         return log_prob * base**-self.exponent
-
-    def bound(self, log_prob: Tensor, shortest: Length, longest: Length) -> Tensor:
-        """Returns the best scores reachable by ending with |Y| between `shortest` and `longest`."""
-        return self.score(log_prob, longest if self.exponent >= 0 else shortest)

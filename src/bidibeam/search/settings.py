@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import SettingsError, check_choice, check_finite, check_setting
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
@@ -48,33 +47,24 @@ class SearchSettings:
     allow_unknown: bool = False
 
     def __post_init__(self) -> None:
-        _check_whole("beam_size", self.beam_size, minimum=1)
+        for name, least in (("beam_size", 1), ("max_length", 1), ("min_length", 0)):
+            value = getattr(self, name)
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            check_setting(is_whole, name, value, "a whole number")
+            check_setting(value >= least, name, value, f"at least {least}")
         if self.beam_size > LARGEST_BEAM:
             raise SettingsError(f"beam_size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}.")
-        _check_whole("max_length", self.max_length, minimum=1)
-        _check_whole("min_length", self.min_length, minimum=0)
         if self.min_length >= self.max_length:
             raise SettingsError(
                 f"min_length must be below max_length, because the end token takes a step too; "
                 f"received {self.min_length} and {self.max_length}."
             )
-        if isinstance(self.length_penalty, bool) or not isinstance(self.length_penalty, int | float):
-            raise SettingsError(f"length_penalty must be a number, not {self.length_penalty!r}.")
-        if not math.isfinite(self.length_penalty):
-            raise SettingsError(f"length_penalty must be a finite number, not {self.length_penalty!r}.")
-        if abs(self.length_penalty) > LARGEST_PENALTY:
-            raise SettingsError(
-                f"length_penalty must lie between -{LARGEST_PENALTY} and {LARGEST_PENALTY}, "
-                f"not {self.length_penalty!r}."
-            )
-        if self.unfinished not in UNFINISHED:
-            raise SettingsError(
-                f"unfinished must be one of {', '.join(UNFINISHED)}, not {self.unfinished!r}."
-            )
+        check_finite("length_penalty", self.length_penalty, LARGEST_PENALTY)
+        check_choice("unfinished", self.unfinished, UNFINISHED)
         LENGTH_PENALTIES.get(self.length_formula)
         stopping_rule(self.stopping)
 
-    def counted(self, steps: int) -> int:
+    def length_after(self, steps: int) -> int:
         """Returns |Y| of a hypothesis that ended at step `steps`."""
         return steps if self.count_end else steps - 1
 
@@ -110,10 +100,3 @@ class VocabularyRoles:
                 raise SettingsError(f"Token ids start at 0; received {token}.")
         if self.end in self.forbidden:
             raise SettingsError(f"The end token ({self.end}) is forbidden, so no hypothesis could finish.")
-
-
-def _check_whole(name: str, value: int, *, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingsError(f"{name} must be a whole number, not {value!r}.")
-    if value < minimum:
-        raise SettingsError(f"{name} must be at least {minimum}, not {value}.")

@@ -47,7 +47,23 @@ def stopping_rule(spec: str) -> StoppingRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrinking:
+class Constant:
+    """The live beam stays B; over when B have finished, of which the B best are kept.
+
+    What fairseq does, and Hugging Face with `early_stopping=True`.
+    """
+
+    def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
+        """Returns B for every source, (sources,)."""
+        return finished.new_full(finished.shape, beam_size)
+
+    def is_done(self, progress: SearchProgress) -> Tensor:
+        """Tells where B hypotheses have ended, (sources,)."""
+        return progress.finished >= progress.beam_size
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinking(Constant):
     """The paper's rule: the live beam is B less the finished hypotheses; over when B have finished.
 
     The cheapest rule: the beam gets narrower as it goes. It answers with the first B to finish, which
@@ -59,32 +75,9 @@ class Shrinking:
         """Returns B less those that have ended, (sources,)."""
         return beam_size - finished
 
-    def is_done(self, progress: SearchProgress) -> Tensor:
-        """Tells where B hypotheses have ended, (sources,)."""
-        return progress.finished >= progress.beam_size
-
-
-class FullBeam:
-    """What the rules below share: the live beam stays B, and the B best of all that finished are kept."""
-
-    __slots__ = ()
-
-    def live_beams(self, beam_size: int, finished: Tensor) -> Tensor:
-        """Returns B for every source, (sources,)."""
-        return finished.new_full(finished.shape, beam_size)
-
 
 @dataclass(frozen=True, slots=True)
-class Constant(FullBeam):
-    """Over when B have finished: what fairseq does, and Hugging Face with `early_stopping=True`."""
-
-    def is_done(self, progress: SearchProgress) -> Tensor:
-        """Tells where B hypotheses have ended, (sources,)."""
-        return progress.finished >= progress.beam_size
-
-
-@dataclass(frozen=True, slots=True)
-class Patience(FullBeam):
+class Patience(Constant):
     """Over when `factor` times B have finished.
 
     A factor of 1 is the constant rule; below 1 fewer than B hypotheses may come back.
@@ -94,7 +87,7 @@ class Patience(FullBeam):
     factor: float = 2.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.factor) and self.factor > 0):
+        if not 0 < self.factor < math.inf:
             raise SettingsError(f"stopping must have a factor of patience above 0, not {self.factor:g}.")
 
     def is_done(self, progress: SearchProgress) -> Tensor:
@@ -103,7 +96,7 @@ class Patience(FullBeam):
 
 
 @dataclass(frozen=True, slots=True)
-class Heuristic(FullBeam):
+class Heuristic(Constant):
     """Over when B have finished and the best live hypothesis scores no better as it is.
 
     A longer reply could still score better where length is rewarded: `optimal` waits for that. What Hugging
@@ -117,7 +110,7 @@ class Heuristic(FullBeam):
 
 
 @dataclass(frozen=True, slots=True)
-class Optimal(FullBeam):
+class Optimal(Constant):
     """Over when no live hypothesis can still enter the B best.
 
     It answers as `exhaust` does, often much sooner: what a live hypothesis can still reach is bounded
@@ -133,7 +126,7 @@ class Optimal(FullBeam):
 
 
 @dataclass(frozen=True, slots=True)
-class Exhaust(FullBeam):
+class Exhaust(Constant):
     """Over at the maximum length only."""
 
     def is_done(self, progress: SearchProgress) -> Tensor:

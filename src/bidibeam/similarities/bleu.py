@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from bidibeam import work
-from bidibeam.errors import SettingsError
+from bidibeam.errors import SettingsError, check_choice, check_setting
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
-from bidibeam.similarities.compiling import compiled
+from bidibeam.similarities.compiling import compile_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def number_tokens(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequ
     return NumberedTokens(ids, offsets, len(hypotheses))
 
 
-@compiled
+@compile_kernel
 def _count_bits(bits: np.uint64) -> np.uint64:
     """The population count, in a form that LLVM recognises."""
     bits -= (bits >> _ONE) & _PAIRS
@@ -76,7 +76,7 @@ def _count_bits(bits: np.uint64) -> np.uint64:
     return (bits * _BITS(0x0101010101010101)) >> _BITS(56)
 
 
-@compiled
+@compile_kernel
 def count_matches(ids: Numbers, offsets: Numbers, hypotheses: int, order: int) -> Counts:
     """Counts the n-grams of 1 to `order` tokens that each pair shares: (order, hypotheses, references).
 
@@ -138,7 +138,7 @@ def count_matches(ids: Numbers, offsets: Numbers, hypotheses: int, order: int) -
     return matches
 
 
-@compiled
+@compile_kernel
 def _score_bleu(
     ids: Numbers,
     offsets: Numbers,
@@ -208,12 +208,11 @@ class Bleu:
     name: ClassVar[str] = "bleu"
 
     def __post_init__(self) -> None:
-        if type(self.order) is not int or not 1 <= self.order <= MAX_ORDER:
-            raise SettingsError(f"order must be a whole number from 1 to {MAX_ORDER}, not {self.order!r}.")
+        is_order = type(self.order) is int and 1 <= self.order <= MAX_ORDER
+        check_setting(is_order, "order", self.order, f"a whole number from 1 to {MAX_ORDER}")
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights, self.order))
-        if self.smoothing not in SMOOTHINGS:
-            raise SettingsError(f"smoothing must be one of {', '.join(SMOOTHINGS)}, not {self.smoothing!r}.")
+        check_choice("smoothing", self.smoothing, SMOOTHINGS)
 
     @property
     def signature(self) -> Signature:
@@ -292,10 +291,8 @@ def _penalties_by_length(max_length: int) -> Floats:
 
 def check_max_length(value: object) -> None:
     """Refuse a T that no hypothesis can have."""
-    if type(value) is not int or not 1 <= value <= LARGEST_MAX_LENGTH:
-        raise SettingsError(
-            f"max_length (T) must be a whole number from 1 to {LARGEST_MAX_LENGTH:,}, not {value!r}."
-        )
+    is_length = type(value) is int and 1 <= value <= LARGEST_MAX_LENGTH
+    check_setting(is_length, "max_length (T)", value, f"a whole number from 1 to {LARGEST_MAX_LENGTH:,}")
 
 
 def _check_weights(weights: Sequence[float], order: int) -> tuple[float, ...]:

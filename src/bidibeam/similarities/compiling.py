@@ -40,7 +40,7 @@ announcer = Announcer()
 event.register("numba:compile", announcer)
 
 
-def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
+def compile_kernel(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """Returns the function as machine code that releases the interpreter's lock.
 
     `fastmath` says whether sums may be taken in any order, or which of LLVM's fast-math flags are set.

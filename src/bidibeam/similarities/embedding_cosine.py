@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import check_setting
 from bidibeam.scores import Signature
-from bidibeam.similarities.compiling import compiled
+from bidibeam.similarities.compiling import compile_kernel
 from bidibeam.similarities.transport import squared_distances
 from bidibeam.work import count
 
@@ -39,8 +39,8 @@ class EmbeddingCosine:
     is_parallel: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.remove_stop_words, bool):
-            raise SettingsError(f"remove_stop_words must be true or false, not {self.remove_stop_words!r}.")
+        is_flag = isinstance(self.remove_stop_words, bool)
+        check_setting(is_flag, "remove_stop_words", self.remove_stop_words, "true or false")
 
     @property
     def signature(self) -> Signature:
@@ -68,7 +68,7 @@ def _normalise_means(bags: Bags) -> Matrix:
     return means
 
 
-@compiled
+@compile_kernel
 def _average(bags: Bags) -> Matrix:
     words, masses, vectors = bags.words, bags.masses, bags.vectors
     means = np.zeros((len(bags.totals), vectors.shape[1]))  # (bags, dimension)

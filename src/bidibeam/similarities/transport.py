@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bidibeam.similarities.compiling import compiled
+from bidibeam.similarities.compiling import compile_kernel
 from bidibeam.similarities.word_vectors import Bags
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ MARGIN = 1e-9  # far more than sums lose to rounding
 BEYOND = 2**62  # comes after every word
 
 
-@compiled
+@compile_kernel
 def _squared_distance(vectors: Matrix, row: int, other_vectors: Matrix, other_row: int) -> float:
     """The squared Euclidean distance, exactly 0 for equal vectors.
 
@@ -65,7 +65,7 @@ def _squared_distance(vectors: Matrix, row: int, other_vectors: Matrix, other_ro
     return (first + second) + (third + fourth)
 
 
-@partial(compiled, fastmath={"reassoc", "contract"})
+@partial(compile_kernel, fastmath={"reassoc", "contract"})
 def _quick_squared_distance(vector: Floats, other_vector: Floats) -> float:
     """The same three times as fast, because the compiler may add in any order; for bounds only."""
     square = 0.0
@@ -74,7 +74,7 @@ def _quick_squared_distance(vector: Floats, other_vector: Floats) -> float:
     return square
 
 
-@compiled
+@compile_kernel
 def squared_distances(vectors: Matrix, other_vectors: Matrix) -> Matrix:
     """Returns the squared Euclidean distance of every pair, (vectors, other vectors)."""
     squares = np.empty((len(vectors), len(other_vectors)))
@@ -84,7 +84,7 @@ def squared_distances(vectors: Matrix, other_vectors: Matrix) -> Matrix:
     return squares
 
 
-@compiled
+@compile_kernel
 def _bound_cost(amounts: Matrix, tables: Tables, senders: int, receivers: int) -> float:
     """What it costs if each word goes to the nearest, however full that is; the dearer of both ways.
 
@@ -106,7 +106,7 @@ def _bound_cost(amounts: Matrix, tables: Tables, senders: int, receivers: int) -
     return max(0.0, max(forth, back) - MARGIN * supply * dearest)
 
 
-@compiled
+@compile_kernel
 def _initialise(amounts: Matrix, tables: Tables, senders: int, receivers: int) -> None:
     """Sets prices that no cost undercuts, and sends what costs just the price."""
     for column in range(receivers):
@@ -128,7 +128,7 @@ def _initialise(amounts: Matrix, tables: Tables, senders: int, receivers: int) -
             amounts[DEMAND, column] -= sent
 
 
-@compiled
+@compile_kernel
 def _scan_sender(
     row: int, so_far: float, amounts: Matrix, marks: Marks, tables: Tables, receivers: int
 ) -> None:
@@ -140,7 +140,7 @@ def _scan_sender(
                 amounts[REACH, column], marks[VIA, column] = so_far + excess, row
 
 
-@compiled
+@compile_kernel
 def _find_path(
     source: int, amounts: Matrix, marks: Marks, tables: Tables, senders: int, receivers: int
 ) -> int:
@@ -174,7 +174,7 @@ def _find_path(
     return nearest
 
 
-@compiled
+@compile_kernel
 def _augment(source: int, receiver: int, amounts: Matrix, marks: Marks, tables: Tables) -> None:
     """Sends as much as the path just found has room for."""
     sent = min(amounts[SUPPLY, source], amounts[DEMAND, receiver])
@@ -194,7 +194,7 @@ def _augment(source: int, receiver: int, amounts: Matrix, marks: Marks, tables: 
         tables[FLOW, row, column] += sent
 
 
-@compiled
+@compile_kernel
 def _solve(amounts: Matrix, marks: Marks, tables: Tables, senders: int, receivers: int) -> float:
     """Returns the cost of the optimal transport."""
     _initialise(amounts, tables, senders, receivers)
@@ -222,7 +222,7 @@ class Workspace(NamedTuple):
     tables: Tables
 
 
-@compiled
+@compile_kernel
 def _make_workspace(one: Bags, other: Bags) -> Workspace:
     size = 1
     for bags in (one, other):
@@ -233,7 +233,7 @@ def _make_workspace(one: Bags, other: Bags) -> Workspace:
     return Workspace(one, other, costs, amounts, marks, tables)
 
 
-@compiled
+@compile_kernel
 def _look_up_costs(space: Workspace, exactly: bool, senders: int, receivers: int) -> None:
     """Writes the distances between senders and receivers, computing those that are not yet known."""
     costs, tables, marks = space.costs[EXACT if exactly else QUICK], space.tables, space.marks
@@ -250,7 +250,7 @@ def _look_up_costs(space: Workspace, exactly: bool, senders: int, receivers: int
             tables[COST, row, column] = costs[sender, receiver]
 
 
-@compiled
+@compile_kernel
 def _compare_row(
     space: Workspace, row: int, columns: tuple[int, int], exactly: bool, distances: Floats, is_open: Flags
 ) -> None:
@@ -293,30 +293,21 @@ def _compare_row(
             distances[column] = 0.0 if are_equal else inf
 
 
-@compiled
-def _compare(one: Bags, other: Bags, exactly: bool) -> tuple[Matrix, int]:
-    distances = np.empty((len(one.totals), len(other.totals)))
-    is_open = np.empty(distances.shape, np.bool_)
-    space = _make_workspace(one, other)
-    for row in range(distances.shape[0]):
-        _compare_row(space, row, (0, distances.shape[1]), exactly, distances[row], is_open[row])
-    return distances, is_open.sum()
-
-
+@compile_kernel
 def measure_distances(one: Bags, other: Bags) -> tuple[Matrix, int]:
     """Returns every distance, (bags, other bags), and for how many an optimal transport was solved.
 
     A bag without words is infinitely far from all but its twins.
     """
-    return _compare(one, other, True)
+    distances = np.empty((len(one.totals), len(other.totals)))
+    is_open = np.empty(distances.shape, np.bool_)
+    space = _make_workspace(one, other)
+    for row in range(distances.shape[0]):
+        _compare_row(space, row, (0, distances.shape[1]), True, distances[row], is_open[row])
+    return distances, is_open.sum()
 
 
-def bound_distances(one: Bags, other: Bags) -> Matrix:
-    """Returns a lower bound of every distance, (bags, other bags)."""
-    return _compare(one, other, False)[0]
-
-
-@compiled
+@compile_kernel
 def _to_similarity(distance: float, penalty: float, form: int) -> float:
     if distance == inf:
         return 0.0
@@ -328,7 +319,7 @@ def _to_similarity(distance: float, penalty: float, form: int) -> float:
     return product / (1.0 + product) if form == LITERAL_MAX else 1.0 / (1.0 + product)
 
 
-@compiled
+@compile_kernel
 def to_similarities(distances: Matrix, penalties: Floats, form: int) -> Matrix:
     """Returns distances as similarities, with a penalty for each row; 0 where infinitely far."""
     similarities = np.empty_like(distances)
@@ -338,7 +329,7 @@ def to_similarities(distances: Matrix, penalties: Floats, form: int) -> Matrix:
     return similarities
 
 
-@compiled
+@compile_kernel
 def _argmax(values: Floats) -> int:
     best = 0
     for place in range(1, len(values)):
@@ -347,7 +338,7 @@ def _argmax(values: Floats) -> int:
     return best
 
 
-@compiled
+@compile_kernel
 def find_closest_pair(one: Bags, other: Bags, penalties: Floats, form: int) -> tuple[int, int, float, int]:
     """Finds the first highest entry of `to_similarities`, in any form but LITERAL_MAX; no list is empty.
 

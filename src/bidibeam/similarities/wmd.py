@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import check_choice, check_setting
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signature
 from bidibeam.similarities import transport
@@ -62,12 +62,10 @@ class Wmd:
     name: ClassVar[str] = "wmd"
 
     def __post_init__(self) -> None:
-        if self.weights not in WEIGHTS:
-            raise SettingsError(f"weights must be one of {', '.join(WEIGHTS)}, not {self.weights!r}.")
-        if not isinstance(self.remove_stop_words, bool):
-            raise SettingsError(f"remove_stop_words must be true or false, not {self.remove_stop_words!r}.")
-        if self.form not in FORMS:
-            raise SettingsError(f"form must be one of {', '.join(FORMS)}, not {self.form!r}.")
+        check_choice("weights", self.weights, WEIGHTS)
+        is_flag = isinstance(self.remove_stop_words, bool)
+        check_setting(is_flag, "remove_stop_words", self.remove_stop_words, "true or false")
+        check_choice("form", self.form, FORMS)
 
     @property
     def signature(self) -> Signature:

@@ -17,7 +17,7 @@ from bidibeam.data.vectors import read_words
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.scores import Signature
-from bidibeam.similarities.compiling import compiled
+from bidibeam.similarities.compiling import compile_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -157,7 +157,7 @@ class WordVectors:
         return both[0], both[1]
 
 
-@compiled
+@compile_kernel
 def _count_words(
     rows: Indices, offsets: Indices, is_stop_word: Flags, remove_stop_words: bool, logarithmic: bool
 ) -> tuple[Indices, Indices, Floats, Floats, Indices]:

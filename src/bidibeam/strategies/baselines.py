@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from random import Random as Generator
 from typing import TYPE_CHECKING, ClassVar
 
 from bidibeam.data.words import split
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError, check_finite, check_setting
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
@@ -23,7 +23,7 @@ LARGEST_EXPONENT = 10
 LARGEST_WEIGHT = 10_000
 
 
-class BeamRanking:
+class BeamRanking(ABC):
     """Ranks one direction's beam by a number of each hypothesis, which a subclass gives."""
 
     name: ClassVar[str]
@@ -34,9 +34,9 @@ class BeamRanking:
         """Its name and settings."""
         return Signature.of_settings(self, strategy=self.name)
 
+    @abstractmethod
     def score(self, hypothesis: Hypothesis) -> float:
         """Returns the number; the highest comes first."""
-        raise NotImplementedError
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks the hypotheses; ties keep beam order."""
@@ -85,7 +85,7 @@ class VbsTuned(BeamRanking):
 
     def __post_init__(self) -> None:
         check_finite("length_exponent", self.length_exponent, LARGEST_EXPONENT)
-        check_finite("word_reward", self.word_reward)
+        check_finite("word_reward", self.word_reward, LARGEST_WEIGHT)
 
     def score(self, hypothesis: Hypothesis) -> float:
         """Returns the log-probability with the length settings."""
@@ -116,8 +116,8 @@ class Random:
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise SettingsError(f"seed must be a whole number, not {self.seed!r}.")
+        is_whole = isinstance(self.seed, int) and not isinstance(self.seed, bool)
+        check_setting(is_whole, "seed", self.seed, "a whole number")
 
     @property
     def signature(self) -> Signature:
@@ -159,11 +159,3 @@ class Oracle:
             for place, (hypothesis, score) in enumerate(zip(beams.regular, scores, strict=True))
         ]
         return Ranking(tuple(sorted(entries, key=lambda entry: -entry.score)))
-
-
-def check_finite(name: str, value: object, largest: int = LARGEST_WEIGHT) -> None:
-    """Refuses what is no finite number, or one so large that powers or sums with it mean nothing."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SettingsError(f"{name} must be a finite number, not {value!r}.")
-    if abs(value) > largest:
-        raise SettingsError(f"{name} must lie between -{largest:,} and {largest:,}, not {value!r}.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from bidibeam.errors import BidibeamError, SettingsError, SimilarityError
+from bidibeam.errors import BidibeamError, SimilarityError, check_choice
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPair, ClosestPairFinder, Requirements, Similarity
 from bidibeam.scores import Signature
@@ -46,12 +46,8 @@ class BidiA:
     agreement: Agreement = "closest"
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("answer", self.answer, get_args(Answer)),
-            ("agreement", self.agreement, get_args(Agreement)),
-        ):
-            if value not in known:
-                raise SettingsError(f"{name} must be one of {', '.join(known)}, not {value!r}.")
+        check_choice("answer", self.answer, get_args(Answer))
+        check_choice("agreement", self.agreement, get_args(Agreement))
 
     @property
     def requirements(self) -> Requirements:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bidibeam.errors import check_finite
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
-from bidibeam.strategies.baselines import check_finite
+from bidibeam.strategies.baselines import LARGEST_WEIGHT
 from bidibeam.strategies.ranking import normalisation, number
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class BidiS:
     lambda_: float = 1.0
 
     def __post_init__(self) -> None:
-        check_finite("lambda", self.lambda_)
+        check_finite("lambda", self.lambda_, LARGEST_WEIGHT)
 
     @property
     def requirements(self) -> Requirements:

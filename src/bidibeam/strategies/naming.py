@@ -51,14 +51,8 @@ class SystemName:
     @property
     def similarity(self) -> str | None:
         """That of a strategy that compares, "bleu_t" if the name has none; None for any other."""
-        if not StrategySettings(self.strategy).compares:
-            return None
-        return self.words.get("similarity", DEFAULT_SIMILARITY)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The strategy's own options that the name says."""
-        return {kind: word for kind, word in self.words.items() if kind in OPTION_WORDS.values()}
+        compares = StrategySettings(self.strategy).compares
+        return self.words.get("similarity", DEFAULT_SIMILARITY) if compares else None
 
     @property
     def is_tuned(self) -> bool:
@@ -83,9 +77,10 @@ class SystemName:
         A T among the similarity's options goes over `tuned`.
         """
         given = dict(similarity_options or {})
+        own = {kind: word for kind, word in self.words.items() if kind in OPTION_WORDS.values()}
         return StrategySettings(
             self.strategy,
-            options={**self.options, **(options or {})},
+            options={**own, **(options or {})},
             similarity=similarity or self.similarity or DEFAULT_SIMILARITY,
             similarity_options=given,
             vectors=vectors,

@@ -21,7 +21,7 @@ OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"
 TUNED = "tuned"
 TUNING_HINT = (
     "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, and "
-    "rerank takes them as tuned"
+    "rerank takes them by `tuned`"
 )
 
 
@@ -131,7 +131,7 @@ class StrategySettings:
             raise SettingsError(
                 f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
                 f"{self.system!r}. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
-                "evaluate and analyse take its result as tuned."
+                "evaluate and analyse take its result by `tuned`."
             )
 
     @property

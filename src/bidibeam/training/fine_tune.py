@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from bidibeam.models.huggingface.quiet import without_progress_bars
 from bidibeam.models.huggingface.training import ModelWithLoss, TokenBatches, check_positions, save_model
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
-from bidibeam.training.optimization import LinearSchedule, make_adamw
+from bidibeam.training.optimization import LinearSchedule
 from bidibeam.training.settings import FineTuneSettings
 from bidibeam.training.state import FOLDER, load_unique, unique_weights
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
-    from torch.optim import Optimizer
+    from torch import nn
 
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.huggingface.bases import Base
     from bidibeam.training.logs import TrainingObserver
+    from bidibeam.training.settings import RunSettings
 
 DIRECTIONS = ("regular", "reverse", "both")
 """What can be trained; both are one model with a shared encoder."""
@@ -98,6 +99,12 @@ def fine_tune(
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_started, observer=observer)
         position = loop.fit()
+        evaluations = [
+            {"epoch": round(record["step"] / loop.steps_per_epoch, 4), "step": record["step"]}
+            | {name: record[name] for name in record if name.startswith("loss")}
+            for record in read_metrics(out)
+            if record["kind"] == "validation"
+        ]
         facts = {
             **started,
             "data": describe_data(data),
@@ -106,13 +113,44 @@ def fine_tune(
             "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
             "trained_on": len(loop.batches),
             "steps": position.step,
-            **_evaluations(out, loop.steps_per_epoch),
+            "evaluations": evaluations,
+            "best": min(evaluations, key=lambda each: float(each["loss"])),
         }
         loop.accelerator.wait_for_everyone()
         if loop.is_main:
             _finish(out, task, facts)
         loop.accelerator.wait_for_everyone()
     return facts
+
+
+def train_from_config(
+    data: PreparedData,
+    out: Path,
+    settings: RunSettings,
+    *,
+    resume: bool = False,
+    observer: TrainingObserver | None = None,
+) -> None:
+    """Train fresh weights of a transformers config with the tokenizer of the data.
+
+    A model that is finished stays as it is if `resume`.
+    """
+    if resume and hugging_face_config(out) is not None:
+        return
+    config = dict(settings.model)
+    directions = config.pop("directions", ["regular", "reverse"])
+    if not directions or not isinstance(directions, list | tuple) or {*directions} - {"regular", "reverse"}:
+        raise SettingsError(f"model.directions is {directions!r}; choose from: regular, reverse.")
+    direction = "both" if len({*directions}) == 2 else directions[0]
+    prepared = data.info["settings"]  # the longest that prepared pairs are, and their end
+    limits = {
+        name: min(getattr(settings.training, name), prepared[name] + 1)
+        for name in ("max_source_length", "max_response_length")
+    }
+    training = replace(settings.training, **limits)
+    fine_tune(
+        data, out, base=config, direction=direction, settings=training, resume=resume, observer=observer
+    )
 
 
 class FineTuneTask:
@@ -129,13 +167,12 @@ class FineTuneTask:
         self, data: PreparedData, base: Base, settings: FineTuneSettings, started: Mapping[str, Any]
     ) -> None:
         self.base, self.settings, self._started = base, settings, started
-        direction = started["direction"]
+        direction, config = started["direction"], base.model.config
         self.directions: Sequence[Direction] = (
             list(Direction) if direction == "both" else [Direction(direction)]
         )
-        self.loss_options = {"label_smoothing": settings.label_smoothing}
-        self.shares = [1 / len(self.directions)] * len(self.directions)
-        config = base.model.config
+        self.loss_options: Mapping[str, Any] = {"label_smoothing": settings.label_smoothing}
+        self.shares: Sequence[float] = [1 / len(self.directions)] * len(self.directions)
         if not config.is_encoder_decoder:
             set_prompt_end(config, base.tokenizer, settings.separator)
         limits = {
@@ -143,8 +180,9 @@ class FineTuneTask:
             "max_response_length": settings.max_response_length,
         }
         check_positions(base.model, **limits)
-        self.network = ModelWithLoss(base.model)
-        self.is_capturable = self.network.has_fixed_layers
+        network = ModelWithLoss(base.model)
+        self.network: nn.Module = network
+        self.is_capturable = network.has_fixed_layers
         self._pairs = {
             split: from_prepared(data.split(split), base.tokenizer, config, **limits)
             if base.has_data_tokenizer
@@ -164,13 +202,9 @@ class FineTuneTask:
             device=device,
         )
 
-    def optimizer(self) -> Optimizer:
-        """AdamW."""
-        return make_adamw(self.network, self.settings)
-
-    def schedule(self, optimizer: Optimizer, total_steps: int) -> LinearSchedule:
-        """Warm-up, then linear decay."""
-        return LinearSchedule(optimizer, self.settings, total_steps)
+    def schedule(self, total_steps: int) -> LinearSchedule:
+        """AdamW with warm-up, then linear decay."""
+        return LinearSchedule(self.network, self.settings, total_steps)
 
     def mark_started(self, run: Path) -> None:
         """Write what a resumed training must agree with."""
@@ -217,17 +251,6 @@ def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> boo
         raise RunError(f"{out} holds an unfinished training. Resume it, or write to another folder.")
     check_same_settings(out, *({**each, **each["settings"], "settings": None} for each in (before, started)))
     return True
-
-
-def _evaluations(out: Path, steps_per_epoch: int) -> dict[str, Any]:
-    """Every evaluation of a training, and the best of them."""
-    evaluations = [
-        {"epoch": round(record["step"] / steps_per_epoch, 4), "step": record["step"]}
-        | {name: record[name] for name in record if name.startswith("loss")}
-        for record in read_metrics(out)
-        if record["kind"] == "validation"
-    ]
-    return {"evaluations": evaluations, "best": min(evaluations, key=lambda each: float(each["loss"]))}
 
 
 def _finish(out: Path, task: FineTuneTask, facts: dict[str, Any]) -> None:

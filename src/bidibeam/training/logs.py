@@ -4,98 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from typing import TYPE_CHECKING, Any, Protocol
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError
 from bidibeam.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from torch import Tensor
 
 METRICS_FILE = "metrics.jsonl"
 
 
-class TrainingObserver(Protocol):
-    """Is told what happens in training: the command line's progress bar, a notebook, a test."""
+class TrainingObserver:
+    """Is told what happens in training: a progress bar, a notebook, a test. This one says nothing."""
 
-    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
         """Training begins, or goes on, at `step`."""
-        ...
 
-    def stepped(self, *, step: int) -> None:
+    def on_step(self, *, step: int) -> None:
         """A step is done."""
-        ...
 
-    def reported(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_report(self, *, step: int, record: dict[str, Any]) -> None:
         """Losses and speed since the last report are known."""
-        ...
 
-    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
         """An evaluation is done."""
-        ...
 
-    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
+    def on_end(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
         """Training has ended of itself."""
-        ...
-
-
-class Silence:
-    """An observer that says nothing."""
-
-    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def stepped(self, *, step: int) -> None:
-        """Nothing."""
-
-    def reported(self, *, step: int, record: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def finished(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
-        """Nothing."""
-
-
-class LossWindow:
-    """Losses and speed since the last report, summed on the device so that no step waits for them."""
-
-    def __init__(self, directions: Sequence[str], device: torch.device) -> None:
-        self._directions = directions
-        self._sums = torch.zeros(len(directions) + 1, device=device, dtype=torch.float64)
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget everything; the clock starts anew."""
-        self._sums.zero_()
-        self.steps = 0
-        self._since = time.perf_counter()
-
-    def add(self, sums: Tensor, tokens: Tensor) -> None:
-        """Take in one step."""
-        self._sums += torch.cat((sums, tokens.unsqueeze(0)))
-        self.steps += 1
-
-    def record(self) -> dict[str, Any]:
-        """Mean losses by token, and the speed in target tokens, all directions counted; then restart."""
-        *losses, tokens = self._sums.tolist()
-        seconds = time.perf_counter() - self._since
-        record = loss_record(self._directions, [loss / tokens for loss in losses])
-        record["tokens_per_s"] = round(tokens * len(losses) / max(seconds, 1e-9), 1)
-        self.restart()
-        return record
-
-
-def loss_record(directions: Sequence[str], losses: Sequence[float]) -> dict[str, Any]:
-    """Losses under the names that logs and tables use."""
-    return {f"loss_{name}": loss for name, loss in zip(directions, losses, strict=True)}
 
 
 class MetricsLog:
@@ -161,25 +97,21 @@ def perplexity(loss: float) -> float:
 
 
 def progress_of(run: Path) -> dict[str, Any]:
-    """Where a run's training stood at its best evaluation."""
+    """Where a run's training stood at its best evaluation, and at its last if those weights are kept."""
     records = read_metrics(run)
     evaluations = [record for record in records if record["kind"] == "validation"]
     if not evaluations:
         return {"steps": records[-1]["step"] if records else 0}
-    best = min(evaluations, key=lambda record: float(record["loss"]))
-    progress: dict[str, Any] = {
-        "epochs": evaluations[-1]["epoch"] + 1,
-        "steps": records[-1]["step"],
-        "best step": best["step"],
-        **_losses(best),
-    }
+    best, last = min(evaluations, key=lambda record: float(record["loss"])), evaluations[-1]
+    progress = {"epochs": last["epoch"] + 1, "steps": records[-1]["step"], "best step": best["step"]}
+    progress |= _describe_losses(best)
     if _keeps_last(run):
-        progress["kept step"] = evaluations[-1]["step"]
-        progress.update({f"kept {name}": value for name, value in _losses(evaluations[-1]).items()})
+        progress["kept step"] = last["step"]
+        progress |= {f"kept {name}": value for name, value in _describe_losses(last).items()}
     return progress
 
 
-def _losses(record: dict[str, Any]) -> dict[str, float]:
+def _describe_losses(record: dict[str, Any]) -> dict[str, float]:
     """By direction, an evaluation's loss and perplexity."""
     losses: dict[str, float] = {}
     for name, value in record.items():

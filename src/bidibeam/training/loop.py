@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
+from contextlib import nullcontext
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import leftovers
 from bidibeam.models import checkpoint
 from bidibeam.training import state
-from bidibeam.training.logs import METRICS_FILE, LossWindow, MetricsLog, Silence, loss_record
-from bidibeam.training.steps import make_step
+from bidibeam.training.logs import METRICS_FILE, MetricsLog, TrainingObserver
+from bidibeam.training.steps import GraphedStep, PlainStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torch import Tensor, nn
-    from torch.optim import Optimizer
 
     from bidibeam.data.batching import BatchPlan
     from bidibeam.data.prepared import PreparedData
     from bidibeam.hypotheses import Direction
-    from bidibeam.training.logs import TrainingObserver
     from bidibeam.training.optimization import Schedule
-    from bidibeam.training.settings import LoopSettings
 
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
@@ -52,48 +51,30 @@ class Batches(Protocol):
 
 
 class TrainingTask(Protocol):
-    """A model to train, and its data."""
+    """A model to train, and its data.
 
-    @property
-    def network(self) -> nn.Module:
-        """Called with the tensors of a batch, it returns `Losses`."""
-        ...
+    Attributes:
+        network: Called with the tensors of a batch, it returns `Losses`.
+        directions: The directions it learns, in the order of its losses.
+        settings: How to train it, `LoopSettings`.
+        loss_options: Further arguments of the network in training, not in evaluations.
+        shares: Each direction's share of the loss that evaluations compare.
+        is_capturable: Whether its step may be captured as a CUDA graph.
+    """
 
-    @property
-    def directions(self) -> Sequence[Direction]:
-        """The directions it learns, in the order of its losses."""
-        ...
-
-    @property
-    def settings(self) -> LoopSettings:
-        """How to train it."""
-        ...
-
-    @property
-    def loss_options(self) -> Mapping[str, Any]:
-        """Further arguments of the network in training, not in evaluations."""
-        ...
-
-    @property
-    def shares(self) -> Sequence[float]:
-        """Each direction's share of the loss that evaluations compare."""
-        ...
-
-    @property
-    def is_capturable(self) -> bool:
-        """Whether its step may be captured as a CUDA graph."""
-        ...
+    network: nn.Module
+    directions: Sequence[Direction]
+    settings: Any
+    loss_options: Mapping[str, Any]
+    shares: Sequence[float]
+    is_capturable: bool
 
     def batches(self, split: str, device: torch.device) -> Batches:
         """The pairs of "train" or "validation"."""
         ...
 
-    def optimizer(self) -> Optimizer:
-        """The optimizer of the network's parameters."""
-        ...
-
-    def schedule(self, optimizer: Optimizer, total_steps: int) -> Schedule:
-        """What sets the optimizer's learning rate."""
+    def schedule(self, total_steps: int) -> Schedule:
+        """The optimizer of the network's parameters, and what sets its learning rate."""
         ...
 
     def mark_started(self, run: Path) -> None:
@@ -103,6 +84,36 @@ class TrainingTask(Protocol):
     def save_weights(self, run: Path) -> None:
         """Keep the weights as they are now: those that the training ends with, so far."""
         ...
+
+
+class LossWindow:
+    """Losses and speed since the last report, summed on the device so that no step waits for them."""
+
+    def __init__(self, directions: Sequence[str], device: torch.device) -> None:
+        self._directions = directions
+        self._sums = torch.zeros(len(directions) + 1, device=device, dtype=torch.float64)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything; the clock starts anew."""
+        self._sums.zero_()
+        self.steps = 0
+        self._since = time.perf_counter()
+
+    def add(self, batches: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Take in one step: each batch's summed losses, (directions,), and its tokens."""
+        for sums, tokens in batches:
+            self._sums += torch.cat((sums, tokens.unsqueeze(0)))
+        self.steps += 1
+
+    def record(self) -> dict[str, Any]:
+        """Mean losses by token, and the speed in target tokens, all directions counted; then restart."""
+        *losses, tokens = self._sums.tolist()
+        seconds = time.perf_counter() - self._since
+        record = {f"loss_{name}": loss / tokens for name, loss in zip(self._directions, losses, strict=True)}
+        record["tokens_per_s"] = round(tokens * len(losses) / max(seconds, 1e-9), 1)
+        self.restart()
+        return record
 
 
 class TrainingLoop:
@@ -122,30 +133,25 @@ class TrainingLoop:
         self, task: TrainingTask, run: Path, *, resume: bool, observer: TrainingObserver | None = None
     ) -> None:
         self.task, self.run, self.settings = task, run, task.settings
-        AcceleratorState._reset_state()  # or a second run in this process could not have another precision
-        uses_bf16 = is_bf16(task.settings.precision)
-        self.accelerator = Accelerator(mixed_precision="bf16" if uses_bf16 else "no")
+        self.accelerator = Accelerator(mixed_precision="no")  # of this process; autocast is of this training
+        self.is_bf16 = is_bf16(task.settings.precision)
         self.is_main = self.accelerator.is_main_process
-        self.observer: TrainingObserver = observer if observer is not None and self.is_main else Silence()
-        device, rank = self.accelerator.device, self.accelerator.process_index
-        torch.manual_seed(self.settings.seed + rank)  # every process drops out other units
+        self.observer = observer if observer is not None and self.is_main else TrainingObserver()
+        device = self.accelerator.device
+        torch.manual_seed(self.settings.seed + self.accelerator.process_index)  # each drops out other units
         self.network = task.network.to(device)
-        self.batches = self._batches("train")
-        self.validation = self._batches("validation")
+        self.batches, self.validation = (task.batches(split, device) for split in ("train", "validation"))
+        for split, batches in (("train", self.batches), ("validation", self.validation)):
+            if not len(batches):
+                raise RunError(f"The prepared data have no {split} pairs. Prepare more conversations.")
         self.position = state.Position()
         self.plans = self._epoch_plans(0)
-        self.optimizer = task.optimizer()
-        self.schedule = task.schedule(self.optimizer, self.total_steps)
-        self.window = LossWindow(self._directions, device)
-        self.writer = state.CheckpointWriter(run, rank=rank)
+        self.schedule = task.schedule(self.total_steps)
+        self.optimizer = self.schedule.optimizer
+        self.directions = [direction.value for direction in task.directions]
+        self.window = LossWindow(self.directions, device)
         self.log: MetricsLog | None = None
         self._begin(state.newest(run) if resume else None)
-
-    def _batches(self, split: str) -> Batches:
-        batches = self.task.batches(split, self.accelerator.device)
-        if not len(batches):
-            raise RunError(f"The prepared data have no {split} pairs. Prepare more conversations.")
-        return batches
 
     def _begin(self, newest: Path | None) -> None:
         """Put the newest checkpoint back, or write the first one before anything says that there is a run."""
@@ -154,13 +160,7 @@ class TrainingLoop:
             for path in leftovers(self.run, WRITTEN):
                 path.unlink(missing_ok=True)
         if newest is not None:
-            self.position = state.load(
-                newest,
-                self.network,
-                self.optimizer,
-                rank=self.accelerator.process_index,
-                device=self.accelerator.device,
-            )
+            self.position = state.load(newest, self.network, self.optimizer, self.accelerator)
             self.schedule.restore(self.position.scheduler, self.position.learning_rate or 0.0)
             self.plans = self._epoch_plans(self.position.epoch)
         else:
@@ -178,18 +178,22 @@ class TrainingLoop:
             TrainingError: If the loss stops being finite; the last good checkpoint is kept.
         """
         model, optimizer = self.accelerator.prepare(self.network, self.optimizer)
-        take_step = make_step(self.accelerator, model, optimizer, self.task, self.batches)
+        alone_on_gpu = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
+        may_capture = self.settings.cuda_graphs and self.task.is_capturable and alone_on_gpu
+        kind = GraphedStep if may_capture else PlainStep
+        take_step = kind(self.accelerator, model, optimizer, self.task, self.batches, self._autocast)
         position, settings = self.position, self.settings
-        self.observer.started(step=position.step, total_steps=self.total_steps, facts=self._describe())
+        self.observer.on_start(step=position.step, total_steps=self.total_steps, facts=self._describe())
         model.train()
         try:
             while plans := self._next_plans():
                 self.schedule.begin_step(position.step)
-                self.window.add(*take_step(plans))
+                self.window.add(take_step(plans))
                 position.step += 1
                 position.batch += len(plans)
-                self.observer.stepped(step=position.step)
-                if self._is_due(settings.evaluate_every):
+                self.observer.on_step(step=position.step)
+                every, is_epoch_over = settings.evaluate_every, position.batch == len(self.plans)
+                if position.step % every == 0 if every else is_epoch_over:
                     self._report()
                     self._evaluate()
                     self._save()
@@ -205,7 +209,7 @@ class TrainingLoop:
         finally:
             if self.log is not None:
                 self.log.close()
-        self.observer.finished(
+        self.observer.on_end(
             step=position.step, stopped_by=position.stopped_by or "", best_loss=position.best_loss
         )
         return position
@@ -213,17 +217,13 @@ class TrainingLoop:
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of an epoch, the same in every epoch."""
-        return math.ceil(len(self.plans) / self.settings.accumulation)
+        return -(-len(self.plans) // int(self.settings.accumulation))
 
     @property
     def total_steps(self) -> int:
         """Optimizer steps of the whole training, unless it stops early."""
-        steps = self.settings.epochs * self.steps_per_epoch
-        return min(steps, self.settings.max_steps) if self.settings.max_steps else steps
-
-    @property
-    def _directions(self) -> list[str]:
-        return [direction.value for direction in self.task.directions]
+        steps, most = self.settings.epochs * self.steps_per_epoch, self.settings.max_steps
+        return int(min(steps, most) if most else steps)
 
     def _next_plans(self) -> Sequence[BatchPlan]:
         """The batches of the next step, none when training is over; the position then says why."""
@@ -246,16 +246,16 @@ class TrainingLoop:
         plans = self.batches.plan(seed=(self.settings.seed, epoch))
         return share_plans(plans, self.accelerator.num_processes, self.accelerator.process_index)
 
-    def _is_due(self, every: int) -> bool:
-        return self.position.step % every == 0 if every else self.position.batch == len(self.plans)
+    def _autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.accelerator.device.type, torch.bfloat16) if self.is_bf16 else nullcontext()
 
     def _describe(self) -> dict[str, Any]:
         return {
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "pairs": len(self.batches),
             "device": str(self.accelerator.device),
-            "precision": "bf16" if self.accelerator.mixed_precision == "bf16" else "float32",
-            "directions": self._directions,
+            "precision": "bf16" if self.is_bf16 else "float32",
+            "directions": self.directions,
             "processes": self.accelerator.num_processes,
         }
 
@@ -264,12 +264,12 @@ class TrainingLoop:
             return
         record = self.window.record()
         record["tokens_per_s"] *= self.accelerator.num_processes
-        record["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        record["learning_rate"] = self.schedule.learning_rate
         losses = {name: value for name, value in record.items() if name.startswith("loss_")}
         self._require_finite("training loss", losses)
         if self.log is not None:
             self.log.write("train", self.position.step, record)
-        self.observer.reported(step=self.position.step, record=record)
+        self.observer.on_report(step=self.position.step, record=record)
 
     def _evaluate(self, *, is_scheduled: bool = True) -> None:
         """Measure the validation loss; keep the weights if it is the lowest so far, or the last is wanted.
@@ -280,7 +280,7 @@ class TrainingLoop:
         position = self.position
         position.evaluated_step = position.step
         losses = self._validation_losses()
-        record = loss_record(self._directions, losses)
+        record = {f"loss_{name}": loss for name, loss in zip(self.directions, losses, strict=True)}
         self._require_finite("validation loss", record)
         loss = sum(share * value for share, value in zip(self.task.shares, losses, strict=True))
         is_best = position.best_loss is None or loss < position.best_loss
@@ -291,22 +291,22 @@ class TrainingLoop:
             is_lowest = position.lowest_scheduled is None or loss < position.lowest_scheduled
             position.lowest_scheduled = loss if is_lowest else position.lowest_scheduled
             position.stale_evaluations = 0 if is_lowest else position.stale_evaluations + 1
-            self.schedule.evaluated(loss)
-        record = {"epoch": position.epoch, "loss": loss, **record, "best_loss": position.best_loss}
+            self.schedule.after_evaluation(loss)
+        evaluation = {"epoch": position.epoch, "loss": loss, **record, "best_loss": position.best_loss}
         if self.log is not None:
-            self.log.write("validation", position.step, record)
-        self.observer.evaluated(step=position.step, record=record)
+            self.log.write("validation", position.step, evaluation)
+        self.observer.on_evaluation(step=position.step, record=evaluation)
         self.window.restart()
 
     def _validation_losses(self) -> list[float]:
         """Each direction's mean loss, every target token counted alike."""
         self.network.eval()
         device = self.accelerator.device
-        sums = torch.zeros(len(self.task.directions), device=device)  # (directions,)
+        sums = torch.zeros(len(self.directions), device=device)  # (directions,)
         tokens = torch.zeros((), device=device)
         plans = self.validation.plan(seed=None)
         for plan in plans[self.accelerator.process_index :: self.accelerator.num_processes]:
-            with torch.no_grad(), self.accelerator.autocast():
+            with torch.no_grad(), self._autocast():
                 losses = self.network(*self.validation.batch(plan))
             sums += losses.sums
             tokens += losses.tokens
@@ -318,16 +318,9 @@ class TrainingLoop:
     def _save(self) -> None:
         weights = {"weights": float(sum(p.detach().double().sum() for p in self.network.parameters()))}
         self._require_finite("sum of the weights", weights)
-        self.position.learning_rate = self.optimizer.param_groups[0]["lr"]
+        self.position.learning_rate = self.schedule.learning_rate
         self.position.scheduler = self.schedule.state()
-        partial = self.writer.begin(self.position)
-        self.accelerator.wait_for_everyone()
-        self.writer.write_random_state(partial, self.accelerator.device)
-        if self.is_main:
-            self.writer.write_shared(partial, self.network, self.optimizer, self.position)
-        self.accelerator.wait_for_everyone()
-        if self.is_main:
-            self.writer.commit(partial, self.position)
+        state.save(self.run, self.position, self.network, self.optimizer, self.accelerator)
         self.window.restart()
 
     def _require_finite(self, what: str, values: dict[str, float]) -> None:
@@ -338,7 +331,7 @@ class TrainingLoop:
         raise TrainingError(
             f"The {what} is not finite by step {self.position.step} ({told}). The last good checkpoint is "
             f"{kept.name if kept else 'none yet'}; lower learning_rate "
-            f"(now {self.optimizer.param_groups[0]['lr']:g}) or gradient_norm, and train again."
+            f"(now {self.schedule.learning_rate:g}) or gradient_norm, and train again."
         )
 
 

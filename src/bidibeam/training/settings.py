@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import check_setting
 
 PRECISIONS = ("auto", "float32", "bf16")
 KEPT = ("best", "last")
@@ -16,18 +16,15 @@ HUGGING_FACE = "huggingface"
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """All that decides a training run, besides its data.
-
-    Attributes:
-        model: The shape of the network, its class's `Settings`; of a Hugging Face model the values of its
-            config, and `directions`.
-        training: How it is trained: `FineTuneSettings` for a Hugging Face model.
-        architecture: A name in `NETWORKS`, or "huggingface".
-    """
+    """All that decides a training run, besides its data."""
 
     model: Any
+    """The shape of the network, its class's `Settings`; of a Hugging Face model the values of its config, and
+    `directions`."""
     training: Any
+    """How it is trained: `FineTuneSettings` for a Hugging Face model."""
     architecture: str = "gru"
+    """A name in `NETWORKS`, or "huggingface"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +71,12 @@ class LoopSettings:
         for name in ("max_steps", "early_stopping", "evaluate_every", "save_every", "weight_decay"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
         for name in ("learning_rate", "gradient_norm"):
-            value = getattr(self, name)
-            self._require(value > 0 and math.isfinite(value), name, "a positive number")
+            self._require(0 < getattr(self, name) < math.inf, name, "a positive number")
         self._require(self.keep in KEPT, "keep", f"one of {', '.join(KEPT)}")
         self._require(self.precision in PRECISIONS, "precision", f"one of {', '.join(PRECISIONS)}")
 
     def _require(self, is_met: bool, name: str, rule: str) -> None:
-        if not is_met:
-            raise SettingsError(f"{self.section}{name} is {getattr(self, name)!r}; it must be {rule}.")
+        check_setting(is_met, f"{self.section}{name}", getattr(self, name), rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,6 @@ class FineTuneSettings(LoopSettings):
     epochs: int = 3
     """Passes over the training pairs."""
     batch_size: int = 32
-    """Pairs a batch, on each device."""
     learning_rate: float = 5e-5
     """AdamW's learning rate at its highest; it falls to 0 in a straight line."""
     warmup: float = 0.06
@@ -123,11 +117,9 @@ class FineTuneSettings(LoopSettings):
     weight_decay: float = 0.01
     """AdamW's; biases and norms have none."""
     gradient_norm: float = 1.0
-    """Gradients longer than this are scaled down to it."""
     label_smoothing: float = 0.0
     """The share of probability spread over all tokens, in training alone."""
     early_stopping: int = 0
-    """Evaluations without improvement before training stops; 0 runs all epochs."""
     max_source_length: int = 256
     """Tokens of a source; of a longer one the last ones are read."""
     max_response_length: int = 128

@@ -1,7 +1,7 @@
 """A training run on disk, so that a kill at any moment costs at most the steps since the last checkpoint.
 
 A checkpoint is a folder, training/step-00000123, that appears under its name only when it is complete. The
-newest one is what `--resume` continues from; older ones are removed once a newer one stands.
+newest one is what a resumed training continues from; older ones are removed once a newer one stands.
 """
 
 from __future__ import annotations
@@ -22,41 +22,40 @@ from bidibeam.models.checkpoint import check_weights
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from accelerate import Accelerator
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
 FOLDER = "training"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
+RANDOM_FILE = "random-{}.safetensors"
 FORMAT_VERSION = 1
 
 
 @dataclass
 class Position:
-    """Where training stands.
-
-    Attributes:
-        step: Optimizer steps taken.
-        epoch: The epoch in progress, from 0.
-        batch: Batches of this epoch already used.
-        evaluated_step: The step of the last evaluation; -1 before the first.
-        best_loss: The lowest validation loss so far.
-        lowest_scheduled: The lowest of the evaluations that early stopping counts.
-        stale_evaluations: Those since then.
-        stopped_by: What ended training of itself: "epochs", "max_steps" or "early_stopping".
-        learning_rate: The learning rate in force; None before the first step.
-        scheduler: The learning-rate schedule's own state.
-    """
+    """Where training stands."""
 
     step: int = 0
+    """Optimizer steps taken."""
     epoch: int = 0
+    """The epoch in progress, from 0."""
     batch: int = 0
+    """Batches of this epoch already used."""
     evaluated_step: int = -1
+    """The step of the last evaluation; -1 before the first."""
     best_loss: float | None = None
+    """The lowest validation loss so far."""
     lowest_scheduled: float | None = None
+    """The lowest of the evaluations that early stopping counts."""
     stale_evaluations: int = 0
+    """Those since then."""
     stopped_by: str | None = None
+    """What ended training of itself: "epochs", "max_steps" or "early_stopping"."""
     learning_rate: float | None = None
+    """The learning rate in force; None before the first step."""
     scheduler: dict[str, Any] = field(default_factory=dict)
+    """The learning-rate schedule's own state."""
 
 
 def newest(run: Path) -> Path | None:
@@ -65,62 +64,51 @@ def newest(run: Path) -> Path | None:
     return folders[-1] if folders else None
 
 
-class CheckpointWriter:
-    """Writes checkpoints in one step each.
+def save(
+    run: Path, position: Position, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator
+) -> None:
+    """Write a checkpoint: every process its own random state, the first one all that they share.
 
-    Args:
-        run: The run directory.
-        rank: This process among those that train together; the first writes what they share.
+    A step that has a checkpoint already only gets the newer position: its weights are the same.
     """
-
-    def __init__(self, run: Path, *, rank: int = 0) -> None:
-        self._folder = run / FOLDER
-        self._rank = rank
-
-    def begin(self, position: Position) -> Path:
-        """Where the files of the next checkpoint go until it is complete."""
-        partial = self._folder / f".step-{position.step:08d}.partial"
-        if self._rank == 0:
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
-        return partial
-
-    def write_random_state(self, partial: Path, device: torch.device) -> None:
-        """Every process keeps its own random state."""
-        tensors = {"cpu": torch.get_rng_state()}
-        if device.type == "cuda":
-            tensors["cuda"] = torch.cuda.get_rng_state(device)
-        save_file(tensors, partial / random_file(self._rank))
-
-    def write_shared(self, partial: Path, model: nn.Module, optimizer: Optimizer, position: Position) -> None:
-        """Weights, optimizer and position; the first process alone calls this."""
+    partial, target = (
+        run / FOLDER / name.format(position.step) for name in (".step-{:08d}.partial", "step-{:08d}")
+    )
+    if accelerator.is_main_process:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    accelerator.wait_for_everyone()
+    random_state = {"cpu": torch.get_rng_state()}
+    if accelerator.device.type == "cuda":
+        random_state["cuda"] = torch.cuda.get_rng_state(accelerator.device)
+    save_file(random_state, partial / RANDOM_FILE.format(accelerator.process_index))
+    if accelerator.is_main_process:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in unique_weights(model).items()}
         save_file(weights, partial / MODEL_FILE)
-        save_file(_optimizer_tensors(model, optimizer), partial / OPTIMIZER_FILE)
+        tensors = {
+            f"{name}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
+            for name, parameter in model.named_parameters()
+            for key, value in optimizer.state.get(parameter, {}).items()
+        }
+        save_file(tensors, partial / OPTIMIZER_FILE)
         write_json(partial / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
-
-    def commit(self, partial: Path, position: Position) -> None:
-        """Give the checkpoint its name, and remove those before it.
-
-        A step that has one already only gets the newer position: its weights are the same.
-        """
-        target = self._folder / f"step-{position.step:08d}"
-        if target.exists():
-            (partial / STATE_FILE).replace(target / STATE_FILE)
-            shutil.rmtree(partial)
-            return
-        for file in partial.iterdir():
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
-        partial.rename(target)
-        for old in self._folder.iterdir():
-            if old != target and "step-" in old.name:
-                shutil.rmtree(old, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    if not accelerator.is_main_process:
+        return
+    if target.exists():
+        (partial / STATE_FILE).replace(target / STATE_FILE)
+        shutil.rmtree(partial)
+        return
+    for file in partial.iterdir():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+    partial.rename(target)
+    for old in target.parent.iterdir():
+        if old != target and "step-" in old.name:
+            shutil.rmtree(old, ignore_errors=True)
 
 
-def load(
-    folder: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, device: torch.device
-) -> Position:
+def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator) -> Position:
     """Put a checkpoint back into `model`, `optimizer` and the random generators.
 
     Raises:
@@ -132,10 +120,10 @@ def load(
         position = Position(**content) if version == FORMAT_VERSION else None
         load_unique(model, load_file(folder / MODEL_FILE), folder)
         _load_optimizer(model, optimizer, load_file(folder / OPTIMIZER_FILE))
-        random_state = load_file(folder / random_file(rank))
+        random_state = load_file(folder / RANDOM_FILE.format(accelerator.process_index))
         torch.set_rng_state(random_state["cpu"])
-        if device.type == "cuda" and "cuda" in random_state:
-            torch.cuda.set_rng_state(random_state["cuda"], device)
+        if accelerator.device.type == "cuda" and "cuda" in random_state:
+            torch.cuda.set_rng_state(random_state["cuda"], accelerator.device)
     except Exception as error:
         raise RunError(
             f"The checkpoint {folder} cannot be read ({error}). Restore it from a copy, or remove that "
@@ -147,11 +135,6 @@ def load(
             "Resume with the version that wrote it, or train again."
         )
     return position
-
-
-def random_file(rank: int) -> str:
-    """Name of a process' random state."""
-    return f"random-{rank}.safetensors"
 
 
 def unique_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -173,14 +156,6 @@ def load_unique(model: nn.Module, weights: dict[str, Tensor], origin: Path) -> N
     """
     check_weights(weights, unique_weights(model), origin)
     model.load_state_dict(weights, strict=False)
-
-
-def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{name}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
 
 
 def _load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:

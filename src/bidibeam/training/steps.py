@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from accelerate import Accelerator
     from torch import Tensor, nn
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from bidibeam.data.batching import BatchPlan
     from bidibeam.models.base import Losses
     from bidibeam.training.loop import Batches, TrainingTask
+
+    BatchLosses = list[tuple[Tensor, Tensor]]  # each batch's summed losses, (directions,), and its tokens
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,9 +35,10 @@ class PlainStep:
     optimizer: Optimizer
     task: TrainingTask
     batches: Batches
+    autocast: Callable[[], AbstractContextManager[Any]]
 
-    def __call__(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
-        """Take one step over some batches; return the directions' summed losses and the token count."""
+    def __call__(self, plans: Sequence[BatchPlan]) -> BatchLosses:
+        """Take one step over some batches; nothing waits for the device."""
         self.optimizer.zero_grad()
         step_tokens = sum(plan.tokens for plan in plans)
         results = []
@@ -44,11 +48,12 @@ class PlainStep:
                 losses = self._backward(self.batches.batch(plan), plan.tokens / step_tokens)
             results.append((losses.sums.detach(), losses.tokens))
         self._update()
-        return _add(results)
+        return results
 
     def _backward(self, batch: Sequence[Tensor], share: float | Tensor) -> Losses:
         """Add a batch's gradients, each token of the step counting alike."""
-        losses: Losses = self.model(*batch, **self.task.loss_options)
+        with self.autocast():
+            losses: Losses = self.model(*batch, **self.task.loss_options)
         self.accelerator.backward(losses.total * share)
         return losses
 
@@ -57,8 +62,7 @@ class PlainStep:
         self.optimizer.step()
 
 
-@dataclass(frozen=True, slots=True)
-class _Captured:
+class CapturedPass(NamedTuple):
     """The forward and backward pass of one batch shape; a replay reads `batch` and `share`."""
 
     graph: torch.cuda.CUDAGraph
@@ -78,12 +82,12 @@ class GraphedStep(PlainStep):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._captured: dict[tuple[int, int], _Captured] = {}
+        self._captured: dict[tuple[int, int], CapturedPass] = {}
         self._pool: Any = None
         self._is_plain = False
 
-    def __call__(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
-        """Take one step over some batches; return the directions' summed losses and the token count."""
+    def __call__(self, plans: Sequence[BatchPlan]) -> BatchLosses:
+        """Take one step over some batches; nothing waits for the device."""
         if not self._is_plain:
             try:
                 return self._replay(plans)
@@ -95,7 +99,7 @@ class GraphedStep(PlainStep):
                 _LOG.warning("The training step cannot be captured as a CUDA graph (%s): plain steps.", error)
         return super().__call__(plans)
 
-    def _replay(self, plans: Sequence[BatchPlan]) -> tuple[Tensor, Tensor]:
+    def _replay(self, plans: Sequence[BatchPlan]) -> BatchLosses:
         batches = [self.batches.batch(plan, rows=self.task.settings.batch_size) for plan in plans]
         shapes = [(plan.source_width, plan.response_width) for plan in plans]
         for shape, batch in zip(shapes, batches, strict=True):
@@ -111,9 +115,9 @@ class GraphedStep(PlainStep):
             captured.graph.replay()
             results.append((captured.sums.clone(), captured.tokens.clone()))
         self._update()
-        return _add(results)
+        return results
 
-    def _capture(self, batch: Sequence[Tensor]) -> _Captured:
+    def _capture(self, batch: Sequence[Tensor]) -> CapturedPass:
         held, share = [tensor.clone() for tensor in batch], torch.ones((), device=batch[0].device)
         random_state = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -127,21 +131,4 @@ class GraphedStep(PlainStep):
             losses = self._backward(held, share)
             sums, tokens = losses.sums.detach(), losses.tokens
         self._pool = self._pool or graph.pool()
-        return _Captured(graph, held, share, sums, tokens)
-
-
-def make_step(
-    accelerator: Accelerator, model: nn.Module, optimizer: Optimizer, task: TrainingTask, batches: Batches
-) -> PlainStep:
-    """The fastest step that the device and the model allow."""
-    alone_on_gpu = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-    kind = GraphedStep if task.settings.cuda_graphs and task.is_capturable and alone_on_gpu else PlainStep
-    return kind(accelerator, model, optimizer, task, batches)
-
-
-def _add(results: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """The losses and tokens of a step's batches in one; nothing waits for the device."""
-    (sums, tokens), *others = results
-    for more_sums, more_tokens in others:
-        sums, tokens = sums + more_sums, tokens + more_tokens
-    return sums, tokens
+        return CapturedPass(graph, held, share, sums, tokens)

@@ -12,8 +12,8 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
-from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import write_lines, write_vectors
 from tests.unit.cli.evaluations import written_beams, written_texts

@@ -421,7 +421,7 @@ REFUSED = {
     "It takes one similarity at most.",
     "{beams} --strategy 'bidia wmd_t tuned'": "The system 'bidia wmd_t tuned' must be tuned first: no T "
     "was tuned for 'bidia wmd_t'. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
-    "evaluate and analyse take its result as tuned.",
+    "evaluate and analyse take its result by --tuned.",
     "{beams} --strategy 'bidia wmd_t'": "The similarity wmd_t needs word vectors: give --vectors, a file "
     "of them.",
     "{beams} --strategy vbs --vectors x.vec": "No --strategy uses word vectors: leave --vectors out.",

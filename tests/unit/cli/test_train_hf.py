@@ -36,15 +36,15 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def kill_fourth_step() -> Iterator[None]:
     """Interrupts training at its fourth step."""
-    stepped = TrainingProgress.stepped
+    on_step = TrainingProgress.on_step
 
     def dies(self: Any, *, step: int) -> None:
-        stepped(self, step=step)
+        on_step(self, step=step)
         if step == 4:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrainingProgress, "stepped", dies)
+        patch.setattr(TrainingProgress, "on_step", dies)
         yield
 
 
@@ -180,7 +180,7 @@ def test_help_and_our_own_training_import_no_transformers() -> None:
     script = (
         "import sys\n"
         "from bidibeam.cli.train import train\n"
-        "import bidibeam.hf, bidibeam.training.networks\n"
+        "import bidibeam.hf, bidibeam.training.train\n"
         "from bidibeam.hf import reverse_labels, direction_of\n"
         "try: train(['--help'])\n"
         "except SystemExit: pass\n"

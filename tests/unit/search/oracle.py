@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from bidibeam.search.backpointers import ScoredSequence
-from bidibeam.search.candidates import log_sum_exps
+from bidibeam.search.candidates import summarise_rows
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 PrefixRow = Callable[[tuple[int, ...]], Sequence[float]]
@@ -19,7 +19,7 @@ PrefixRow = Callable[[tuple[int, ...]], Sequence[float]]
 def log_probs_of(logits: Sequence[float]) -> list[np.float32]:
     """Normalised in float32, with the log-sum-exp under test elsewhere, so that ties are the same ties."""
     row = np.array(logits, dtype=np.float32)
-    normaliser = np.float32(log_sum_exps(torch.from_numpy(row)[None]).item())
+    normaliser = np.float32(summarise_rows(torch.from_numpy(row)[None])[1].item())
     return list(row - normaliser)
 
 

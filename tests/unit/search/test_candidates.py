@@ -11,14 +11,18 @@ from bidibeam.search.candidates import (
     PLACES,
     best_candidates,
     forbid,
-    log_sum_exps,
     pack_keys,
+    summarise_rows,
     unpack_log_probs,
     unpack_places,
 )
 
 CPU = torch.device("cpu")
 FEW_VALUES = torch.tensor([-1.0, 0.0, 0.5, 2.0, -torch.inf])
+
+
+def log_sum_exps(logits: Tensor) -> Tensor:
+    return summarise_rows(logits)[1]
 
 
 def slow_candidates(

@@ -28,7 +28,7 @@ from bidibeam.search.stopping import STOPPING, stopping_rule
         ({"min_length": -1}, "min_length must be at least 0, not -1."),
         ({"min_length": 5, "max_length": 5}, "min_length must be below max_length"),
         ({"length_penalty": float("nan")}, "length_penalty must be a finite number, not nan."),
-        ({"length_penalty": "long"}, "length_penalty must be a number, not 'long'."),
+        ({"length_penalty": "long"}, "length_penalty must be a finite number, not 'long'."),
         ({"length_penalty": -11}, "length_penalty must lie between -10 and 10, not -11."),
         ({"unfinished": "hide"}, "unfinished must be one of keep, rank, drop, not 'hide'."),
         ({"stopping": 3}, "stopping must be a name, not 3."),

@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 from bidibeam import similarities
-from bidibeam.similarities.compiling import announcer, compiled
+from bidibeam.similarities.compiling import announcer, compile_kernel
 
 MODULES = [module.name for module in pkgutil.iter_modules(similarities.__path__, "bidibeam.similarities.")]
 
@@ -21,7 +21,7 @@ def function_of_no_file(module: str) -> Any:
 
 
 def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same() -> None:
-    total = compiled(function_of_no_file("somewhere"))
+    total = compile_kernel(function_of_no_file("somewhere"))
 
     assert total(np.ones(5)) == 5.0
     assert total.signatures  # machine code
@@ -33,7 +33,7 @@ def test_a_caller_is_told_once_that_kernels_are_compiled(
 ) -> None:
     monkeypatch.setattr(announcer, "is_done", False)
     for _ in range(2):
-        compiled(function_of_no_file(module))(np.ones(2))
+        compile_kernel(function_of_no_file(module))(np.ones(2))
 
     assert [record.levelname for record in caplog.records] == ["WARNING"] * logged
     assert all("this happens once" in message for message in caplog.messages)

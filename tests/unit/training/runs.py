@@ -1,45 +1,81 @@
-"""Short runs, and how to kill them."""
+"""Short runs, what they logged, and how to kill them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
-from bidibeam.training.logs import Silence
+from bidibeam.training.logs import TrainingObserver, read_metrics
 from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.train import train
+from tests.conftest import TINY_MODEL
 
 QUICK = TrainingSettings(
     epochs=2, batch_size=64, learning_rate=0.01, save_every=4, log_every=3, tensorboard=False
 )
+TRAIN = {"initialise", "resume", "observer", "facts"}
+"""Arguments of `train`; others are settings."""
 
 
-def weights_of(run: Path) -> dict[str, torch.Tensor]:
+def train_toy(data: PreparedData, run: Path, *, model: Any = TINY_MODEL, **options: Any) -> state.Position:
+    """A tiny network trained with the quick settings, some of them changed."""
+    changes = {name: value for name, value in options.items() if name not in TRAIN}
+    others = {name: value for name, value in options.items() if name in TRAIN}
+    return train(data, run, model_settings=model, settings=replace(QUICK, **changes), **others)
+
+
+def losses_of(run: Path, name: str = "loss", kind: str = "validation") -> list[float]:
+    return [record[name] for record in read_metrics(run) if record["kind"] == kind]
+
+
+def newest(run: Path) -> Path:
     folder = state.newest(run)
     assert folder is not None
+    return folder
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of a run, or of a checkpoint of it."""
     weights: dict[str, torch.Tensor] = load_file(folder / "model.safetensors")
     return weights
 
 
-def assert_same_weights(one: Path, other: Path) -> None:
+def are_same_weights(one: Path, other: Path) -> bool:
     first, second = weights_of(one), weights_of(other)
     assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        assert torch.equal(tensor, second[name]), name
+    return all(torch.equal(tensor, second[name]) for name, tensor in first.items())
 
 
 class KilledError(Exception):
     """Stands for a kill: nothing after it runs."""
 
 
-class Killer(Silence):
-    """Kills training at a step."""
+class Diary(TrainingObserver):
+    """Notes what it is told; dies on demand."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, *, dies_at: int | None = None) -> None:
+        self.steps: list[int] = []
+        self.reports: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.begin: dict[str, Any] = {}
+        self.dies_at = dies_at
 
-    def stepped(self, *, step: int) -> None:
-        if step == self.step:
+    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+        self.begin = {"step": step, "total": total_steps, **facts}
+
+    def on_step(self, *, step: int) -> None:
+        if step == self.dies_at:
             raise KilledError
+        self.steps.append(step)
+
+    def on_report(self, *, step: int, record: dict[str, Any]) -> None:
+        self.reports.append({"step": step, **record})
+
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
+        self.evaluations.append({"step": step, **record})

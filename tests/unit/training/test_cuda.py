@@ -15,12 +15,11 @@ from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hf import FineTuneSettings, fine_tune
 from bidibeam.models.huggingface.training import ModelWithLoss
-from bidibeam.training import state
-from bidibeam.training.logs import read_metrics
-from bidibeam.training.networks import train
 from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL
 from tests.unit.models.huggingface.tiny import write_config
+from tests.unit.training.runs import losses_of, newest
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -39,17 +38,13 @@ FINE_TUNING = FineTuneSettings(
 )
 
 
-def losses_of(run: Path, name: str = "loss_regular") -> list[float]:
-    return [record[name] for record in read_metrics(run) if record["kind"] == "train"]
-
-
 def test_a_captured_graph_trains_as_plain_steps_do(toy_data: PreparedData, tmp_path: Path) -> None:
     model = replace(TINY_MODEL, dropout=0.0)
     for name, graphs in (("graphs", True), ("plain", False)):
         settings = replace(SETTINGS, cuda_graphs=graphs)
         train(toy_data, tmp_path / name, model_settings=model, settings=settings)
 
-    one, other = (losses_of(tmp_path / name) for name in ("graphs", "plain"))
+    one, other = (losses_of(tmp_path / name, "loss_regular", "train") for name in ("graphs", "plain"))
     assert len(one) > 30
     assert one == pytest.approx(other, abs=2e-3)
 
@@ -74,7 +69,7 @@ def test_a_captured_hugging_face_model_trains_as_plain_steps_do(
             fine_tune(toy_data, tmp_path / name, settings=settings, **options)
 
     assert not caplog.records  # nothing fell back
-    one, other = (losses_of(tmp_path / name) for name in ("graphs", "plain"))
+    one, other = (losses_of(tmp_path / name, "loss_regular", "train") for name in ("graphs", "plain"))
     assert one == pytest.approx(other, abs=5e-3)
     assert one[-1] < one[0] - 0.5
 
@@ -100,7 +95,8 @@ def test_a_model_that_cannot_be_captured_trains_by_plain_steps(
     assert [record.getMessage()[:40] for record in caplog.records] == [
         "The training step cannot be captured as "
     ]
-    assert losses_of(tmp_path / "fallen") == pytest.approx(losses_of(tmp_path / "plain"), abs=0.1)
+    fallen, plain = (losses_of(tmp_path / name, "loss_regular", "train") for name in ("fallen", "plain"))
+    assert fallen == pytest.approx(plain, abs=0.1)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -112,10 +108,9 @@ def test_a_graphed_run_is_resumed(toy_data: PreparedData, tmp_path: Path, precis
     train(toy_data, parts, model_settings=TINY_MODEL, settings=settings, resume=True)
 
     # the same dropout, but sums in another order
-    assert losses_of(whole, "loss_reverse") == pytest.approx(losses_of(parts, "loss_reverse"), abs=0.05)
-    newest = state.newest(parts)
-    assert newest is not None
-    assert "cuda" in load_file(newest / "random-0.safetensors")
+    one, other = (losses_of(run, "loss_reverse", "train") for run in (whole, parts))
+    assert one == pytest.approx(other, abs=0.05)
+    assert "cuda" in load_file(newest(parts) / "random-0.safetensors")
 
 
 @pytest.mark.parametrize("strategy", ["vbs", "reverse-vbs", "bidis", "bidia"])

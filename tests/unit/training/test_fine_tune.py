@@ -26,7 +26,7 @@ from bidibeam.hf import (
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.pairs import response_ids, source_ids
-from bidibeam.training.logs import Silence, read_metrics
+from bidibeam.training.logs import TrainingObserver
 from bidibeam.training.loop import is_bf16
 from tests.unit.models.huggingface.tiny import (
     ENCODER_DECODERS,
@@ -36,6 +36,7 @@ from tests.unit.models.huggingface.tiny import (
     tiny_config,
     write_config,
 )
+from tests.unit.training.runs import Diary, KilledError, are_same_weights, losses_of
 
 QUICK = FineTuneSettings(epochs=2, batch_size=8, learning_rate=1e-2, log_every=1, tensorboard=False, **LIMITS)
 LEARNING = replace(QUICK, epochs=60, batch_size=6, log_every=50, warmup=0.1, weight_decay=0.0, keep="last")
@@ -47,35 +48,6 @@ SAVED = sorted([*JOINT, "generation_config.json"])
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     return prepared(tmp_path_factory.mktemp("copies"))
-
-
-class KilledError(Exception):
-    """Stands for a kill: nothing after it runs."""
-
-
-class Diary(Silence):
-    """Notes what it is told; dies on demand."""
-
-    def __init__(self, *, dies_at: int | None = None) -> None:
-        self.steps: list[int] = []
-        self.reports: list[dict[str, Any]] = []
-        self.evaluations: list[dict[str, Any]] = []
-        self.begin: dict[str, Any] = {}
-        self.dies_at = dies_at
-
-    def started(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
-        self.begin = {"step": step, "total": total_steps, **facts}
-
-    def stepped(self, *, step: int) -> None:
-        if step == self.dies_at:
-            raise KilledError
-        self.steps.append(step)
-
-    def reported(self, *, step: int, record: dict[str, Any]) -> None:
-        self.reports.append({"step": step, **record})
-
-    def evaluated(self, *, step: int, record: dict[str, Any]) -> None:
-        self.evaluations.append({"step": step, **record})
 
 
 def names_in(folder: Path) -> list[str]:
@@ -93,19 +65,11 @@ def right_replies(model: Any, tokenizer: Any, data: PreparedData) -> float:
     right = 0
     for example in examples:
         ids = torch.tensor(source_ids([example["source"]], tokenizer, model.config))
-        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)[
-            0
-        ].tolist()
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)
         begin = 0 if model.config.is_encoder_decoder else ids.shape[1]
-        written = tokenizer.decode(out[begin:], skip_special_tokens=True).split()
+        written = tokenizer.decode(out[0, begin:], skip_special_tokens=True).split()
         right += written == direction_of(model).arrange(example["reference"].split())
     return right / len(examples)
-
-
-def assert_same_weights(one: Path, other: Path) -> None:
-    first, second = (load_file(folder / "model.safetensors") for folder in (one, other))
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -147,8 +111,7 @@ def test_the_folder_is_one_that_from_pretrained_reads(copies: PreparedData, tmp_
     text = next(copies.examples("test"))["source"]
     assert tokenizer(text).input_ids == [*copies.tokenizer.encode(text), 3]
     assert json.loads((out / "bidibeam.json").read_text()) == json.loads(json.dumps(facts))
-    logged = [record for record in read_metrics(out) if record["kind"] == "validation"]
-    assert [record["loss"] for record in logged] == [each["loss"] for each in facts["evaluations"]]
+    assert losses_of(out) == [each["loss"] for each in facts["evaluations"]]
     card = (out / "README.md").read_text()
     for part in (
         "library_name: transformers",
@@ -225,13 +188,13 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
     assert diary.begin["step"] == saved
     assert diary.steps == list(range(saved + 1, steps + 1))
     assert facts["evaluations"] == whole["evaluations"]
-    assert_same_weights(tmp_path / "whole", out)
+    assert are_same_weights(tmp_path / "whole", out)
     assert names_in(out) == (JOINT if direction == "both" else SAVED)
 
 
 def test_killed_while_the_model_is_written_it_is_written_again(copies: PreparedData, tmp_path: Path) -> None:
-    class Late(Silence):
-        def finished(self, **_: Any) -> None:
+    class Late(TrainingObserver):
+        def on_end(self, **_: Any) -> None:
             raise KilledError
 
     base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
@@ -242,7 +205,7 @@ def test_killed_while_the_model_is_written_it_is_written_again(copies: PreparedD
     fine_tune(copies, out, base=base, settings=QUICK, resume=True)
     fine_tune(copies, tmp_path / "whole", base=base, settings=QUICK)
 
-    assert_same_weights(tmp_path / "whole", out)
+    assert are_same_weights(tmp_path / "whole", out)
     assert (out / "README.md").read_text() != "half of"
 
 
@@ -279,9 +242,8 @@ def test_fresh_weights_follow_from_the_seed_and_a_config_may_be_values(
     for name, base, seed in (("a", path, 0), ("b", values, 0), ("c", path, 1)):
         fine_tune(copies, tmp_path / name, base=base, settings=replace(QUICK, seed=seed, epochs=1))
 
-    assert_same_weights(tmp_path / "a", tmp_path / "b")
-    with pytest.raises(AssertionError):
-        assert_same_weights(tmp_path / "a", tmp_path / "c")
+    assert are_same_weights(tmp_path / "a", tmp_path / "b")
+    assert not are_same_weights(tmp_path / "a", tmp_path / "c")
 
 
 def test_it_goes_on_from_weights_with_their_tokenizer(copies: PreparedData, tmp_path: Path) -> None:
@@ -380,7 +342,7 @@ def test_a_folder_that_holds_something_is_refused(copies: PreparedData, tmp_path
     ],
 )
 def test_settings_out_of_range_are_named(name: str, value: Any, rule: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^{name} is {value!r}; it must be {re.escape(rule)}\.$"):
+    with pytest.raises(SettingsError, match=rf"^{name} must be {re.escape(rule)}, not {value!r}\.$"):
         replace(QUICK, **{name: value})
 
 

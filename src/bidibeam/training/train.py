@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +10,20 @@ import torch
 
 from bidibeam.data.batching import PairBatches
 from bidibeam.data.vectors import read_vectors
-from bidibeam.errors import RunError, SettingsError, TransformersMissingError
+from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import names_in
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
+from bidibeam.models.loading import require_transformers
 from bidibeam.models.networks import NETWORKS
 from bidibeam.training import state
 from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
-from bidibeam.training.optimization import PlateauSchedule, make_adam
+from bidibeam.training.optimization import PlateauSchedule
 from bidibeam.training.settings import HUGGING_FACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from torch.optim import Optimizer
 
     from bidibeam.data.prepared import PreparedData
     from bidibeam.training.logs import TrainingObserver
@@ -36,10 +35,9 @@ class NetworkTask:
 
     Args:
         data: Prepared pairs.
-        architecture: The network's name.
-        model_settings: Its shape.
+        network: The network, its weights as training starts from.
         settings: How to train it.
-        initialise: Changes the fresh network's weights, to start from pretrained embeddings, say.
+        architecture: Its name.
         facts: Kept in config.json.
     """
 
@@ -48,36 +46,29 @@ class NetworkTask:
     def __init__(
         self,
         data: PreparedData,
+        network: Any,
+        settings: TrainingSettings,
         *,
         architecture: str,
-        model_settings: Any,
-        settings: TrainingSettings,
-        initialise: Callable[[Any], None] | None = None,
-        facts: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any],
     ) -> None:
-        self.data, self.architecture, self.settings = data, architecture, settings
-        torch.manual_seed(settings.seed)
-        self.network = NETWORKS.create(architecture, model_settings, data.tokenizer.vocabulary_size)
-        if initialise is not None:
-            initialise(self.network)
-        self.directions: Sequence[Direction] = self.network.directions
-        self.loss_options = {"regular_weight": settings.regular_weight}
-        self.shares = _shares(self.directions, settings.regular_weight)
-        self.facts = {**(facts or {}), "training": asdict(settings), "data": describe_data(data)}
+        self.data, self.network, self.settings, self.architecture = data, network, settings, architecture
+        self.directions: Sequence[Direction] = network.directions
+        weight = settings.regular_weight
+        self.loss_options: Mapping[str, Any] = {"regular_weight": weight}
+        self.shares: Sequence[float] = [1.0]  # a direction that is alone has all of the loss
+        if len(self.directions) > 1:
+            self.shares = [weight if each is Direction.REGULAR else 1 - weight for each in self.directions]
+        self.facts = {**facts, "training": asdict(settings), "data": describe_data(data)}
 
     def batches(self, split: str, device: torch.device) -> PairBatches:
         """The pairs of a split."""
-        return PairBatches(
-            self.data.split(split), self.directions, batch_size=self.settings.batch_size, device=device
-        )
+        pairs, size = self.data.split(split), self.settings.batch_size
+        return PairBatches(pairs, self.directions, batch_size=size, device=device)
 
-    def optimizer(self) -> Optimizer:
-        """The paper's Adam."""
-        return make_adam(self.network, self.settings)
-
-    def schedule(self, optimizer: Optimizer, total_steps: int) -> PlateauSchedule:  # noqa: ARG002
-        """Lowers the learning rate on a plateau."""
-        return PlateauSchedule(optimizer, self.settings)
+    def schedule(self, total_steps: int) -> PlateauSchedule:  # noqa: ARG002
+        """The paper's Adam, with a lower learning rate on a plateau."""
+        return PlateauSchedule(self.network, self.settings)
 
     def mark_started(self, run: Path) -> None:
         """Write the tokenizer and config.json."""
@@ -120,28 +111,22 @@ def train(
         RunError: If `run` holds something already, or does not belong to these data and settings.
         TrainingError: If the loss stops being finite; the last good checkpoint is kept.
     """
-    exists = (run / checkpoint.CONFIG_FILE).exists()
-    if exists and not resume:
-        raise RunError(
-            f"{run} already holds a run. Pass resume to go on with it, or choose another directory."
-        )
-    names = names_in(run)
-    if not exists and (
-        names - {state.FOLDER, checkpoint.TOKENIZER_FILE} or (names and state.FOLDER not in names)
-    ):
+    is_run, names = (run / checkpoint.CONFIG_FILE).exists(), names_in(run)
+    if is_run and not resume:
+        raise RunError(f"{run} already holds a run. Go on with it by `resume`, or choose another directory.")
+    is_begun = state.FOLDER in names and not names - {state.FOLDER, checkpoint.TOKENIZER_FILE}
+    if names and not is_run and not is_begun:
         raise RunError(f"{run} holds other things. Name an empty or new directory.")
-    if exists:
+    known = dict(facts or {})
+    if is_run:
         now = {**asdict(model_settings), **asdict(settings), "architecture": architecture}
-        facts = {**_check_same_run(run, data, now), **(facts or {})}
-    task = NetworkTask(
-        data,
-        architecture=architecture,
-        model_settings=model_settings,
-        settings=settings,
-        initialise=initialise,
-        facts=facts,
-    )
-    return TrainingLoop(task, run, resume=exists, observer=observer).fit()
+        known = {**_check_same_run(run, data, now), **known}
+    torch.manual_seed(settings.seed)
+    network = NETWORKS.create(architecture, model_settings, data.tokenizer.vocabulary_size)
+    if initialise is not None:
+        initialise(network)
+    task = NetworkTask(data, network, settings, architecture=architecture, facts=known)
+    return TrainingLoop(task, run, resume=is_run, observer=observer).fit()
 
 
 def _check_same_run(run: Path, data: PreparedData, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,15 +141,6 @@ def _check_same_run(run: Path, data: PreparedData, settings: Mapping[str, Any]) 
     before = {**asdict(config.model), **config.facts.get("training", {}), "architecture": config.architecture}
     check_same_settings(run, before, settings)
     return config.facts
-
-
-def _shares(directions: Sequence[Direction], regular_weight: float) -> list[float]:
-    """Each direction's share of the loss; one that is alone has all of it."""
-    if len(directions) == 1:
-        return [1.0]
-    return [
-        regular_weight if direction is Direction.REGULAR else 1 - regular_weight for direction in directions
-    ]
 
 
 def train_run(
@@ -192,7 +168,11 @@ def train_run(
         BidibeamError: As `train` and `fine_tune`.
     """
     if settings.architecture == HUGGING_FACE:
-        _train_from_config(data, run, settings, vectors=vectors, resume=resume, observer=observer)
+        with require_transformers("A Hugging Face model"):
+            from bidibeam.training.fine_tune import train_from_config
+        if vectors is not None:
+            raise SettingsError("A Hugging Face model starts from no vectors: leave them out.")
+        train_from_config(data, run, settings, resume=resume, observer=observer)
         return
     options: dict[str, Any] = {}
     if vectors is not None:
@@ -206,56 +186,5 @@ def train_run(
             count, size = len(found.ids), found.vocabulary_size
             note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({found.coverage:.1%}).")
         options = {"initialise": methodcaller("use_vectors", found), "facts": {"vectors": vectors.name}}
-    train(
-        data,
-        run,
-        architecture=settings.architecture,
-        model_settings=settings.model,
-        settings=settings.training,
-        resume=resume,
-        observer=observer,
-        **options,
-    )
-
-
-def _train_from_config(
-    data: PreparedData,
-    run: Path,
-    settings: RunSettings,
-    *,
-    vectors: Path | None,
-    resume: bool,
-    observer: TrainingObserver | None,
-) -> None:
-    """Fresh weights of a transformers config, with the tokenizer of the data."""
-    try:
-        from bidibeam.training.fine_tune import fine_tune
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise TransformersMissingError(
-            "A Hugging Face model needs transformers, which is not installed: pip install 'bidibeam[hf]'"
-        ) from error
-
-    if vectors is not None:
-        raise SettingsError("A Hugging Face model starts from no vectors: leave them out.")
-    if resume and checkpoint.hugging_face_config(run) is not None:
-        return
-    config = dict(settings.model)
-    directions = config.pop("directions", ["regular", "reverse"])
-    if not directions or not isinstance(directions, list | tuple) or {*directions} - {"regular", "reverse"}:
-        raise SettingsError(f"model.directions is {directions!r}; choose from: regular, reverse.")
-    prepared = data.info["settings"]  # the longest that prepared pairs are, and their end
-    limits = {
-        name: min(getattr(settings.training, name), prepared[name] + 1)
-        for name in ("max_source_length", "max_response_length")
-    }
-    fine_tune(
-        data,
-        run,
-        base=config,
-        direction="both" if len({*directions}) == 2 else directions[0],
-        settings=replace(settings.training, **limits),
-        resume=resume,
-        observer=observer,
-    )
+    options |= {"model_settings": settings.model, "settings": settings.training}
+    train(data, run, architecture=settings.architecture, resume=resume, observer=observer, **options)
