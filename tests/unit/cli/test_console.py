@@ -19,11 +19,7 @@ def replace_console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool = Fals
     """A file where the terminal would be."""
     file = io.StringIO()
     console = Console(
-        file=file,
-        width=80,
-        color_system=None,
-        force_terminal=is_terminal,
-        force_interactive=is_terminal,
+        file=file, width=80, color_system=None, force_terminal=is_terminal, force_interactive=is_terminal
     )
     for each in (module, progress):
         monkeypatch.setattr(each, "get_console", lambda: console)

@@ -16,42 +16,51 @@ from tests.unit.cli.calls import called, refused
 from tests.unit.evaluation.evidences import random_beams
 from tests.unit.reporting.made_results import made_analyses, made_evaluation, made_results
 
+WAY_OUT = "and would be overwritten. Name another folder with --out, or remove it."
 
-def written(path: Path, content: object) -> Path:
+
+def write(path: Path, content: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path
 
 
-def small() -> dict[str, Any]:
+def write_small(path: Path) -> Path:
     """Results of an experiment with one figure."""
     results = made_results(systems=("vbs", "vbs-tuned"))
     del results["positions"], results["seeds"][0]["analyses"]
-    return results
+    return write(path, results)
+
+
+def write_scores(path: Path, name: str = "a") -> Path:
+    """What `evaluate --out` wrote, of a system with a name to tell it by."""
+    content: dict[str, Any] = {"format_version": 1, **made_evaluation(), "tests": []}
+    content["systems"] = {f"system {name}": next(iter(content["systems"].values()))}
+    return write(path, content)
+
+
+def write_diversity(path: Path) -> Path:
+    """What `analyse --analysis diversity` wrote."""
+    analyses = {"diversity": made_analyses()["analyses"]["diversity"]}
+    return write(path, {"format_version": 1, "analyses": analyses})
 
 
 def test_the_report_of_a_folder_lies_beside_its_results(tmp_path: Path) -> None:
-    path = written(tmp_path / "run" / "results.json", small())
+    write_small(tmp_path / "results.json")
 
-    call = called("report", path.parent)
+    call = called("report", tmp_path)
 
-    folder = tmp_path / "run"
     assert (call.status, call.out) == (0, "")
     assert call.told == (
-        f"Wrote {folder / 'report.html'} and {folder / 'report.md'}. "
-        f"1 figure, as SVG and PNG, is in {folder / 'figures'}."
+        f"Wrote {tmp_path / 'report.html'} and {tmp_path / 'report.md'}. "
+        f"1 figure, as SVG and PNG, is in {tmp_path / 'figures'}."
     )
-    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
-        "bleu.png",
-        "bleu.svg",
-        "report.html",
-        "report.md",
-        "results.json",
-    ]
+    names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert names == ["bleu.png", "bleu.svg", "report.html", "report.md", "results.json"]
 
 
 def test_a_report_goes_where_it_is_told_to(tmp_path: Path) -> None:
-    path = written(tmp_path / "scores.json", {"format_version": 1, **made_evaluation()})
+    path = write(tmp_path / "scores.json", {"format_version": 1, **made_evaluation()})
 
     call = called("report", path, "--out", tmp_path / "new" / "place")
 
@@ -62,10 +71,7 @@ def test_a_report_goes_where_it_is_told_to(tmp_path: Path) -> None:
 
 
 def test_analyses_are_reported(tmp_path: Path) -> None:
-    analyses = {"diversity": made_analyses()["analyses"]["diversity"]}
-    path = written(tmp_path / "analyses.json", {"format_version": 1, "analyses": analyses})
-
-    assert called("report", path).status == 0
+    assert called("report", write_diversity(tmp_path / "analyses.json")).status == 0
 
     assert "## 1. Diversity of the replies" in (tmp_path / "analyses-report" / "report.md").read_text()
 
@@ -85,7 +91,7 @@ def test_analyses_are_reported(tmp_path: Path) -> None:
     ],
 )
 def test_results_that_cannot_be_used_are_refused(content: object, told: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "results.json", content)
+    path = write(tmp_path / "results.json", content)
 
     assert refused("report", path).startswith(told.format(path=path))
 
@@ -93,7 +99,7 @@ def test_results_that_cannot_be_used_are_refused(content: object, told: str, tmp
 
 
 def test_a_folder_without_results_is_said_to_have_none(tmp_path: Path) -> None:
-    written(tmp_path / "scores.json", made_evaluation())
+    write(tmp_path / "scores.json", made_evaluation())
 
     assert refused("report", tmp_path) == (
         f"{tmp_path} has no results.json, evaluation.json or analyses.json. "
@@ -103,9 +109,8 @@ def test_a_folder_without_results_is_said_to_have_none(tmp_path: Path) -> None:
 
 def test_the_folder_that_analyse_wrote_is_reported(tmp_path: Path) -> None:
     """The chain of the README, on lists from elsewhere."""
-    lists = tmp_path / "beams.jsonl"
+    lists, folder = tmp_path / "beams.jsonl", tmp_path / "analysis"
     nbest.write(random_beams(8, regular=4, reverse=4, seed=3), lists)
-    folder = tmp_path / "analysis"
     assert called("analyse", lists, "--out", folder).status == 0
 
     call = called("report", folder)
@@ -118,9 +123,8 @@ def test_the_folder_that_analyse_wrote_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_several_files_is_reported_in_one(tmp_path: Path) -> None:
-    written(tmp_path / "evaluation.json", {"format_version": 1, **made_evaluation()})
-    analyses = {"diversity": made_analyses()["analyses"]["diversity"]}
-    written(tmp_path / "analyses.json", {"format_version": 1, "analyses": analyses})
+    write(tmp_path / "evaluation.json", {"format_version": 1, **made_evaluation()})
+    write_diversity(tmp_path / "analyses.json")
 
     assert called("report", tmp_path).status == 0
 
@@ -134,31 +138,16 @@ def test_a_folder_with_several_files_is_reported_in_one(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda _: None)
-    path = written(tmp_path / "results.json", small())
 
-    assert re.search(
-        r"matplotlib is not installed: pip install 'bidibeam\[plots\]'\.$", refused("report", path)
-    )
+    said = refused("report", write_small(tmp_path / "results.json"))
 
+    assert said.endswith("matplotlib is not installed: pip install 'bidibeam[plots]'.")
     assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
-
-
-WAY_OUT = "and would be overwritten. Name another folder with --out, or remove it."
-
-
-def scores(path: Path, name: str = "a") -> Path:
-    """What `evaluate --out` wrote, of a system with a name to tell it by."""
-    content: dict[str, Any] = {"format_version": 1, **made_evaluation()}
-    content["systems"] = {f"system {name}": next(iter(content["systems"].values()))}
-    content["tests"] = []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
 
 
 def test_files_in_one_folder_have_reports_of_their_own(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        call = called("report", scores(tmp_path / f"{name}.json", name))
+        call = called("report", write_scores(tmp_path / f"{name}.json", name))
         assert (call.status, call.out) == (0, "")
         assert f"Wrote {tmp_path / f'{name}-report' / 'report.html'} and " in call.told
 
@@ -170,25 +159,21 @@ def test_files_in_one_folder_have_reports_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_report_of_another_file_is_not_overwritten(tmp_path: Path) -> None:
-    first, second, out = (
-        scores(tmp_path / "a.json"),
-        scores(tmp_path / "deep" / "a.json", "b"),
-        tmp_path / "out",
-    )
+    first, second = write_scores(tmp_path / "a.json"), write_scores(tmp_path / "deep" / "a.json", "b")
+    out = tmp_path / "out"
     assert called("report", first, "--out", out).status == 0
     before = {path: path.read_bytes() for path in out.iterdir()}
 
-    assert (
-        refused("report", second, "--out", out) == f"{out / 'report.html'} was made from {first}, {WAY_OUT}"
-    )
+    said = refused("report", second, "--out", out)
 
+    assert said == f"{out / 'report.html'} was made from {first}, {WAY_OUT}"
     assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_a_report_of_the_same_file_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = scores(tmp_path / "a & b.json")
+    path = write_scores(tmp_path / "a & b.json")
     assert called("report", path).status == 0
-    scores(path, "changed")
+    write_scores(path, "changed")
     monkeypatch.chdir(tmp_path)  # the same file by another path
 
     assert called("report", "a & b.json").status == 0
@@ -199,27 +184,26 @@ def test_a_report_of_the_same_file_is_written_anew(tmp_path: Path, monkeypatch: 
 
 
 def test_a_folder_is_reported_again_when_it_holds_more(tmp_path: Path) -> None:
-    scores(tmp_path / "evaluation.json")
+    write_scores(tmp_path / "evaluation.json")
     assert called("report", tmp_path).status == 0
     assert read_sources(tmp_path) == ["evaluation.json"]
-    scores(tmp_path / "results.json", "b")
+    write_scores(tmp_path / "results.json", "b")
 
     assert called("report", tmp_path).status == 0
 
     assert read_sources(tmp_path) == ["results.json", "evaluation.json"]
-    elsewhere = scores(tmp_path / "other" / "c.json")
+    elsewhere = write_scores(tmp_path / "other" / "c.json")
     told = f"made from {tmp_path / 'results.json'} and {tmp_path / 'evaluation.json'}, {WAY_OUT}"
     assert refused("report", elsewhere, "--out", tmp_path) == f"{tmp_path / 'report.html'} was {told}"
 
 
 def test_a_report_that_does_not_say_belongs_to_the_results_beside_it(tmp_path: Path) -> None:
     """Those of earlier versions."""
-    scores(tmp_path / "results.json")
-    other = scores(tmp_path / "other.json", "b")
+    write_scores(tmp_path / "results.json")
+    other = write_scores(tmp_path / "other.json", "b")
     (tmp_path / "report.html").write_text("<title>bidibeam</title>")
 
-    said = refused("report", other, "--out", tmp_path)
-    assert said.endswith(WAY_OUT)
+    assert refused("report", other, "--out", tmp_path).endswith(WAY_OUT)
     assert called("report", tmp_path).status == 0
     assert read_sources(tmp_path) == ["results.json"]
 
@@ -228,8 +212,9 @@ def test_a_report_names_its_files_by_their_place_and_not_by_whose_they_are(tmp_p
     write_report({"results.json": {"format_version": 1, **made_evaluation()}}, tmp_path / "run")
     assert read_sources(tmp_path / "run") == ["results.json"]
     assert read_sources(tmp_path) is None
+    out = tmp_path / "y" / "z"
 
-    assert called("report", scores(tmp_path / "x" / "a.json"), "--out", tmp_path / "y" / "z").status == 0
+    assert called("report", write_scores(tmp_path / "x" / "a.json"), "--out", out).status == 0
 
-    assert read_sources(tmp_path / "y" / "z") == ["../../x/a.json"]
-    assert str(tmp_path) not in (tmp_path / "y" / "z" / "report.html").read_text()
+    assert read_sources(out) == ["../../x/a.json"]
+    assert str(tmp_path) not in (out / "report.html").read_text()
