@@ -19,13 +19,14 @@ from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
 from bidibeam.evaluation import analyse as make_analyses
 from bidibeam.files import write_json
+from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
 from bidibeam.interchange.reading import model_of
 from bidibeam.interchange.text_lines import open_named
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.hypotheses import Beams
+    from bidibeam.evaluation.evidence import Evidence
 
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
@@ -171,21 +172,9 @@ def _analyse_lists(
             lists, wanted or None, max_length=max_length, load_vectors=space, tuned=known, workers=threads
         )
 
-    def blame(reason: str) -> str:
-        """Why something cannot be, put down to --systems where that is what leaves a system out."""
-        needed = re.match(r"It needs the system '([^']+)'", reason)
-        if not wanted or needed is None or needed[1] in wanted:
-            return reason
-        return f"{needed[0]}, and --systems leaves it out."
-
     by_size = {size: known for sizes in found.values() for size in sizes}
     evidence = Evidence(found, max_length, space, by_size, threads, examples)
-    with notice_if_slow("Analysing ..."):
-        try:
-            contents, missing = make_analyses(evidence, names or None)
-        except InputError as error:
-            raise InputError(blame(str(error))) from error
-    missing = {name: blame(reason) for name, reason in missing.items()}
+    contents, missing = _make(evidence, names, wanted)
     print_analyses(contents)
     sizes = (f"{name} {', '.join(map(str, sorted(each)))}" for name, each in found.items())
     show(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
@@ -222,6 +211,25 @@ def _analyse_lists(
         },
     )
     tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
+
+
+def _make(
+    evidence: Evidence, names: Sequence[str], systems: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The analyses by name, and why others cannot be made: where it leaves a system out, for --systems."""
+
+    def blame(reason: str) -> str:
+        needed = re.match(r"It needs the system '([^']+)'", reason)
+        if not systems or needed is None or needed[1] in systems:
+            return reason
+        return f"{needed[0]}, and --systems leaves it out."
+
+    with notice_if_slow("Analysing ..."):
+        try:
+            contents, missing = make_analyses(evidence, names or None)
+        except InputError as error:
+            raise InputError(blame(str(error))) from error
+    return contents, {name: blame(reason) for name, reason in missing.items()}
 
 
 def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]]:

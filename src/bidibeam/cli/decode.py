@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +15,15 @@ from bidibeam.cli import options
 from bidibeam.cli.console import note
 from bidibeam.cli.inputs import check_search, load_model, take_model, take_strategy
 from bidibeam.cli.output import check_output, write_answers
+from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
-from bidibeam.interchange.text_lines import open_named
+from bidibeam.interchange.text_lines import Lines, open_named
+from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from bidibeam.decoding.decoder import Answer
-    from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.text_lines import Lines
-    from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
 
 

@@ -6,25 +6,21 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from bidibeam.cli.console import format_count, note, show, tell, track
+from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError
 from bidibeam.files import create_text, replacing
+from bidibeam.hypotheses import Beams
 from bidibeam.interchange import resumable
+from bidibeam.interchange.formats import Format
+from bidibeam.interchange.text_lines import Lines
+from bidibeam.scores import Signature
 from bidibeam.work import Work, counting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from bidibeam.decoding.decoder import Answer
-    from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.formats import Format
-    from bidibeam.interchange.text_lines import Lines
-    from bidibeam.scores import Signature
 
 
 def write_answers(

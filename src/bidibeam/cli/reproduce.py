@@ -14,6 +14,8 @@ from bidibeam.cli.console import show, tell
 from bidibeam.cli.inputs import count_cores
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
+from bidibeam.reporting import plots
+from bidibeam.reporting.results import FILES, read_results
 
 
 @click.command()
@@ -87,9 +89,8 @@ def reproduce(
     from bidibeam.cli.experiment import Terminal, show_results
     from bidibeam.experiments.plan import GivenModel
     from bidibeam.experiments.reproduce import Experiment
-    from bidibeam.reporting.plots import check_matplotlib
 
-    check_matplotlib()
+    plots.check_matplotlib()
     if model is None and (reverse or dtype or trust_remote_code):
         raise click.UsageError("--reverse, --dtype and --trust-remote-code go with --model: name one.")
     if model is not None and seeds > 1:
@@ -164,7 +165,6 @@ def report(results: Path, out: Path | None) -> None:
     bidibeam report scores.json --out evaluation  # evaluation/report.html
     """  # noqa: D301
     from bidibeam.reporting.report import PAGE_FILE, read_sources, write_report
-    from bidibeam.reporting.results import FILES, read_results
 
     files = read_results(results)
     folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,12 +13,9 @@ from bidibeam.cli.console import format_count, tell, track
 from bidibeam.cli.inputs import load_model, take_lists
 from bidibeam.cli.output import check_not_input, write_lists
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.formats import create_format, settings_of
-
-if TYPE_CHECKING:
-    from bidibeam.hypotheses import Beams
-    from bidibeam.interchange.lists import ListReader
+from bidibeam.interchange.lists import ListReader
 
 
 @click.command()

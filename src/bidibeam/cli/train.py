@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
+from bidibeam.config import build, load_yaml, merge, parse_override, resolve
 
 
 @click.command()
@@ -84,15 +86,10 @@ def train(
     bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
-    from bidibeam.config import load_yaml, parse_override
     from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 
     common = {name: value for name, value in common.items() if value is not None}
-    started = None
-    if resume and (run / STARTED_FILE).is_file():
-        from bidibeam.hf import started_with
-
-        started = started_with(run)
+    started = hf.started_with(run) if resume and (run / STARTED_FILE).is_file() else None
     is_finished = resume and hugging_face_config(run) is not None
     if base is not None or is_finished or (started is not None and isinstance(started["base"], str)):
         layers: list[dict[str, Any]] = []
@@ -147,7 +144,6 @@ def _train_run(
 ) -> None:
     """Train a network of our own, or a preset of Hugging Face's, in one or both directions."""
     from bidibeam.cli.progress import TrainingProgress
-    from bidibeam.config import resolve
     from bidibeam.data.prepared import PreparedData
     from bidibeam.training.train import train_run
 
@@ -173,20 +169,18 @@ def _fine_tune(
 ) -> None:
     """Fine-tune a Hugging Face model; what is not chosen is as it was where a training goes on."""
     from bidibeam.cli.progress import TrainingProgress
-    from bidibeam.config import build, merge
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.hf import FineTuneSettings, fine_tune
 
     pairs = PreparedData.open(data)
     before = started or {"direction": "regular", "settings": {}}
     if resume and started is None and not (out / "config.json").is_file():
         show(f"There is no training in {out} yet: starting one.")
-    settings = build(FineTuneSettings, merge(before["settings"], *layers))
+    settings = build(hf.FineTuneSettings, merge(before["settings"], *layers))
     named: dict[str, Any] = {
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
     with TrainingProgress() as progress:
-        facts = fine_tune(pairs, out, settings=settings, resume=resume, observer=progress, **named)
+        facts = hf.fine_tune(pairs, out, settings=settings, resume=resume, observer=progress, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
     show(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
     words = {

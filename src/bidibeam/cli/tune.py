@@ -10,6 +10,7 @@ import click
 from bidibeam.cli import options
 from bidibeam.cli.console import format_count, note, show, tell, track
 from bidibeam.cli.inputs import check_search, load_model, take_model
+from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
     from bidibeam.strategies.tuning import TuningResult
@@ -134,13 +135,11 @@ def _show(tuned: TuningResult, folder: Path, model: str) -> None:
 
 def _plot(path: Path, tuned: TuningResult) -> None:
     """Draw the curves, if there is something to draw with."""
-    from bidibeam.reporting.plots import MISSING, draw_tuning_curves
-
     panels = []
     for (name, curve), value in zip(tuned.named_curves, tuned.values, strict=True):
         held = "".join(f" ({other} {fixed:g})" for other, fixed in curve.held.items())
         label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
         panels.append((label, curve.values, curve.bleu, value))
     baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
-    if not draw_tuning_curves(path, panels, baseline=baseline):
-        show(MISSING, style="dim")
+    if not plots.draw_tuning_curves(path, panels, baseline=baseline):
+        show(plots.MISSING, style="dim")

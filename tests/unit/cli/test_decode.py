@@ -314,17 +314,6 @@ def test_replies_go_to_stdout_even_if_a_terminal_shows_progress(toy_run: Path, t
     assert replies.read_text() == "red cat!\nwhite!\n"
 
 
-def test_a_reader_that_leaves_early_is_no_error(toy_run: Path, tmp_path: Path) -> None:
-    sources = tmp_path / "sources.txt"
-    sources.write_text("red cat\n" * 400)
-    command = f"{' '.join(COMMAND)} {toy_run} {sources} --strategy vbs | head -n 1"
-
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-
-    assert done.stdout == "red cat!\n"
-    assert "Traceback" not in done.stderr
-
-
 def test_line_buffered_answers_each_line_before_it_reads_the_next(toy_run: Path) -> None:
     """As another program talks to it: over pipes, a line at a time."""
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
