@@ -45,7 +45,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
-    write_toy_corpus(path, 900)
+    write_toy_corpus(path, 500)
     return path
 
 
@@ -109,11 +109,10 @@ def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path
     assert stages(again) == []
     assert "Everything was done already" in again
 
-    assert stages(told(examples="2")) == ["evaluate seed 0", "gather seed 0", "report"]
-
     ran = stages(told("--seeds", "2", examples="2"))
-    assert ran[0] == "train seed 1"
-    assert all(name == "report" or "seed 1" in name for name in ran)
+    assert ran[:3] == ["evaluate seed 0", "gather seed 0", "train seed 1"]
+    assert ran[-1] == "report"
+    assert all("seed 1" in name for name in ran[2:-1])
     assert [seed["seed"] for seed in read_results(out)["seeds"]] == [0, 1]
 
 

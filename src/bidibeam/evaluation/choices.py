@@ -106,31 +106,24 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
             for name in names
             if beam_size in evidence.bleu_sizes(name)
         }
-        if found:
-            shares[str(beam_size)] = found
-            if all(beam_size in evidence.systems.get(name, {}) for name in (TUNED, ORACLE)):
-                intervals[str(beam_size)] = _share_intervals(evidence, found, beam_size)
+        if not found:
+            continue
+        shares[str(beam_size)] = found
+        here = {name: sizes[beam_size] for name, sizes in evidence.systems.items() if beam_size in sizes}
+        if {TUNED, ORACLE} <= here.keys():
+            order = (TUNED, ORACLE, *(name for name in found if name in here))
+            statistics = [evidence.statistics(here[name].replies) for name in order]
+            lows, highs, *others = bootstrap_bleu(statistics, Resampling())
+            has_room = highs > lows
+            intervals[str(beam_size)] = {
+                name: None
+                if found[name] is None or not has_room.any()
+                else list(interval((bleu - lows)[has_room] / (highs - lows)[has_room]))
+                for name, bleu in zip(order[2:], others, strict=True)
+            }
     if not shares:
         raise InputError(f"No other system has an N_B at which there are {TUNED!r} and {ORACLE!r} too.")
     return {"baseline": TUNED, "by_beam_size": shares, "intervals": intervals}
-
-
-def _share_intervals(
-    evidence: Evidence, shares: dict[str, float | None], beam_size: int
-) -> dict[str, list[float] | None]:
-    """Returns those of all systems that are at hand; None where there is no share."""
-    names = [name for name in shares if beam_size in evidence.systems.get(name, {})]
-    statistics = [
-        evidence.statistics(evidence.systems[name][beam_size].replies) for name in (TUNED, ORACLE, *names)
-    ]
-    low, high, *others = bootstrap_bleu(statistics, Resampling())
-    has_room = high > low
-    return {
-        name: None
-        if shares[name] is None or not has_room.any()
-        else list(interval((bleu - low)[has_room] / (high - low)[has_room]))
-        for name, bleu in zip(names, others, strict=True)
-    }
 
 
 def examples(evidence: Evidence) -> dict[str, Any]:

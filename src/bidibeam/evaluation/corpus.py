@@ -49,7 +49,7 @@ def analyse_constant(
 ) -> dict[str, Any]:
     """Finds what the best constant reply reaches; one with an unknown word is never tried.
 
-    It is chosen on the first `validation_sources` and judged on the first `sources`; on all by default.
+    It is chosen on the first `validation_sources` and scored on the first `sources`; on all by default.
     """
     replies = track(_training_ids(data), len(data.split("train")), "counting replies")
     validation, test = (
@@ -175,43 +175,40 @@ def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -
 
 
 def positions(
-    responses: Iterable[Sequence[str]], *, words_shown: int = 50, places: int = 3
+    responses: Iterable[Sequence[str]], *, words_shown: int = 50, max_position: int = 3
 ) -> dict[str, Any]:
-    """Counts the words at the first places from the left and from the right: how many compete for each."""
-    _check_positive(words_shown=words_shown, places=places)
-    counts: dict[str, list[Counter[str]]] = {
-        side: [Counter() for _ in range(places)] for side in ("left", "right")
+    """Counts the words at the first positions from the left and from the right: how many compete for each.
+
+    Equally common words stand in the order of the alphabet.
+    """
+    _check_positive(words_shown=words_shown, max_position=max_position)
+    counters: dict[str, list[Counter[str]]] = {
+        side: [Counter() for _ in range(max_position)] for side in ("left", "right")
     }
     pairs = 0
     for words in responses:
         pairs += 1
-        for place in range(min(places, len(words))):
-            counts["left"][place][words[place]] += 1
-            counts["right"][place][words[-1 - place]] += 1
+        for index in range(min(max_position, len(words))):
+            counters["left"][index][words[index]] += 1
+            counters["right"][index][words[-1 - index]] += 1
     if not pairs:
         raise InputError("There are no responses whose words could be counted.")
-    return {
-        "words_shown": words_shown,
-        "pairs": pairs,
-        "from": {
-            side: [_summarise(place, counter, words_shown) for place, counter in enumerate(counters, start=1)]
-            for side, counters in counts.items()
-        },
-    }
-
-
-def _summarise(position: int, counter: Counter[str], words_shown: int) -> dict[str, Any]:
-    """Returns what is reported of a place; equally common words stand in the order of the alphabet."""
-    shown = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:words_shown]
-    total = counter.total()
-    return {
-        "position": position,
-        "words": [word for word, _ in shown],
-        "counts": [count for _, count in shown],
-        "different": len(counter),
-        "entropy_bits": math.fsum(count / total * math.log2(total / count) for count in counter.values()),
-        "above_1000": sum(count > COMMON for count in counter.values()),
-    }
+    counted: dict[str, list[dict[str, Any]]] = {side: [] for side in counters}
+    for side, of_side in counters.items():
+        for position, counter in enumerate(of_side, start=1):
+            shown = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:words_shown]
+            total, counts = counter.total(), counter.values()
+            counted[side].append(
+                {
+                    "position": position,
+                    "words": [word for word, _ in shown],
+                    "counts": [count for _, count in shown],
+                    "different": len(counter),
+                    "entropy_bits": math.fsum(count / total * math.log2(total / count) for count in counts),
+                    "above_1000": sum(count > COMMON for count in counts),
+                }
+            )
+    return {"words_shown": words_shown, "pairs": pairs, "from": counted}
 
 
 def _check_positive(**numbers: int) -> None:

@@ -67,7 +67,7 @@ def sample_distinct(replies: Sequence[Sequence[str]], words: int) -> dict[str, f
     ids, offsets = numbered.ids.astype(np.int64), numbered.offsets
     lengths = np.diff(offsets)  # (replies,)
     owners = np.repeat(np.arange(len(replies)), lengths)  # (words of all,)
-    places = np.arange(len(ids)) - offsets[owners]  # (words of all,), within the reply
+    within = np.arange(len(ids)) - offsets[owners]  # (words of all,), position in the reply
     pairs = ids * (ids.max(initial=0) + 1) + np.append(ids[1:], 0)  # (words of all,), void at a reply's end
     _, pairs = np.unique(pairs, return_inverse=True)
     sums = np.zeros(2)
@@ -77,8 +77,8 @@ def sample_distinct(replies: Sequence[Sequence[str]], words: int) -> dict[str, f
         kept = np.empty_like(lengths)
         kept[order] = np.clip(words - before, 0, lengths[order])
         sums += [
-            np.count_nonzero(np.bincount(ids[places < kept[owners]])),
-            np.count_nonzero(np.bincount(pairs[places + 1 < kept[owners]])),
+            np.count_nonzero(np.bincount(ids[within < kept[owners]])),
+            np.count_nonzero(np.bincount(pairs[within + 1 < kept[owners]])),
         ]
     distinct = sums / (DRAWS * max(1, words))
     return {"words": words, "distinct-1": float(distinct[0]), "distinct-2": float(distinct[1])}

@@ -88,7 +88,12 @@ class Seed:
     def stages(self, prepared: Stage) -> list[Stage]:
         """Returns every stage after that which prepares the data; the last one has all numbers."""
         plan, settings, seed = self.plan, self.plan.settings, f"seed {self.number}"
-        model = self._train(prepared) if plan.given is None else self._take_given()
+        if plan.given is None:
+            model = self._train(prepared)
+        else:
+            metadata = plan.given.metadata.items()
+            known = {key: value for key, value in metadata if key in ("weights", "dtype")}
+            model = json_stage("model", known, self.file("model"), self.identify_model)
         searches = {
             (split, size): self._search(split, size, model)
             for split, beams in plan.beams.items()
@@ -165,13 +170,6 @@ class Seed:
             stamp["architecture"] = settings.architecture
         outputs, identity = (self.run, self.file("model")), identify_content(self.file("model"))
         return Stage(f"train seed {self.number}", stamp, outputs, work, after=(prepared,), identity=identity)
-
-    def _take_given(self) -> Stage:
-        """The model that is given stands for a trained one."""
-        assert self.plan.given is not None
-        metadata = self.plan.given.metadata.items()
-        stamp = {key: value for key, value in metadata if key in ("weights", "dtype")}
-        return json_stage("model", stamp, self.file("model"), self.identify_model)
 
     def _search(self, split: str, size: int, model: Stage) -> Stage:
         plan, path = self.plan, self.beams_file(split, size)

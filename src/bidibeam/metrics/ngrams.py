@@ -82,14 +82,14 @@ def count_ngrams(
     owners = np.repeat(np.arange(len(sequences)), lengths)  # (tokens,)
     left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(ids))  # (tokens,), to the sequence's end
     matches = np.zeros((pairs, order), np.int64)
-    places, grams, size = np.arange(len(ids)), np.zeros(len(ids), np.int64), 1
+    starts, grams, size = np.arange(len(ids)), np.zeros(len(ids), np.int64), 1
     for n in range(order):
-        is_whole = left[places] > n
-        places, grams = places[is_whole], grams[is_whole]
+        is_whole = left[starts] > n
+        starts, grams = starts[is_whole], grams[is_whole]
         grams, size = _renumber(grams, size, len(numbers))
-        grams, size = grams * len(numbers) + ids[places + n], size * len(numbers)
+        grams, size = grams * len(numbers) + ids[starts + n], size * len(numbers)
         grams, size = _renumber(grams, size, len(sequences))
-        sides, owner_pairs = np.divmod(owners[places], pairs)
+        sides, owner_pairs = np.divmod(owners[starts], pairs)
         keys, clipped = _intersect(owner_pairs * size + grams, sides)
         matches[:, n] = np.bincount(keys // max(1, size), clipped, pairs)
     return NgramCounts(matches, lengths[:pairs], lengths[pairs:])

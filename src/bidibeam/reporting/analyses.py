@@ -232,7 +232,10 @@ def draw_positions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
             axes.set_title(f"position {one['position']} from the {side}")
             axes.axhline(FREQUENT, color="black", linewidth=1, linestyle=(0, (1, 2)))
             axes.grid(visible=False, axis="x")
-            named = " ".join(map(_shorten, one["words"][:WORDS_IN_PANEL]))
+            printable = ("".join(filter(str.isprintable, word)) for word in one["words"][:WORDS_IN_PANEL])
+            named = " ".join(
+                word if len(word) <= LETTERS else f"{word[: LETTERS - 1]}…" for word in printable
+            )
             for height, text in ((0.97, f"{one['above_1000']:,} above {FREQUENT:,}"), (0.86, named)):
                 axes.text(0.97, height, text, transform=axes.transAxes, ha="right", va="top", fontsize=SMALL)
         axes_row[0].set_ylabel("count")
@@ -246,12 +249,6 @@ def draw_positions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     first.set_xticks([1, *range(10, max(len(one["counts"]) for _, one in rows) + 1, 10)])
     figure.supxlabel("rank of the word at its position", fontsize=10)
     return figure
-
-
-def _shorten(word: str) -> str:
-    """Drops what cannot be printed and cuts long words."""
-    letters = "".join(letter for letter in word if letter.isprintable())
-    return letters if len(letters) <= LETTERS else f"{letters[: LETTERS - 1]}…"
 
 
 def cost(results: Results) -> Section | None:

@@ -165,10 +165,10 @@ def draw_series(
     axes: Axes, series: Sequence[Series], looks: Mapping[str, Look], *, scale: float = 1.0
 ) -> None:
     """Draws series as lines, the highest first in the legend; error bars stand side by side."""
-    order = {name: place for place, name in enumerate(looks)}  # the first lie under the others
+    order = {name: index for index, name in enumerate(looks)}  # the first lie under the others
     has_bars = any(spread for one in series for spread in one.spreads)
-    for place, one in enumerate(sorted(series, key=lambda one: -one.values[-1])):
-        shift = SHIFT ** (place - (len(series) - 1) / 2) if has_bars else 1.0
+    for index, one in enumerate(sorted(series, key=lambda one: -one.values[-1])):
+        shift = SHIFT ** (index - (len(series) - 1) / 2) if has_bars else 1.0
         sizes, values = [shift * size for size in one.sizes], [scale * value for value in one.values]
         depth = 2 + order[one.name] / 100
         (drawn,) = axes.plot(sizes, values, zorder=depth, **looks[one.name].options)
@@ -198,7 +198,7 @@ def draw_tuning_curves(
         columns = min(len(panels), PANELS_PER_ROW)
         rows = -(-len(panels) // columns)
         figure = new_figure(3.4 * columns, 3.0 * rows)
-        axes = [figure.add_subplot(rows, columns, place) for place in range(1, len(panels) + 1)]
+        axes = [figure.add_subplot(rows, columns, index) for index in range(1, len(panels) + 1)]
         name, level = baseline or ("", 0.0)
         for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
             if baseline is not None:

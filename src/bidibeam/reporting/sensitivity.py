@@ -85,26 +85,26 @@ def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str
     """Draws BLEU and length ratio against T; "none" stands apart, and levels are drawn across."""
     ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
     gap = len(ticks) // MANY_VALUES
-    places = {value: place + gap * _is_word(value) for place, value in enumerate(ticks)}
+    xs = {value: index + gap * _is_word(value) for index, value in enumerate(ticks)}
     figure = new_figure(8.0, 3.5)
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
     for axes, measure in ((left, "bleu"), (right, "length_ratio")):
         for name, line in trials.items():
             known = [trial for trial in line if getattr(trial, measure) is not None]
-            known.sort(key=lambda trial: places[trial.value])
+            known.sort(key=lambda trial: xs[trial.value])
             for label, style, shown in (
                 (f" {name}", looks[name].options, [one for one in known if not _is_word(one.value)]),
                 (None, looks[name].options | {"linestyle": "none"}, [o for o in known if _is_word(o.value)]),
                 (None, RING, [one for one in known if one.is_default]),
             ):
-                xs, ys = [places[one.value] for one in shown], [getattr(one, measure) for one in shown]
-                axes.plot(xs, ys, label=label, **style)
+                ys = [getattr(one, measure) for one in shown]
+                axes.plot([xs[one.value] for one in shown], ys, label=label, **style)
         for name, trial in levels.items():
             if (level := getattr(trial, measure)) is not None:
                 style = {"color": looks[name].colour, "linestyle": looks[name].line}
                 axes.axhline(level, linewidth=1.2, label=f" {name}", zorder=1, **style)
         axes.plot([], [], label=" default", **RING)
-        axes.set_xticks([*places.values()], [*places])
+        axes.set_xticks([*xs.values()], [*xs])
         axes.set_xlabel("T (tokens)")
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
     left.set_ylabel("corpus BLEU-4 (0 to 100)")
@@ -115,15 +115,15 @@ def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str
 
 def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look]) -> Figure:
     """Draws BLEU as markers, by option and system: a row per value; the default is filled."""
-    places: dict[tuple[str, str], float] = {}  # option and value: how far down
+    ys: dict[tuple[str, str], float] = {}  # option and value: how far down
     height = 0.0
     for option, systems in groups.items():
         values = list(dict.fromkeys(trial.value for line in systems.values() for trial in line))
         if not any(map(_is_word, values)):
             values.sort(key=_value_order)
-        places |= {(option, value): height + row for row, value in enumerate(values)}
+        ys |= {(option, value): height + row for row, value in enumerate(values)}
         height += len(values) + GAP
-    bottom = max(places.values())
+    bottom = max(ys.values())
     figure = new_figure(8.0, ROW * (bottom + 1) + 1.1)
     axes = figure.subplots()
     labelled: set[str] = set()
@@ -136,8 +136,8 @@ def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look]) -> Fig
                 elif system not in labelled:
                     style["label"] = f" {system}"
                     labelled.add(system)
-                axes.plot([trial.bleu], [places[option, trial.value]], **style)
-    axes.set_yticks([*places.values()], [f"{option} = {value}" for option, value in places])
+                axes.plot([trial.bleu], [ys[option, trial.value]], **style)
+    axes.set_yticks([*ys.values()], [f"{option} = {value}" for option, value in ys])
     axes.set_ylim(bottom + 0.7, -0.7)
     axes.set_xlabel("corpus BLEU-4 (0 to 100); filled: the default")
     if labelled:

@@ -119,7 +119,7 @@ def test_refusals_are_one_sentence() -> None:
             call(*whole, **{name: 0})
     with pytest.raises(InputError, match="no responses whose words could be counted"):
         positions([])
-    for name in ("words_shown", "places"):
+    for name in ("words_shown", "max_position"):
         with pytest.raises(SettingsError, match=f"{name} must be at least 1, not 0"):
             positions([["a"]], **{name: 0})
 
@@ -159,13 +159,13 @@ sequences = st.lists(st.lists(st.sampled_from("abcdef"), max_size=5), min_size=1
 
 @given(sequences, st.integers(1, 4), st.integers(1, 4))
 def test_words_are_counted_from_the_left_and_from_the_right(
-    responses: list[list[str]], words_shown: int, places: int
+    responses: list[list[str]], words_shown: int, max_position: int
 ) -> None:
-    found = positions(iter(responses), words_shown=words_shown, places=places)
+    found = positions(iter(responses), words_shown=words_shown, max_position=max_position)
 
     assert (found["words_shown"], found["pairs"]) == (words_shown, len(responses))
     for side, read in (("left", responses), ("right", [each[::-1] for each in responses])):
-        assert len(found["from"][side]) == places
+        assert len(found["from"][side]) == max_position
         for place, each in enumerate(found["from"][side]):
             column = [words[place] for words in read if len(words) > place]
             counts = {word: column.count(word) for word in column}

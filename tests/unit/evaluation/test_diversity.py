@@ -17,6 +17,7 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_distinct, split_rewards
 from bidibeam.evaluation.evaluate import compare
+from bidibeam.evaluation.significance import Resampling
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics import METRICS
 from tests.unit.evaluation.evidences import (
@@ -27,6 +28,11 @@ from tests.unit.evaluation.evidences import (
     random_evidence,
     system,
 )
+
+pytestmark = pytest.mark.usefixtures("few_trials")
+
+FEW = Resampling(samples=50, trials=100)
+"""What `few_trials` has analyses draw."""
 
 
 def distinct(order: int, replies: Sequence[Sequence[str]]) -> float:
@@ -158,7 +164,7 @@ def test_each_system_stands_beside_vbs_of_its_length_and_the_difference_is_teste
             measure = METRICS.create(metric)
             assert figures[metric] == measure.score(chosen.reply_words, chosen.reference_words).value
             assert matched[metric] == measure.score(other.reply_words, other.reference_words).value
-        (test,) = compare([other, chosen], ["other"])
+        (test,) = compare([other, chosen], ["other"], resampling=FEW)
         for key in ("difference", "low", "high", "approximate_randomisation"):
             assert matched[key] == test[key]
     own = found["systems"]["vbs"]["matched"]

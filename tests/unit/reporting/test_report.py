@@ -180,6 +180,7 @@ def damaged(path: str, value: object) -> dict[str, Any]:
         (damaged("positions.from.left.0.counts", ["many"]), "figure 'positions' cannot be made"),
     ],
 )
+@pytest.mark.usefixtures("undrawn")
 def test_damaged_results_are_refused_in_a_sentence(
     results: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
