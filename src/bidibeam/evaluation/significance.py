@@ -16,7 +16,7 @@ sums over them. We differ where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,15 +85,14 @@ def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[
     `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
     """
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
-    columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
-    sums = []
-    for rows in _chunks(resampling.samples, sources):
+
+    def count_drawn(rows: int) -> Array:
         drawn = rng.choice(sources, size=(rows, sources), replace=True)
         drawn += np.arange(0, rows * sources, sources)[:, np.newaxis]
-        times = np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
-        sums.append(times.astype(np.float64) @ columns)
-    whole = np.concatenate(sums).astype(np.float32)  # sacreBLEU has single precision here
-    return [corpus_bleu(each) for each in np.split(whole, len(statistics), axis=1)]
+        return np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
+
+    sums = _sum_samples(statistics, resampling.samples, count_drawn)
+    return [corpus_bleu(each.astype(np.float32)) for each in sums]  # sacreBLEU has single precision here
 
 
 def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[BleuSamples]:
@@ -102,17 +101,28 @@ def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[Ble
     `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
     """
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
-    columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
-    sums = []
-    for rows in _chunks(resampling.trials, sources):
-        is_selected = rng.integers(2, size=(rows, sources), dtype=np.bool_)
-        sums.append(is_selected.astype(np.float64) @ columns)
-    selected = np.split(np.concatenate(sums), len(statistics), axis=1)  # (trials, columns) each
+    selected = _sum_samples(
+        statistics,
+        resampling.trials,
+        lambda rows: rng.integers(2, size=(rows, sources), dtype=np.bool_),
+    )
     resampled = bootstrap_bleu(statistics, resampling)
     return [
         BleuSamples(each.sum(axis=0), bleu, trials)
         for each, bleu, trials in zip(statistics, resampled, selected, strict=True)
     ]
+
+
+def _sum_samples(statistics: Sequence[Array], samples: int, draw: Callable[[int], Array]) -> list[Array]:
+    """Returns by system the sums of its statistics over the sources of each sample, (samples, columns).
+
+    `draw` returns how often each sample has each source, (rows, sources), for some rows at a time.
+    """
+    columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
+    part = max(1, CHUNK // len(columns) // EVEN_ROWS) * EVEN_ROWS
+    parts = (min(part, samples - start) for start in range(0, samples, part))
+    sums = [draw(rows).astype(np.float64) @ columns for rows in parts]
+    return np.split(np.concatenate(sums), len(statistics), axis=1)
 
 
 def interval(values: Array) -> tuple[float, float]:
@@ -156,10 +166,3 @@ def _p_value(distances: Array, centred: Array, distance: float) -> float:
     if distance <= 0 and not distances.any():
         return 1.0
     return (int((centred > distance).sum()) + 1) / (len(distances) + 1)
-
-
-def _chunks(rows: int, width: int) -> Iterator[int]:
-    """Yields so many rows in parts that are not too large."""
-    part = max(1, CHUNK // width // EVEN_ROWS) * EVEN_ROWS
-    for start in range(0, rows, part):
-        yield min(part, rows - start)

@@ -59,18 +59,12 @@ class Plan:
     folder: Path
     settings: ExperimentSettings
     _: KW_ONLY
-    data: Path | None = None
-    """Prepared data to use as they are, instead of preparing."""
-    vectors: Path | None = None
-    """Word vectors: embeddings start from them, and WMD is computed among them."""
-    device: str | None = None
-    """Where to compute; the first GPU, if there is one, by default."""
-    workers: int = 1
-    """Processes and threads for scoring."""
-    progress: ExperimentObserver = field(default_factory=ExperimentObserver)
-    """Told what happens."""
-    given: GivenModel | None = None
-    """A model to measure instead of training one."""
+    data: Path | None = None  # prepared data to use as they are, instead of preparing
+    vectors: Path | None = None  # of words: embeddings start from them, and WMD is computed among them
+    device: str | None = None  # where to compute; the first GPU, if there is one, by default
+    workers: int = 1  # processes and threads for scoring
+    progress: ExperimentObserver = field(default_factory=ExperimentObserver)  # told what happens
+    given: GivenModel | None = None  # a model to measure instead of training one
 
     @property
     def data_folder(self) -> Path:
@@ -119,13 +113,10 @@ def split_size(directions: Sequence[Direction], beam_size: int) -> dict[Directio
 def plan_searches(
     requirements: Iterable[Requirements], beam_sizes: Sequence[int]
 ) -> dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]:
-    """Plans the searches that serve strategies with these requirements at every N_B.
+    """Returns by beam size the directions to search, and those whose hypotheses the other direction scores.
 
     A search of b hypotheses in each direction serves the strategies that need one direction at N_B = b, and
     those that need both at N_B = 2b.
-
-    Returns:
-        By beam size: the directions to search, and those whose hypotheses the other direction scores.
     """
     searched: dict[int, set[Direction]] = {}
     scored: dict[int, set[Direction]] = {}

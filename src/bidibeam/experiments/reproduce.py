@@ -39,16 +39,11 @@ COUNTS = ("sources", "validation_sources", "examples", "cost_sources", "cost_tur
 class Experiment(Plan):
     """A corpus, settings and seeds, in a folder."""
 
-    preset: str
-    """The name of the preset, for the record."""
-    seeds: Sequence[int] = (0,)
-    """One training run each."""
-    source: Path | None = None
-    """Where the corpus is, if it has no place of its own."""
-    command: str = ""
-    """The command line, for the record."""
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """By name, systems that the given model cannot serve, and why."""
+    preset: str  # its name, for the record
+    seeds: Sequence[int] = (0,)  # one training run each
+    source: Path | None = None  # where the corpus is, if its reader does not know
+    command: str = ""  # the command line, for the record
+    missing: Mapping[str, str] = field(default_factory=dict)  # systems that the given model cannot serve: why
 
     @classmethod
     def create(
@@ -62,19 +57,10 @@ class Experiment(Plan):
         model: GivenModel | None = None,
         **options: Any,
     ) -> Experiment:
-        """Resolves the settings of an experiment, and fits them to a model that is given.
+        """Resolves the settings of an experiment, and fits them to a model that is given, if any.
 
-        Args:
-            folder: The folder of all files.
-            preset: As `resolve` takes it, like corpus, config and overrides.
-            corpus: The reader of the corpus.
-            config: A YAML file over the preset.
-            overrides: Single settings over both.
-            model: A model to measure instead of training one.
-            **options: The other arguments of `Experiment`.
-
-        Raises:
-            BidibeamError: If a setting makes no sense, or the model cannot be loaded or serves no system.
+        Preset, corpus, config and overrides are as `resolve` takes them, options the other arguments of
+        `Experiment`. Raises BidibeamError if the model cannot be loaded or serves no system.
         """
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if model is None:
@@ -94,8 +80,7 @@ class Experiment(Plan):
     def run(self) -> list[str]:
         """Runs every stage that is not done; returns their names.
 
-        Raises:
-            SettingsError: If the folder holds other files, or an experiment on another corpus.
+        Raises SettingsError if the folder holds other files, or an experiment on another corpus.
         """
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
             raise SettingsError(

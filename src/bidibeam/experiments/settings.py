@@ -108,15 +108,9 @@ def resolve(
 ) -> ExperimentSettings:
     """Resolves an experiment's settings; each layer overrules the one before it.
 
-    Args:
-        preset: That of a training run and, beside it, that of the experiment.
-        corpus: The reader of the corpus.
-        config: A YAML file with sections as the fields here have them.
-        overrides: Single settings, as `training.epochs=3` or `beam_sizes=[2,10]`.
-        base: Settings below the preset.
-
-    Raises:
-        BidibeamError: If a layer is malformed, or a name or a setting is unknown or out of range.
+    The layers are `base`, the preset of a training run and that of the experiment, the corpus' reader, a YAML
+    file with sections as the fields here have them, and overrides such as `training.epochs=3`. Raises
+    BidibeamError if one is malformed, or a name or a setting is unknown or out of range.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
     layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]

@@ -37,23 +37,17 @@ DIGITS = 16
 class Stage:
     """One step of an experiment.
 
-    Attributes:
-        name: Its name, and that of its stamp.
-        settings: Plain values that its result depends on, besides the stages before it.
-        outputs: The paths that it writes; without all of them it is not done. If its settings change they are
-            removed before it runs.
-        work: Does it. Killed and called again with the same settings, it may resume from what is there.
-        after: The stages whose results it uses.
-        identity: Identifies its result; by default its settings do. A stage that runs again with the same
-            result does not repeat those after it.
+    Without all of its outputs it is not done; if its settings change they are removed before it runs. Killed
+    and called again with the same settings, `work` may resume from what is there. A stage that runs again
+    with the same identity does not repeat those after it.
     """
 
     name: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # plain values that its result depends on, besides the stages before it
     outputs: Sequence[Path]
     work: Callable[[], None]
-    after: Sequence[Stage] = ()
-    identity: Callable[[], str] | None = None
+    after: Sequence[Stage] = ()  # the stages whose results it uses
+    identity: Callable[[], str] | None = None  # identifies its result; by default its settings do
 
 
 class ExperimentObserver:
@@ -108,8 +102,7 @@ def lock(path: Path) -> Iterator[None]:
 def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserver) -> list[str]:
     """Runs the stages of a folder that are not done, in order, and stamps them; returns their names.
 
-    Raises:
-        RunError: If another process runs them, or a stage lacks an output.
+    Raises RunError if another process runs them, or a stage lacks an output.
     """
     ran: list[str] = []
     identities: dict[str, str] = {}

@@ -187,10 +187,8 @@ def draw_tuning_curves(
 ) -> bool:
     """Draws BLEU against one setting per panel; returns False if matplotlib is not installed.
 
-    Args:
-        path: The file; its suffix decides the format.
-        panels: For each: the setting, its values, BLEU at each, and the best value.
-        baseline: A name and a BLEU to draw across, if there is one.
+    The suffix of the path decides the format. A panel is the setting, its values, BLEU at each, and the best
+    value; the baseline, a name and a BLEU, is drawn across, if there is one.
     """
     if find_spec("matplotlib") is None:
         return False

@@ -56,16 +56,10 @@ def write_report(
 ) -> Written:
     """Writes one report of files of results, of which each section names its own if there are several.
 
-    Missing parts are left out; the same results give the same bytes.
-
-    Args:
-        files: By name, what `bidibeam reproduce`, `evaluate` or `analyse` wrote.
-        folder: The output folder; created if missing.
-        sources: The paths of the files, relative to the folder; by default they are in it.
-
-    Raises:
-        InputError: If there is nothing to report, the results are of another format or damaged, or
-            matplotlib is not installed. Nothing is written then.
+    Missing parts are left out; the same results give the same bytes. `files` holds by name what `bidibeam
+    reproduce`, `evaluate` or `analyse` wrote, `sources` their paths relative to the folder if they are not in
+    it. Raises InputError, and writes nothing, if there is nothing to report, the results are of another
+    format or damaged, or matplotlib is not installed.
     """
     check_matplotlib()
     results = {name: Results.of(content) for name, content in files.items()}
@@ -99,11 +93,7 @@ def write_report(
 
 
 def make_sections(files: Mapping[str, Results]) -> list[Section]:
-    """Makes the sections that the results have numbers for, file by file.
-
-    Raises:
-        InputError: If there is none, or the results are damaged.
-    """
+    """Makes the sections that the results have numbers for, file by file; InputError if there is none."""
     sections: list[Section] = []
     for make in SECTIONS:
         for file, results in files.items():

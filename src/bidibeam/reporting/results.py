@@ -37,11 +37,7 @@ TESTS = {"approximate_randomisation": "randomisation", "paired_bootstrap": "boot
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
-    """Reads a file of results, or every one in a folder; returns the contents by file name.
-
-    Raises:
-        InputError: If there is none, or one is not a JSON object.
-    """
+    """Reads a file of results, or every one in a folder; returns the contents by file name."""
     files = [path / name for name in FILES] if path.is_dir() else [path]
     found = [file for file in files if file.exists()]
     if not found:
@@ -77,11 +73,7 @@ class Results:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Results:
-        """Wraps the content of a file; an evaluation or analyses become those of a single seed.
-
-        Raises:
-            InputError: If the format is another one, or the seeds are damaged.
-        """
+        """Wraps the content of a file; an evaluation or analyses become those of a single seed."""
         version = content.get("format_version", RESULTS_VERSION)
         if version != RESULTS_VERSION:
             raise InputError(

@@ -43,7 +43,9 @@ def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = F
     return System(name, beam_size, beams, rankings, selection.signature)
 
 
-def answering(name: str, replies: Sequence[str], references: Sequence[str], beam_size: int = 4) -> System:
+def answering(
+    name: str, replies: Sequence[str], references: Sequence[str | None], beam_size: int = 4
+) -> System:
     """A system with these replies, each the only hypothesis of a regular beam."""
     beams = [
         Beams(str(number), "hi", reference, NBest((hypothesis(reply, -1.0),)))

@@ -12,9 +12,8 @@ from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation.evaluate import compare, score_system
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.evaluation.systems import System
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked, Ranking
 from bidibeam.metrics import METRICS
-from bidibeam.scores import Signature
+from tests.unit.evaluation.evidences import answering
 
 REFERENCES = ["see you at noon then", "i do not know", "no", "yes , at home"]
 
@@ -22,12 +21,7 @@ REFERENCES = ["see you at noon then", "i do not know", "no", "yes , at home"]
 def system(
     name: str, *replies: str, beam_size: int = 10, references: Sequence[str | None] = REFERENCES
 ) -> System:
-    beams = [Beams(str(number), "", reference) for number, reference in enumerate(references)]
-    rankings = [
-        Ranking((Ranked(Hypothesis(reply, tuple(reply.split()), None, 1, None), Direction.REGULAR, 0, 0.0),))
-        for reply in replies
-    ]
-    return System(name, beam_size, beams, rankings, Signature((("strategy", name),)))
+    return answering(name, replies, references, beam_size)
 
 
 GOOD = ("See you at noon then!", "I do not know.", "yes", "Yes, at home.")
@@ -39,7 +33,7 @@ def test_a_system_is_scored_by_every_metric_as_the_metric_itself_does() -> None:
 
     scored = score_system(poor)
 
-    assert (scored["signature"], scored["empty"]) == ("strategy:poor", 1)
+    assert (scored["signature"], scored["empty"]) == (str(poor.signature), 1)
     assert list(scored["scores"]) == METRICS.names()
     for name, score in scored["scores"].items():
         expected = METRICS.create(name).score(poor.reply_words, poor.reference_words)
