@@ -45,7 +45,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
-    write_toy_corpus(path, 500)
+    write_toy_corpus(path, 650)
     return path
 
 

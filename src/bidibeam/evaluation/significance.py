@@ -102,9 +102,7 @@ def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[Ble
     """
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
     selected = _sum_samples(
-        statistics,
-        resampling.trials,
-        lambda rows: rng.integers(2, size=(rows, sources), dtype=np.bool_),
+        statistics, resampling.trials, lambda rows: rng.integers(2, size=(rows, sources), dtype=np.bool_)
     )
     resampled = bootstrap_bleu(statistics, resampling)
     return [

@@ -27,12 +27,7 @@ from bidibeam.evaluation.corpus import (
 )
 from tests.conftest import write_toy_corpus
 
-REPLIES = {
-    ("uh", "-", "huh", "."): 9,
-    ("yeah", "."): 7,
-    ("i", "do", "n't", "know", "."): 7,
-    ("oh", "."): 1,
-}
+REPLIES = {("uh", "-", "huh", "."): 9, ("yeah", "."): 7, ("i", "do", "n't", "know", "."): 7, ("oh", "."): 1}
 WORDS = ("yeah", "uh", "-", "huh", ".", "i", "do", "n't", "know", "oh")
 
 

@@ -52,10 +52,7 @@ def sample_slowly(replies: Sequence[Sequence[str]], words: int) -> dict[str, Any
     return {"words": words, "distinct-1": pytest.approx(first), "distinct-2": pytest.approx(second)}
 
 
-@given(
-    st.lists(st.lists(st.sampled_from("abcde"), max_size=6), min_size=1, max_size=6),
-    st.floats(0, 1),
-)
+@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=6), min_size=1, max_size=6), st.floats(0, 1))
 @settings(max_examples=25)
 def test_samples_of_so_many_words_are_what_plain_drawing_gives(
     replies: list[list[str]], share: float

@@ -13,13 +13,7 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.evidence import Evidence
 from bidibeam.metrics import METRICS
-from tests.unit.evaluation.evidences import (
-    answering,
-    evidence_of,
-    random_beams,
-    random_evidence,
-    system,
-)
+from tests.unit.evaluation.evidences import answering, evidence_of, random_beams, random_evidence, system
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "don't", "."]), max_size=9).map(" ".join)
 

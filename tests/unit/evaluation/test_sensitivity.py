@@ -24,13 +24,7 @@ from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.wmd import WmdT
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.tuning import PENALTIES
-from tests.unit.evaluation.evidences import (
-    MAX_LENGTH,
-    evidence_of,
-    random_beams,
-    random_evidence,
-    system,
-)
+from tests.unit.evaluation.evidences import MAX_LENGTH, evidence_of, random_beams, random_evidence, system
 from tests.unit.strategies.lists import random_beams as drawn_beams
 
 SIMILARITIES = ["bleu_t", "wmd_t"]

@@ -85,12 +85,7 @@ def test_what_lists_are_not_enough_for_is_missing_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("lists", "name", "error", "message"),
     [
-        (
-            WIDE,
-            "bidia bleu_t",
-            InputError,
-            "source '0' has no reverse hypotheses, and bidia bleu_t ",
-        ),
+        (WIDE, "bidia bleu_t", InputError, "source '0' has no reverse hypotheses, and bidia bleu_t "),
         (BOTH, "bidia wmd_t", SettingsError, "The similarity wmd_t needs word vectors"),
         (BOTH, "vsb", UnknownNameError, "Unknown strategy 'vsb'. Did you mean 'vbs'?"),
         (BOTH, "bidia blue_t", UnknownNameError, "Unknown word 'blue_t'"),

@@ -17,9 +17,7 @@ pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6)
 
 
 @given(pairs)
-def test_chrf_equals_sacrebleu_on_words_with_spaces_between(
-    pairs: list[tuple[list[str], list[str]]],
-) -> None:
+def test_chrf_equals_sacrebleu_on_words_with_spaces_between(pairs: list[tuple[list[str], list[str]]]) -> None:
     replies, references = [reply for reply, _ in pairs], [reference for _, reference in pairs]
 
     expected = sacrebleu.corpus_chrf(list(map(" ".join, replies)), [list(map(" ".join, references))])

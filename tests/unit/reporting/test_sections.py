@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -307,49 +306,36 @@ def test_a_section_without_numbers_is_left_out(tmp_path: Path) -> None:
     assert report.sections == [*TITLES[:3], *TITLES[9:]]
 
 
-def leave_one_system(results: dict[str, Any]) -> None:
-    results["seeds"][0]["systems"] = {BIDIA: results["seeds"][0]["systems"][BIDIA]}
+NO_NUMBERS = {"bleu": {"value": None, "signature": "x"}, "chrf": {"value": float("nan"), "signature": "x"}}
 
 
-def leave_only_systems(results: dict[str, Any]) -> None:
-    results["seeds"] = [{"systems": results["seeds"][0]["systems"]}]
-    for key in ("data", "settings", "sources", "command", "corpus"):
-        del results[key]
-
-
-def remove_numbers(results: dict[str, Any]) -> None:
-    for entry in results["seeds"][0]["systems"]["vbs"].values():
-        entry["scores"]["bleu"] = {"value": None, "signature": "x"}
-        entry["scores"]["chrf"] = {"value": float("nan"), "signature": "x"}
-
-
-def zero_vbs(results: dict[str, Any]) -> None:
-    for entry in results["seeds"][0]["systems"]["vbs"].values():
-        entry["scores"]["bleu"]["value"] = 0.0
-
-
-def add_a_metric(results: dict[str, Any]) -> None:
-    for sizes in results["seeds"][0]["systems"].values():
-        for entry in sizes.values():
-            entry["scores"]["my_metric"] = {"value": 0.123456, "signature": "x"}
-
-
-CHANGES = (leave_one_system, leave_only_systems, remove_numbers, zero_vbs, add_a_metric)
-
-
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("systems", "scores"),
+    [
+        (SYSTEMS, NO_NUMBERS),
+        (SYSTEMS, {"bleu": {"value": 0.0}}),
+        (SYSTEMS, {"my_metric": {"value": 0.123456, "signature": "x"}}),
+        ((BIDIA,), {}),
+        (SYSTEMS, None),  # and nothing besides: no corpus, no paper
+    ],
+)
 def test_whatever_is_missing_the_rest_is_reported(
-    change: Callable[[dict[str, Any]], None], tmp_path: Path
+    systems: tuple[str, ...], scores: dict[str, Any] | None, tmp_path: Path
 ) -> None:
     results = without(made_results(), "examples", *DRAWN)
-    change(results)
+    (seed,) = results["seeds"]
+    seed["systems"] = {name: seed["systems"][name] for name in systems}
+    for entry in seed["systems"].get("vbs", {}).values():
+        entry["scores"] |= scores or {}
+    if scores is None:
+        results = {"seeds": [{"systems": seed["systems"]}], "constant": results["constant"]}
 
     report = Report(results, tmp_path)
 
     assert report.sections[0] == "Summary"
-    value = results["seeds"][0]["systems"][BIDIA]["50"]["scores"]["bleu"]["value"]
+    value = seed["systems"][BIDIA]["50"]["scores"]["bleu"]["value"]
     assert report.row(SCORES, BIDIA)[1].split()[0] == f"{value:.2f}"
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", report.words)
-    if change is leave_only_systems:  # no corpus, no paper
+    if scores is None:
         assert " paper " not in report.html
         assert "The paper claims" not in report.words
