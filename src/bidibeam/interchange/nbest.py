@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.errors import InputError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 WRITTEN = ("text", "tokens", "log_prob", "other_log_prob", "length", "score", "finished")
 """What a line says of a hypothesis."""
+GET_WRITTEN = attrgetter(*WRITTEN)
 
 
 def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
@@ -34,7 +36,7 @@ def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature |
     value: dict[str, object] = {"id": beams.id, "source": beams.source, "reference": beams.reference}
     for direction in Direction:
         value[direction.value] = [
-            {key: getattr(each, key) for key in WRITTEN} for each in beams.of(direction)
+            dict(zip(WRITTEN, values, strict=True)) for values in map(GET_WRITTEN, beams.of(direction))
         ]
     if ranking is not None:
         replies = [

@@ -169,30 +169,26 @@ PACKED = gzip.compress(b"hi\n" * 100, mtime=0)
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("j", b'{"reference": "hey"}', ', line 1: the field "source" is missing; it must be a string.'),
+        ("j", b'{"source": null}', ', line 1: "source" must be a string, received null.'),
         (
-            "in.jsonl",
-            b'{"reference": "hey"}',
-            ', line 1: the field "source" is missing; it must be a string.',
-        ),
-        ("in.jsonl", b'{"source": null}', ', line 1: "source" must be a string, received null.'),
-        ("in.jsonl", b'{"source": "hi", "reference": 3}', ', line 1: "reference" must be a string, received'),
-        (
-            "in.jsonl",
-            b'{"source": "hi", "response": 3}',
-            ', line 1: "response" must be a string, received the',
+            "j",
+            b'{"source": "", "reference": 3}',
+            ', line 1: "reference" must be a string, received the number 3.',
         ),
         (
-            "in.jsonl",
-            b'{"source": "hi", "id": 1.5}',
-            ', line 1: "id" must be a string or a whole number, rec',
+            "j",
+            b'{"source": "", "response": 3}',
+            ', line 1: "response" must be a string, received the number 3.',
         ),
-        ("in.jsonl", b'{"source": "hi"}\nho', ", line 2: this is not JSON: Expecting value at column 1."),
-        ("in.jsonl", b'"hi"', ', line 1: expected a JSON object, received the string "hi".'),
         (
-            "in.jsonl",
-            b'{"source": "hi"}\nca\xe9',
-            ", line 2: byte 3 (0xe9) is not UTF-8. Convert the file fir",
+            "j",
+            b'{"source": "", "id": 1.5}',
+            '"id" must be a string or a whole number, received the number 1.5.',
         ),
+        ("j", b'{"source": "hi"}\nho', ", line 2: this is not JSON: Expecting value at column 1."),
+        ("j", b'"hi"', ', line 1: expected a JSON object, received the string "hi".'),
+        ("j", b'{"source": ""}\nca\xe9', ", line 2: byte 3 (0xe9) is not UTF-8. Convert the file first"),
         ("in.txt", "\ufeffhi\n".encode("utf-16-le"), "iconv -f utf-16 -t utf-8"),
         ("in.txt", b"\xe9", "iconv -f latin1 -t utf-8"),
         ("in.txt.gz", b"hi", " cannot be read: Not a gzipped file"),
@@ -206,14 +202,15 @@ PACKED = gzip.compress(b"hi\n" * 100, mtime=0)
 def test_what_cannot_be_read_is_one_sentence_that_names_the_place(
     tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
+    path = tmp_path / name.replace("j", "in.jsonl")
     if content is not None:
-        (tmp_path / name).write_bytes(content)
+        path.write_bytes(content)
 
     with pytest.raises(InputError) as caught:
-        list(read_sources(tmp_path / name))
+        list(read_sources(path))
 
-    assert str(caught.value).startswith(str(tmp_path / name))
-    assert message in str(caught.value).removeprefix(str(tmp_path / name))
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value).removeprefix(str(path))
 
 
 def test_a_stream_of_other_text_is_one_sentence() -> None:

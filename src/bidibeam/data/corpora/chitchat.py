@@ -30,45 +30,38 @@ class ChitchatReader:
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, a `dataset.json` or its folder, or from the package."""
-        path = _find_installed() if source is None else source / FILE_NAME if source.is_dir() else source
-        for identifier, conversation in _load(path).items():
-            yield Conversation(identifier, tuple(self._utterances(path, identifier, conversation)))
+        if source is None:
+            package = find_spec("chitchat_dataset")
+            if package is None or package.origin is None:
+                raise CorpusError(
+                    "The corpus 'chitchat' comes with the package chitchat-dataset, which is not installed: "
+                    "pip install chitchat-dataset, or name a copy of its dataset.json as its source."
+                )
+            source = Path(package.origin).parent
+        path = source / FILE_NAME if source.is_dir() else source
+        if not path.is_file():
+            raise CorpusError(f"There is no {path}: the corpus 'chitchat' is read from a file {FILE_NAME}.")
+        try:
+            with open_text(path) as file:
+                conversations = json.load(file)
+        except (ValueError, EOFError, OSError) as error:
+            raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships ({error}).") from error
+        if not isinstance(conversations, dict):
+            raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships (not an object).")
+        for identifier, conversation in conversations.items():
+            where = f"{path.name}, conversation {identifier}"
+            yield Conversation(identifier, tuple(self._read_turns(conversation, where)))
         self.line_errors.check()
 
-    def _utterances(self, path: Path, identifier: str, conversation: Any) -> Iterator[Utterance]:
+    def _read_turns(self, conversation: Any, where: str) -> Iterator[Utterance]:
         turns = conversation.get("messages") if isinstance(conversation, dict) else None
         for number, turn in enumerate(turns if isinstance(turns, list) else [None], start=1):
             self.line_errors.total += 1
             try:
                 texts = [str(message["text"]) for message in turn]
             except (TypeError, KeyError):
-                where = f"{path.name}, conversation {identifier}"
-                self.line_errors.reject(
-                    Line(where, number, json.dumps(turn)), "not a list of messages with a text"
-                )
+                line = Line(where, number, json.dumps(turn))
+                self.line_errors.reject(line, "not a list of messages with a text")
                 continue
             for text in texts:
                 yield Utterance("AB"[(number - 1) % 2], text)
-
-
-def _find_installed() -> Path:
-    package = find_spec("chitchat_dataset")
-    if package is None or package.origin is None:
-        raise CorpusError(
-            "The corpus 'chitchat' comes with the package chitchat-dataset, which is not installed: "
-            "pip install chitchat-dataset, or name a copy of its dataset.json as its source."
-        )
-    return Path(package.origin).parent / FILE_NAME
-
-
-def _load(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise CorpusError(f"There is no {path}: the corpus 'chitchat' is read from a file {FILE_NAME}.")
-    try:
-        with open_text(path) as file:
-            conversations = json.load(file)
-    except (ValueError, EOFError, OSError) as error:
-        raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships ({error}).") from error
-    if not isinstance(conversations, dict):
-        raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships (not an object).")
-    return conversations
