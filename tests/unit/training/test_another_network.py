@@ -55,7 +55,7 @@ def test_it_answers(run: Path, toy_data: PreparedData) -> None:
 
 
 def test_it_is_tuned(run: Path, toy_data: PreparedData) -> None:
-    call = called("tune", run, "--data", toy_data.path, "--beam-size", "4")
+    call = called("tune", run, "--data", toy_data.path, "--beam-size", "4", "--sources", "20")
 
     assert call.status == 0, call.err
     assert (run / "tuned.json").is_file()

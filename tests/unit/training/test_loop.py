@@ -15,6 +15,7 @@ import torch
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.training import state
 from bidibeam.training.logs import TrainingObserver, read_metrics
 from bidibeam.training.loop import share_plans
 from bidibeam.training.settings import TrainingSettings
@@ -28,8 +29,8 @@ def test_the_toy_run_has_learnt_its_rule_and_holds_what_it_promises(toy_run: Pat
 
     files = "config.json model.safetensors tokenizer.json training metrics.jsonl tensorboard"
     assert {path.name for path in toy_run.iterdir()} == {*files.split()}
-    state = "model.safetensors optimizer.safetensors random-0.safetensors state.json"
-    assert {path.name for path in newest(toy_run).iterdir()} == {*state.split()}
+    checkpoint = "model.safetensors optimizer.safetensors random-0.safetensors state.json"
+    assert {path.name for path in newest(toy_run).iterdir()} == {*checkpoint.split()}
     json.loads((newest(toy_run) / "state.json").read_text(), parse_constant=lambda name: pytest.fail(name))
 
 
@@ -64,11 +65,15 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
         assert all(tensor.isfinite().all() for tensor in weights_of(newest(tmp_path / name)).values())
 
 
-def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_path: Path) -> None:
-    run, spoiler = tmp_path / "run", Spoiler()
-    settings: dict[str, Any] = {"epochs": 50, "early_stopping": 3, "learning_rate": 1e-6}
+def train_spoiled(data: PreparedData, run: Path, **settings: Any) -> state.Position:
+    """Hardly trains, and gets worse by every evaluation."""
+    spoiler = Spoiler()
+    return train_toy(data, run, learning_rate=1e-6, initialise=spoiler.grab, observer=spoiler, **settings)
 
-    position = train_toy(toy_data, run, initialise=spoiler.grab, observer=spoiler, **settings)
+
+def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    position = train_spoiled(toy_data, run, evaluate_every=2, early_stopping=3)
 
     assert position.stopped_by == "early_stopping"
     assert position.stale_evaluations == 3
@@ -80,28 +85,20 @@ def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_pat
 def test_a_last_evaluation_that_no_schedule_asks_for_leaves_better_weights(
     toy_data: PreparedData, tmp_path: Path
 ) -> None:
-    steps = {"best": 4, "further": 6}  # evaluated at step 4, and at step 6 because it is the last
-    for name, last in steps.items():
-        spoiler = Spoiler()
-        settings: dict[str, Any] = {"evaluate_every": 4, "max_steps": last, "learning_rate": 1e-6}
-        position = train_toy(toy_data, tmp_path / name, initialise=spoiler.grab, observer=spoiler, **settings)
+    train_spoiled(toy_data, tmp_path / "best", evaluate_every=4, max_steps=4)
+    position = train_spoiled(toy_data, tmp_path / "further", evaluate_every=4, max_steps=6)
 
-    losses = losses_of(tmp_path / "further")
-    assert len(losses) == 2
-    assert position.best_loss == losses[0] < losses[1]
+    first, last = losses_of(tmp_path / "further")
+    assert position.best_loss == first < last
     assert are_same_weights(tmp_path / "best", tmp_path / "further")
 
 
 def test_the_last_weights_are_kept_if_they_are_wanted(toy_data: PreparedData, tmp_path: Path) -> None:
-    """A learning rate at which the loss rises in the end: the best weights are not the last."""
-    rising: dict[str, Any] = {"epochs": 6, "early_stopping": 0, "learning_rate": 0.3, "plateau_factor": 1.0}
     for keep in ("best", "last"):
-        train_toy(toy_data, tmp_path / keep, keep=keep, **rising)
+        train_spoiled(toy_data, tmp_path / keep, keep=keep, evaluate_every=2, max_steps=4)
 
-    losses = losses_of(tmp_path / "last")
-    assert min(losses) < losses[-1]
-    assert are_same_weights(tmp_path / "last", newest(tmp_path / "last"))
-    assert not are_same_weights(tmp_path / "best", newest(tmp_path / "last"))
+    best, last = (weights_of(tmp_path / keep)["b_output"][:, 5] for keep in ("best", "last"))
+    assert (last - best).tolist() == pytest.approx([3.0] * len(best), abs=1e-3)  # spoiled once
 
 
 @pytest.mark.parametrize(
