@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 FACT = "fact"
 
@@ -40,6 +40,17 @@ class Signature:
             else:
                 found.append((each.metadata.get(FACT, each.name.rstrip("_")), _format(value)))
         return cls(tuple(found))
+
+
+class Signed:
+    """A dataclass whose signature is its `recipe`, a name above all, and its settings behind that."""
+
+    recipe: ClassVar[Mapping[str, str]]
+
+    @property
+    def signature(self) -> Signature:
+        """Its name and settings."""
+        return Signature.of_settings(self, **self.recipe)
 
 
 def _format(value: object) -> str:

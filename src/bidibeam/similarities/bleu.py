@@ -21,11 +21,11 @@ import numpy as np
 from bidibeam import work
 from bidibeam.errors import SettingsError, check_choice, check_setting
 from bidibeam.protocols import ClosestPair
-from bidibeam.scores import FACT, Signature
+from bidibeam.scores import FACT, Signed
 from bidibeam.similarities.compiling import compile_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.protocols import Matrix
@@ -188,7 +188,7 @@ def _score_bleu(
 
 
 @dataclass(frozen=True)
-class Bleu:
+class Bleu(Signed):
     """The geometric mean of modified n-gram precisions, with no brevity penalty; 0 where no word matches.
 
     Args:
@@ -205,7 +205,7 @@ class Bleu:
     smoothing: Literal["floor", "none", "add-1"] = "floor"
 
     is_parallel: ClassVar[bool] = True
-    name: ClassVar[str] = "bleu"
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "bleu"}
 
     def __post_init__(self) -> None:
         is_order = type(self.order) is int and 1 <= self.order <= MAX_ORDER
@@ -213,11 +213,6 @@ class Bleu:
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights, self.order))
         check_choice("smoothing", self.smoothing, SMOOTHINGS)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and settings."""
-        return Signature.of_settings(self, similarity=self.name)
 
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Score each hypothesis against each reference, from 0 to 1."""
@@ -254,7 +249,7 @@ class BleuT(Bleu):
 
     max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})
 
-    name: ClassVar[str] = "bleu_t"
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "bleu_t"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

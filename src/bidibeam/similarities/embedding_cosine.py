@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bidibeam.errors import check_setting
-from bidibeam.scores import Signature
+from bidibeam.scores import Signed
 from bidibeam.similarities.compiling import compile_kernel
 from bidibeam.similarities.transport import squared_distances
 from bidibeam.work import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.protocols import Matrix
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EmbeddingCosine:
+class EmbeddingCosine(Signed):
     """(1 + cos) / 2 of the means of two hypotheses' word vectors, from 0 to 1.
 
     Words without a vector do not count. A hypothesis without any is like those with the same tokens, 1, and
@@ -36,16 +36,12 @@ class EmbeddingCosine:
     space: WordVectors
     remove_stop_words: bool = False
 
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "embedding_cosine"}
     is_parallel: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         is_flag = isinstance(self.remove_stop_words, bool)
         check_setting(is_flag, "remove_stop_words", self.remove_stop_words, "true or false")
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and settings."""
-        return Signature.of_settings(self, similarity="embedding_cosine")
 
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Compares each hypothesis with each reference, from 0 to 1; exactly 1 for equal bags of words."""

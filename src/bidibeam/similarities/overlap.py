@@ -9,30 +9,26 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from bidibeam.scores import Signature
+from bidibeam.scores import Signed
 from bidibeam.similarities.bleu import count_matches, number_tokens
 from bidibeam.work import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.protocols import Matrix
 
 
 @dataclass(frozen=True)
-class TokenF1:
+class TokenF1(Signed):
     """The harmonic mean of the shares of its tokens that each has in common with the other.
 
     A token counts as often as it occurs in both. Two empty hypotheses score 1, an empty one and another 0.
     """
 
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "token_f1"}
     is_parallel: ClassVar[bool] = True
-
-    @property
-    def signature(self) -> Signature:
-        """Its name."""
-        return Signature.of_settings(self, similarity="token_f1")
 
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Compares each hypothesis with each reference, from 0 to 1."""
@@ -45,7 +41,7 @@ class TokenF1:
 
 
 @dataclass(frozen=True)
-class Edit:
+class Edit(Signed):
     """1 - (the fewest insertions, deletions and replacements of tokens) / (the longer one's length).
 
     Two empty hypotheses are alike, 1.
@@ -53,12 +49,8 @@ class Edit:
     Reference: Levenshtein (1966); RapidFuzz computes it.
     """
 
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "edit"}
     is_parallel: ClassVar[bool] = True
-
-    @property
-    def signature(self) -> Signature:
-        """Its name."""
-        return Signature.of_settings(self, similarity="edit")
 
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Compares each hypothesis with each reference, from 0 to 1."""

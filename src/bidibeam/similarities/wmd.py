@@ -9,13 +9,13 @@ import numpy as np
 
 from bidibeam.errors import check_choice, check_setting
 from bidibeam.protocols import ClosestPair
-from bidibeam.scores import FACT, Signature
+from bidibeam.scores import FACT, Signed
 from bidibeam.similarities import transport
 from bidibeam.similarities.bleu import DEFAULT_MAX_LENGTH, brevity_penalties, check_max_length
 from bidibeam.work import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.protocols import Matrix
@@ -33,7 +33,7 @@ FORMS = {
 
 
 @dataclass(frozen=True)
-class Wmd:
+class Wmd(Signed):
     """1 / (1 + WMD), from 0 to 1: the least that the words' vectors must move, as Euclidean distance.
 
     A word counts if it has a vector and is no stop word. Where that leaves nothing of a hypothesis, its stop
@@ -59,18 +59,13 @@ class Wmd:
     form: Literal["similarity", "ratio", "literal-max", "literal-min"] = "similarity"
 
     is_parallel: ClassVar[bool] = True
-    name: ClassVar[str] = "wmd"
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "wmd"}
 
     def __post_init__(self) -> None:
         check_choice("weights", self.weights, WEIGHTS)
         is_flag = isinstance(self.remove_stop_words, bool)
         check_setting(is_flag, "remove_stop_words", self.remove_stop_words, "true or false")
         check_choice("form", self.form, FORMS)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and settings."""
-        return Signature.of_settings(self, similarity=self.name)
 
     def distances(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Returns the word mover's distance of every pair, (hypotheses, references)."""
@@ -117,7 +112,7 @@ class WmdT(Wmd):
 
     max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})
 
-    name: ClassVar[str] = "wmd_t"
+    recipe: ClassVar[Mapping[str, str]] = {"similarity": "wmd_t"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

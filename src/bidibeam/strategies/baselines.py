@@ -11,11 +11,13 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError, check_finite, check_setting
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
-from bidibeam.scores import Signature
+from bidibeam.scores import Signed
 from bidibeam.similarities.bleu import sentence_bleus
 from bidibeam.strategies.ranking import best_by, number, rank_by
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bidibeam.hypotheses import Beams, Hypothesis
 
 LARGEST_EXPONENT = 10
@@ -23,16 +25,10 @@ LARGEST_EXPONENT = 10
 LARGEST_WEIGHT = 10_000
 
 
-class BeamRanking(ABC):
+class BeamRanking(Signed, ABC):
     """Ranks one direction's beam by a number of each hypothesis, which a subclass gives."""
 
-    name: ClassVar[str]
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and settings."""
-        return Signature.of_settings(self, strategy=self.name)
 
     @abstractmethod
     def score(self, hypothesis: Hypothesis) -> float:
@@ -51,7 +47,7 @@ class BeamRanking(ABC):
 class Vbs(BeamRanking):
     """VBS: rank the regular beam by length-normalised log-probability, as the search did."""
 
-    name: ClassVar[str] = "vbs"
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "vbs"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), score=True)
 
     def score(self, hypothesis: Hypothesis) -> float:
@@ -63,7 +59,7 @@ class Vbs(BeamRanking):
 class ReverseVbs(Vbs):
     """VBS with the reverse decoder in the regular one's place."""
 
-    name: ClassVar[str] = "reverse-vbs"
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "reverse-vbs"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REVERSE,), score=True)
 
 
@@ -80,7 +76,7 @@ class VbsTuned(BeamRanking):
 
     length_exponent: float
     word_reward: float
-    name: ClassVar[str] = "vbs-tuned"
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "vbs-tuned"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), log_prob=True)
 
     def __post_init__(self) -> None:
@@ -97,7 +93,7 @@ class VbsTuned(BeamRanking):
 class Longest(BeamRanking):
     """Rank the regular beam by number of tokens, to see how far length alone goes; ties keep beam order."""
 
-    name: ClassVar[str] = "longest"
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "longest"}
 
     def score(self, hypothesis: Hypothesis) -> float:
         """Returns the number of tokens."""
@@ -105,7 +101,7 @@ class Longest(BeamRanking):
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(Signed):
     """Shuffle the regular beam; by seed and source id, so that neither order nor batches matter.
 
     Args:
@@ -113,16 +109,12 @@ class Random:
     """
 
     seed: int = 0
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "random"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
 
     def __post_init__(self) -> None:
         is_whole = isinstance(self.seed, int) and not isinstance(self.seed, bool)
         check_setting(is_whole, "seed", self.seed, "a whole number")
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and seed."""
-        return Signature.of_settings(self, strategy="random")
 
     def rank(self, beams: Beams) -> Ranking:
         """Returns the regular hypotheses in a random order, finished ones first."""
@@ -131,19 +123,18 @@ class Random:
 
 
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(Signed):
     """Rank the regular beam by sentence BLEU against the reference: the paper's Best Hypothesis.
 
     BLEU-4 of words, smoothed as nltk's method 1, with the ordinary brevity penalty. Ties go to the better
     rank; most hypotheses share no word with the reference, so `Ranking.tied` tells how many there are.
     """
 
+    recipe: ClassVar[Mapping[str, str]] = {
+        "strategy": "oracle",
+        "by": "sentence-bleu,order:4,smoothing:floor",
+    }
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), reference=True)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and measure."""
-        return Signature.of_settings(self, strategy="oracle", by="sentence-bleu,order:4,smoothing:floor")
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks the regular hypotheses, nearest to the reference first, whether finished or not."""

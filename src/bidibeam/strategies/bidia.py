@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from bidibeam.errors import BidibeamError, SimilarityError, check_choice
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPair, ClosestPairFinder, Requirements, Similarity
-from bidibeam.scores import Signature
+from bidibeam.scores import Signature, Signed
 from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bidibeam.hypotheses import Beams, Hypothesis
     from bidibeam.protocols import Matrix
@@ -28,7 +28,7 @@ Agreement = Literal["closest", "expected", "mean"]
 
 
 @dataclass(frozen=True)
-class BidiA:
+class BidiA(Signed):
     """Rank hypotheses by how well they agree with the beam of the other direction.
 
     Cost per source: two beam searches of half the size, and a similarity for every pair across.
@@ -44,6 +44,7 @@ class BidiA:
     similarity: Similarity
     answer: Answer = "regular"
     agreement: Agreement = "closest"
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "bidia"}
 
     def __post_init__(self) -> None:
         check_choice("answer", self.answer, get_args(Answer))
@@ -53,11 +54,6 @@ class BidiA:
     def requirements(self) -> Requirements:
         """Both beams, and their log-probabilities if those are weights."""
         return Requirements((Direction.REGULAR, Direction.REVERSE), log_prob=self.agreement == "expected")
-
-    @property
-    def signature(self) -> Signature:
-        """Its name, the similarity's own signature, and the options."""
-        return Signature.of_settings(self, strategy="bidia")
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks those that may answer, most agreed upon first; ties go to the regular beam, then the better.

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import check_finite
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements
-from bidibeam.scores import Signature
+from bidibeam.scores import Signed
 from bidibeam.strategies.baselines import LARGEST_WEIGHT
 from bidibeam.strategies.ranking import normalisation, number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bidibeam.hypotheses import Beams, Hypothesis
 
 
 @dataclass(frozen=True)
-class BidiS:
+class BidiS(Signed):
     """Rank the regular beam by score(regular) + lambda * score(reverse), both length-normalised.
 
     Cost per source: one beam search, and teacher forcing of its hypotheses by the reverse decoder.
@@ -28,6 +30,7 @@ class BidiS:
     """
 
     lambda_: float = 1.0
+    recipe: ClassVar[Mapping[str, str]] = {"strategy": "bidis"}
 
     def __post_init__(self) -> None:
         check_finite("lambda", self.lambda_, LARGEST_WEIGHT)
@@ -36,11 +39,6 @@ class BidiS:
     def requirements(self) -> Requirements:
         """The regular beam, scored by both directions."""
         return Requirements((Direction.REGULAR,), log_prob=True, score=True, other_weight=self.lambda_)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name and lambda."""
-        return Signature.of_settings(self, strategy="bidis")
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks the regular hypotheses that the reverse decoder scored, best first.

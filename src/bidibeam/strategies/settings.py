@@ -160,10 +160,11 @@ def build_similarity(
     name = given if isinstance(given, str) else None
     factory = given if name is None else import_similarity(name) if ":" in name else SIMILARITIES.get(name)
     if name is None or ":" in name or not isinstance(factory, type):  # it is the similarity itself
-        similarity = as_similarity(factory, name)
+        own: Any = as_similarity(factory, name)
         if options:
-            name = name or getattr(similarity, "name", type(given).__name__)
+            name = name or own.signature.facts[0][1]
             raise SettingsError(f"The similarity {name} takes no options, received {', '.join(options)}.")
+        similarity: Similarity = own
         return similarity
     known = _field_names(factory)
     supplied: dict[str, Any] = {}
