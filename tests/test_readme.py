@@ -117,5 +117,5 @@ def test_contributing_names_code_dependencies_and_entry_points_that_exist() -> N
     for requirement in (item for item in [*project["dependencies"], *extras] if "[" not in item):
         assert re.split("[>=<]", requirement)[0] in page.split("## Dependencies")[1], requirement
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
-    groups = set(re.findall(r"group=\"([\w.]+)\"", source))
+    groups = set(re.findall(r"group=\"(bidibeam\.\w+)\"", source))
     assert groups == set(re.findall(r"\| `(bidibeam\.\w+)` \|", page))
