@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import subprocess
 import sys
@@ -151,29 +150,23 @@ def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> N
 
 
 def test_without_transformers_the_way_to_install_it_is_told(
-    data: PreparedData, bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: PreparedData, bart: Path, tmp_path: Path
 ) -> None:
-    import bidibeam.hf
+    command = ["train", str(data.path), "--base", str(bart), "--out", str(tmp_path / "out"), *QUICK]
+    script = (
+        "import sys\n"
+        "sys.modules['transformers'] = None\n"
+        "try: from bidibeam.hf import fine_tune\n"
+        "except ImportError as error: print(error)\n"
+        "from bidibeam.cli.main import main\n"
+        f"main({command})"
+    )
 
-    for name in list(sys.modules):
-        if name.startswith("bidibeam.models.huggingface.") or name == "bidibeam.training.fine_tune":
-            monkeypatch.delitem(sys.modules, name)
-    for name in ("fine_tune", "started_with"):
-        monkeypatch.delitem(vars(bidibeam.hf), name, raising=False)
-    real = builtins.__import__
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
-    def missing(name: str, *args: Any, **options: Any) -> Any:
-        if name.partition(".")[0] == "transformers":
-            raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-
-    said = refused("train", data.path, "--base", bart, "--out", tmp_path / "out", *QUICK)
-
-    assert said == "fine_tune needs transformers, which is not installed: pip install 'bidibeam[hf]'"
-    with pytest.raises(ImportError, match=r"pip install 'bidibeam\[hf\]'"):
-        from bidibeam.hf import fine_tune  # noqa: F401
+    told = "fine_tune needs transformers, which is not installed: pip install 'bidibeam[hf]'\n"
+    assert (ended.returncode, ended.stdout) == (1, told)
+    assert ended.stderr.endswith(told)
 
 
 def test_help_and_our_own_training_import_no_transformers() -> None:

@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import BidirectionalSeq2Seq, BidirectionalSeq2SeqConfig, direction_of, reverse_labels
 from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface import joint as joint_module
 from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -162,6 +163,6 @@ def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         joint("bart")(input_ids=batch()["input_ids"])
     with pytest.raises(InputError, match=r"holds both directions: take one of them, `model\.regular` or"):
         direction_of(joint("bart"))
-    monkeypatch.setattr("transformers.__version__", "4.56.0")
+    monkeypatch.setattr(vars(joint_module)["transformers"], "__version__", "4.56.0")
     with pytest.raises(SettingsError, match=r"need transformers 5 or later, and 4\.56\.0 is installed"):
         joint("bart")
