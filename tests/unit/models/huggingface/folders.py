@@ -13,18 +13,16 @@ from bidibeam.models.huggingface.configs import mark
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from tests.conftest import WORDS
-from tests.unit.models.huggingface.tiny import ENCODER_DECODERS, tiny_config, tiny_model
+from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 STRONG = {
-    "bart": {"init_std": 0.3},
-    "marian": {"init_std": 0.3},
+    **{key: {"init_std": 0.3} for key in ("bart", "marian", "mvp")},
+    **{key: {"initializer_range": 0.3} for key in ("gpt2", "llama", "mamba", "bloom", "gemma2")},
     "t5": {"initializer_factor": 2.0},
-    "gpt2": {"initializer_range": 0.3},
-    "llama": {"initializer_range": 0.3},
 }
 """So strong opinions that rounding does not decide."""
 IDS: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "forced_eos_token_id": None}
@@ -38,7 +36,7 @@ def tokenizer_of(words: Sequence[str] = (*WORDS, "!", "?")) -> Tokenizer:
 
 def options_of(kind: str, tokenizer: Tokenizer) -> dict[str, Any]:
     options = {**IDS, **STRONG[kind], "vocab_size": tokenizer.vocabulary_size}
-    return options | ({"decoder_start_token_id": 2} if kind in ENCODER_DECODERS else {})
+    return options | ({"decoder_start_token_id": 2} if tiny_config(kind).is_encoder_decoder else {})
 
 
 def write_model(
@@ -58,7 +56,8 @@ def write_model(
         mark(model, direction)
     model.generation_config.update(**(generation or {}))
     model.save_pretrained(folder)
-    wrap_tokenizer(tokenizer, is_encoder_decoder=kind in ENCODER_DECODERS).save_pretrained(folder)
+    reader = wrap_tokenizer(tokenizer, is_encoder_decoder=model.config.is_encoder_decoder)
+    reader.save_pretrained(folder)
     return folder
 
 

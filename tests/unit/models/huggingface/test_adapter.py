@@ -8,22 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from bidibeam.api.decoders import load_decoder
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, mark, reverse_labels
+from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, reverse_labels
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.models.engines import merge_texts
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
-from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.models.huggingface.configs import HuggingFaceFolder
 from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.loading import load
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings
-from tests.unit.models.huggingface.folders import SOURCES, tokenizer_of, write_joint, write_model, write_pair
+from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 KINDS = ("bart", "t5", "gpt2", "llama")
 SEARCH = SearchSettings(beam_size=6, max_length=7, stopping="constant", length_penalty=0.0)
@@ -311,32 +309,8 @@ def test_a_model_is_one_direction_or_both(tmp_path: Path) -> None:
     assert pair.scorer(Direction.REVERSE) is not None
 
 
-BY_GENERATE: dict[str, dict[str, Any]] = {
-    "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
-    "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 2},
-    "gemma2": {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-        "sliding_window": 4,
-    },
-    "mvp": {
-        "d_model": 32,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 64,
-        "decoder_ffn_dim": 64,
-        "max_position_embeddings": 64,
-        "decoder_start_token_id": 2,
-        "forced_eos_token_id": None,
-        "init_std": 0.3,
-    },
-}
+BY_GENERATE = ("mamba", "bloom", "gemma2", "mvp")
+"""Model types that our own search does not run."""
 GENERATE = SearchSettings(
     beam_size=4,
     max_length=6,
@@ -347,28 +321,11 @@ GENERATE = SearchSettings(
 )
 
 
-def write_other(folder: Path, kind: str, direction: Direction = Direction.REGULAR) -> Path:
-    """A folder with a model that our own search does not run."""
-    tokenizer = tokenizer_of()
-    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer.vocabulary_size}
-    strong = {} if kind == "mvp" else {"initializer_range": 0.3}
-    config = AutoConfig.for_model(kind, **ids, **strong, **BY_GENERATE[kind])
-    torch.manual_seed(4 if direction is Direction.REGULAR else 5)
-    auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model = auto.from_config(config)
-    mark(model, direction)
-    model.save_pretrained(folder)
-    wrap_tokenizer(tokenizer, is_encoder_decoder=config.is_encoder_decoder).save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.parametrize("kind", BY_GENERATE)
 def test_generate_makes_the_lists_of_models_that_our_search_does_not_run(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = [write_other(tmp_path / f"{kind}-{each.value}", kind, each) for each in Direction]
-
-    model = HuggingFaceModel.load(*folders)
+    model = HuggingFaceModel.load(*write_pair(tmp_path, kind))
 
     assert f"{kind}-regular is searched by its own generate" in caplog.text
     assert str(model.signature).endswith("|search:generate")
@@ -410,7 +367,7 @@ def test_generate_finds_the_lists_of_our_own_search(tmp_path: Path, monkeypatch:
 
 
 def test_settings_that_generate_does_not_have_are_refused_and_scores_are_ours(tmp_path: Path) -> None:
-    model = HuggingFaceModel.load(write_other(tmp_path / "mamba", "mamba"))
+    model = HuggingFaceModel.load(write_model(tmp_path / "mamba", "mamba"))
 
     assert model.default_stopping == "constant"
     message = r"^mamba is searched by its own generate, which does not have the stopping rule 'shrinking'"
