@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamE
 
 from bidibeam.decoding.beams import split_beam
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.engines import merge_texts
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
@@ -113,10 +113,14 @@ class BidiGenerate:
         beams, groups = self._search(model, task)
         strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
-        chosen = [
-            _first(strategy.rank(line), {way: lines[number] for way, lines in groups.items()}, count)
-            for number, line in enumerate(beams)
-        ]
+        chosen: list[list[Chosen]] = []
+        for number, line in enumerate(beams):
+            entries = strategy.rank(line).entries
+            found = [(entry.hypothesis.ids, entry.score) for entry in entries[:count]]
+            for entry in entries if len(found) < count else ():  # then what reads the same, best reply first
+                alike = groups[entry.direction][number][entry.place][1:]
+                found += [(one.ids, entry.score) for one in alike]
+            chosen.append(found[:count])
         fewest = min(map(len, chosen))
         if fewest < count:
             raise SettingsError(
@@ -204,14 +208,6 @@ def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) ->
             "its own: give input_ids."
         )
     return task._replace(inputs=replace(task.inputs, encoded=None))
-
-
-def _first(ranking: Ranking, groups: Mapping[Direction, list[list[Hypothesis]]], count: int) -> list[Chosen]:
-    """The first of a ranking as ids; then, if there are too few, what reads the same, best reply first."""
-    chosen = [(entry.hypothesis.ids, entry.score) for entry in ranking.entries[:count]]
-    for entry in ranking.entries if len(chosen) < count else ():
-        chosen += [(one.ids, entry.score) for one in groups[entry.direction][entry.place][1:]]
-    return chosen[:count]
 
 
 def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[Chosen]]) -> Any:

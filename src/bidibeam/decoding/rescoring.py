@@ -113,14 +113,10 @@ def _log_probs(
     """The other direction's log-probabilities of rows, which are sorted by source."""
     wanted = sorted({row.source for row in rows})
     lines: dict[int, list[tuple[int, ...]]] = {source: [] for source in wanted}
-    for row in rows:
-        lines[row.source].append(_end(row.hypothesis, scorer.end_id))
+    for row in rows:  # as whole replies: one that was cut off ends here
+        ended = () if row.hypothesis.finished else (scorer.end_id,)
+        lines[row.source].append((*row.hypothesis.ids, *ended))
     if not wanted:
         return []
     found = scorer.log_probs([sources[source] for source in wanted], list(lines.values()), first=first)
     return [value for line in found for value in line]
-
-
-def _end(hypothesis: Hypothesis, end: int) -> tuple[int, ...]:
-    """Its ids as a whole reply: one that was cut off ends here."""
-    return hypothesis.ids if hypothesis.finished else (*hypothesis.ids, end)

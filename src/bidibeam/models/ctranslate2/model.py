@@ -127,6 +127,8 @@ class CTranslate2Model:
         self.manifest = manifest = Manifest.read(path)
         self.limits = Limits(manifest.max_source_length, manifest.max_length)
         self.vocabulary_size, self.data = manifest.vocabulary_size, manifest.data
+        from transformers import AutoTokenizer
+
         library = import_ctranslate2()
         self._translators: dict[Direction, Any] = {}
         self.tokenizers: dict[Direction, Any] = {}
@@ -144,7 +146,13 @@ class CTranslate2Model:
                 raise RunError(
                     f"{folder} cannot be loaded by CTranslate2 ({str(error).splitlines()[0]})."
                 ) from error
-            self.tokenizers[Direction(name)] = _load_tokenizer(folder)
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
+            except Exception as error:  # the Rust side raises plain Exception
+                raise RunError(
+                    f"The tokenizer in {folder} cannot be loaded: export the model again."
+                ) from error
+            self.tokenizers[Direction(name)] = tokenizer
         self.directions, self.tokenizer = tuple(self._translators), next(iter(self.tokenizers.values()))
 
     @classmethod
@@ -364,12 +372,3 @@ def patience_of(stopping: str) -> float:
     raise SettingsError(
         f"stopping is {stopping!r}, which CTranslate2 does not have: choose constant or patience=FACTOR."
     )
-
-
-def _load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
-    except Exception as error:  # the Rust side raises plain Exception
-        raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error

@@ -249,7 +249,10 @@ class BidirectionalModel(nn.Module):
     ) -> Losses:
         """Teacher forcing in every direction, in one pass over the encoder; see `data.batching.Batch`."""
         memory, mask = self.encode(sources, lengths)
-        words = self._embed_inputs(inputs)  # (D, T, B, E)
+        if len(self.embeddings) == 1:
+            words = self.embedding(0)(inputs)  # (D, T, B, E)
+        else:
+            words = torch.stack([self.embedding(index)(line) for index, line in enumerate(inputs)])
         readout = self.decoders(self.dropout(words), memory, mask)  # (D, T, B, R)
         is_real = targets != PAD_ID  # (D, T, B)
         tokens = is_real[0].sum()
@@ -275,11 +278,6 @@ class BidirectionalModel(nn.Module):
             total = total + loss
             sums.append((rows_losses * real).sum())
         return Losses(total, torch.stack(sums), tokens)
-
-    def _embed_inputs(self, inputs: Tensor) -> Tensor:
-        if len(self.embeddings) == 1:
-            return self.embedding(0)(inputs)  # type: ignore[no-any-return]
-        return torch.stack([self.embedding(index)(line) for index, line in enumerate(inputs)])
 
     def shares(self, regular_weight: float) -> list[float]:
         """Each direction's share of the loss; one that is alone has all of it."""

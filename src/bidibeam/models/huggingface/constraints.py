@@ -90,7 +90,17 @@ class GenerationConstraints:
 
         The decoder reads `prompt_length` tokens before it writes.
         """
-        _check_supported(config, processors)
+        if config.do_sample:
+            raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+        for name, usual in UNSUPPORTED.items():
+            asked = getattr(config, name, None)
+            if asked not in (None, usual):
+                raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
+        if any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors):
+            raise SettingsError(
+                "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it "
+                "out."
+            )
         ends = _ids(config.eos_token_id)
         if not ends:
             raise SettingsError("The generation config has no eos_token_id, so no reply could end; set one.")
@@ -151,20 +161,6 @@ class GenerationConstraints:
             return self
         reversed_ones = LogitsProcessorList(reverse_processor(one, special) for one in self.processors)
         return replace(self, processors=reversed_ones)
-
-
-def _check_supported(config: GenerationConfig, processors: LogitsProcessorList) -> None:
-    """Refuse what a search does not do."""
-    if config.do_sample:
-        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
-    for name, usual in UNSUPPORTED.items():
-        asked = getattr(config, name, None)
-        if asked not in (None, usual):
-            raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
-    if any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors):
-        raise SettingsError(
-            "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it out."
-        )
 
 
 def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:

@@ -211,13 +211,10 @@ class ReverseCollator:
             )
         before = torch.as_tensor(batch["labels"])
         batch["labels"] = reverse_labels(before, self.special_ids)
-        if not self.model.config.is_encoder_decoder:
-            self._reverse_inputs(batch, before)
-        elif "decoder_input_ids" in batch:
-            _add_decoder_inputs(batch, self.model)
-        return batch
-
-    def _reverse_inputs(self, batch: Any, before: Tensor) -> None:
+        if self.model.config.is_encoder_decoder:
+            if "decoder_input_ids" in batch:
+                _add_decoder_inputs(batch, self.model)
+            return batch
         inputs, is_masked = torch.as_tensor(batch["input_ids"]), before == IGNORED
         if inputs.shape != before.shape or not bool((is_masked | (before == inputs)).all()):
             raise SettingsError(
@@ -225,6 +222,7 @@ class ReverseCollator:
                 f"those of the collator {type(self.inner).__name__} are not, so they cannot be turned around."
             )
         batch["input_ids"] = torch.where(is_masked, inputs, batch["labels"])
+        return batch
 
 
 def _add_decoder_inputs(batch: dict[str, Tensor], model: Any) -> None:

@@ -77,10 +77,13 @@ def source_ids(
         end = list(getattr(config, PROMPT_END, None) or [])
         stripped = [ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]
         rows = [ids + end for ids in stripped]
-    if max_length is None:
-        return rows
     special = special_ids(tokenizer)
-    return [_keep_last(ids, max_length, special) for ids in rows]
+    for number, ids in enumerate(rows):
+        if max_length is not None and len(ids) > max_length:
+            begin = next((place for place, index in enumerate(ids) if index not in special), len(ids))
+            begin = min(begin, max_length - 1)
+            rows[number] = ids[:begin] + ids[len(ids) - (max_length - begin) :]
+    return rows
 
 
 def response_ids(texts: Sequence[str], tokenizer: Any, config: Any) -> list[list[int]]:
@@ -183,11 +186,3 @@ def _tokenize(tokenizer: Any, texts: Sequence[str] | None = None, **options: Any
         texts, verbose=False, return_attention_mask=False, return_token_type_ids=False, **options
     )
     return [list(ids) for ids in encoded.input_ids]
-
-
-def _keep_last(ids: list[int], max_length: int, special: frozenset[int]) -> list[int]:
-    if len(ids) <= max_length:
-        return ids
-    begin = next((place for place, index in enumerate(ids) if index not in special), len(ids))
-    begin = min(begin, max_length - 1)
-    return ids[:begin] + ids[len(ids) - (max_length - begin) :]
