@@ -29,10 +29,6 @@ class Direction(StrEnum):
         """Reading order to this direction's writing order, or back: the two are the same step."""
         return tokens[:] if self is Direction.REGULAR else tokens[::-1]
 
-    def rearrange(self, tokens: Tokens) -> Tokens:
-        """This direction's writing order to the other's."""
-        return tokens[::-1]
-
 
 class Hypothesis(NamedTuple):
     """One possible reply. A list from elsewhere may know less of it than our own search does.

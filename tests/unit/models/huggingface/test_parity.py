@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -37,6 +38,10 @@ def model_of(kind: str, seed: int, vocabulary: int = VOCABULARY, **changes: Any)
     if not config.is_encoder_decoder:
         del ids["decoder_start_token_id"], ids["forced_eos_token_id"]
     return tiny_model(kind, seed=seed, vocab_size=vocabulary, **{**ids, **changes})
+
+
+made_once = cache(model_of)
+"""For tests that leave a model as it is."""
 
 
 def random_inputs(model: Any, chance: Random) -> dict[str, torch.Tensor]:
@@ -82,7 +87,7 @@ def cases(kind: str, part: int) -> list[tuple[Any, dict[str, torch.Tensor], dict
     found = []
     for number in range(part, CASES, PARTS):
         chance = Random(f"{kind} {number}")
-        model = model_of(kind, seed=number % 4)
+        model = made_once(kind, number % 4)
         found.append((model, random_inputs(model, chance), random_options(chance)))
     return found
 
@@ -120,7 +125,7 @@ def check(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any]) 
 @pytest.mark.parametrize("kind", MODEL_TYPES)
 def test_every_listed_model_type_finds_the_n_best_of_generate(kind: str) -> None:
     for seed in range(2):
-        model, chance = model_of(kind, seed), Random(seed)
+        model, chance = made_once(kind, seed), Random(seed)
         options = {"num_beams": 5, "max_new_tokens": 12, "early_stopping": bool(seed)}
         check(model, random_inputs(model, chance), options)
 
@@ -184,7 +189,7 @@ def test_processors_may_raise_scores_above_0(kind: str, early_stopping: bool | s
         {"logits_processor": LogitsProcessorList([Raised()])},
     ]
     for number in range(4):
-        chance, model = Random(number), model_of(kind, seed=number % 4)
+        chance, model = Random(number), made_once(kind, number % 4)
         options = {
             "num_beams": chance.choice((2, 3, 5)),
             "max_new_tokens": chance.choice((2, 5, 12)),
