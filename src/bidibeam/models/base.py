@@ -41,31 +41,27 @@ class Limits:
 
 
 class Model(Protocol):
-    """A model that writes in one direction or in both, whatever engine runs it."""
+    """A model that writes in one direction or in both, whatever engine runs it.
 
-    @property
-    def name(self) -> str:
-        """The name of its folder, or its name on the Hub."""
-        ...
+    Attributes:
+        name: The name of its folder, or its name on the Hub.
+        directions: The directions it writes in.
+        tokenizer: The engine's own tokenizer.
+        limits: How much it reads and writes.
+        default_stopping: The stopping rule where none is asked for: the paper's, or that of the engine.
+        vocabulary_size: The number of tokens it chooses among.
+    """
+
+    name: str
+    directions: tuple[Direction, ...]
+    tokenizer: Any
+    limits: Limits
+    default_stopping: str
+    vocabulary_size: int
 
     @property
     def path(self) -> Path | None:
         """Where what was tuned for it lies; None if it has no folder."""
-        ...
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions it writes in."""
-        ...
-
-    @property
-    def tokenizer(self) -> Any:
-        """The engine's own tokenizer."""
-        ...
-
-    @property
-    def limits(self) -> Limits:
-        """How much it reads and writes."""
         ...
 
     @property
@@ -76,16 +72,6 @@ class Model(Protocol):
     @property
     def batch_size(self) -> int:
         """How many sources to search at once by default."""
-        ...
-
-    @property
-    def default_stopping(self) -> str:
-        """The stopping rule where none is asked for: the paper's, or the one that the engine has."""
-        ...
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens it chooses among."""
         ...
 
     @property

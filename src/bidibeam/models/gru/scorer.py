@@ -161,14 +161,10 @@ class GRUScorer:
     def _sum_log_probs(
         self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, *, count: int
     ) -> Tensor:
-        """Sum the log-probability of each sequence's tokens, (sequences,), float64.
+        """Sum the log-probability of each of so many sequences' tokens, (sequences,), float64.
 
-        Args:
-            readout: (prefixes, width)
-            rows: (targets,), the prefix that each token follows.
-            tokens: (targets,)
-            owners: (targets,), the sequence that each is of.
-            count: The number of sequences.
+        Of (targets,) tokens, `rows` are the prefixes that they follow, in the readout (prefixes, width), and
+        `owners` the sequences that they are of.
         """
         first = torch.zeros(len(readout), dtype=torch.long, device=readout.device)
         first[rows] = tokens  # any target of a row: its loss gives the row's log-sum-exp
