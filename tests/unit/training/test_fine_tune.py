@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,24 @@ JOINT += ["tokenizer.json", "tokenizer_config.json"]
 SAVED = sorted([*JOINT, "generation_config.json"])
 
 
+Tune = Callable[..., dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     return prepared(tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture
+def tune(copies: PreparedData, tmp_path: Path) -> Tune:
+    """Trains a kind of model with fresh weights, or from another base, into a folder."""
+
+    def train(base: Any, out: str = "out", **options: Any) -> dict[str, Any]:
+        if base in FAMILIES:
+            base = str(write_config(tmp_path / base, base, **options.pop("changes", {})))
+        return fine_tune(copies, tmp_path / out, base=base, **{"settings": QUICK, **options})
+
+    return train
 
 
 def names_in(folder: Path) -> list[str]:
@@ -74,15 +90,13 @@ def right_replies(model: Any, tokenizer: Any, data: PreparedData) -> float:
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_reverse_model_learns_to_write_replies_from_their_end(
-    kind: str, copies: PreparedData, tmp_path: Path
+    kind: str, tune: Tune, copies: PreparedData, tmp_path: Path
 ) -> None:
-    base, out = write_config(tmp_path / "base", kind), tmp_path / "out"
     changes: dict[str, Any] = {"t5": {"epochs": 80, "learning_rate": 5e-3}, "marian": {"epochs": 100}}
-    settings = replace(LEARNING, **changes.get(kind, {}))
 
-    fine_tune(copies, out, base=str(base), direction="reverse", settings=settings)
+    tune(kind, direction="reverse", settings=replace(LEARNING, **changes.get(kind, {})))
 
-    model, tokenizer = loaded(out, kind)
+    model, tokenizer = loaded(tmp_path / "out", kind)
     assert direction_of(model) is Direction.REVERSE
     assert right_replies(model, tokenizer, copies) >= 0.9
 
@@ -98,10 +112,10 @@ def test_a_joint_model_learns_both(copies: PreparedData, tmp_path: Path) -> None
     assert last["loss"] == pytest.approx((last["loss_regular"] + last["loss_reverse"]) / 2)
 
 
-def test_the_folder_is_one_that_from_pretrained_reads(copies: PreparedData, tmp_path: Path) -> None:
-    base, out = write_config(tmp_path / "base", "bart"), tmp_path / "out"
-
-    facts = fine_tune(copies, out, base=str(base), direction="reverse", settings=QUICK)
+def test_the_folder_is_one_that_from_pretrained_reads(
+    tune: Tune, copies: PreparedData, tmp_path: Path
+) -> None:
+    facts, out = tune("bart", direction="reverse"), tmp_path / "out"
 
     assert names_in(out) == SAVED
     model, tokenizer = loaded(out, "bart")
@@ -125,14 +139,11 @@ def test_the_folder_is_one_that_from_pretrained_reads(copies: PreparedData, tmp_
 
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
 def test_the_validation_loss_counts_every_token_alike(
-    kind: str, copies: PreparedData, tmp_path: Path
+    kind: str, tune: Tune, copies: PreparedData, tmp_path: Path
 ) -> None:
-    base, out = write_config(tmp_path / "base", kind), tmp_path / "out"
-    settings = replace(QUICK, batch_size=2, label_smoothing=0.1)
+    facts = tune(kind, direction="reverse", settings=replace(QUICK, batch_size=2, label_smoothing=0.1))
 
-    facts = fine_tune(copies, out, base=str(base), direction="reverse", settings=settings)
-
-    model, tokenizer = loaded(out, kind)
+    model, tokenizer = loaded(tmp_path / "out", kind)
     collate = PairCollator(tokenizer, model, direction=Direction.REVERSE)
     total, tokens = 0.0, 0
     for example in copies.examples("validation"):
@@ -145,16 +156,14 @@ def test_the_validation_loss_counts_every_token_alike(
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
-def test_the_best_weights_are_kept_or_the_last(keep: str, copies: PreparedData, tmp_path: Path) -> None:
+def test_the_best_weights_are_kept_or_the_last(keep: str, tune: Tune, tmp_path: Path) -> None:
     """The learning rate rises to the end, and the loss with it: the best weights are not the last."""
-    base = str(write_config(tmp_path / "base", "gpt2"))
-    settings = replace(QUICK, epochs=12, learning_rate=3.0, warmup=0.99, keep=keep)
-    facts = fine_tune(copies, tmp_path / "out", base=base, settings=settings)
+    facts = tune("gpt2", settings=replace(QUICK, epochs=12, learning_rate=3.0, warmup=0.99, keep=keep))
     losses = [each["loss"] for each in facts["evaluations"]]
     assert min(losses) < losses[-1] - 0.1
 
-    again = replace(QUICK, epochs=1, learning_rate=1e-12)
-    kept = fine_tune(copies, tmp_path / "again", base=str(tmp_path / "out"), settings=again)
+    still = replace(QUICK, epochs=1, learning_rate=1e-12)
+    kept = tune(str(tmp_path / "out"), "again", settings=still)
 
     expected = min(losses) if keep == "best" else losses[-1]
     assert kept["best"]["loss"] == pytest.approx(expected, abs=1e-3)
@@ -165,23 +174,22 @@ def test_the_best_weights_are_kept_or_the_last(keep: str, copies: PreparedData, 
     [("bart", "reverse", 9), ("bart", "both", 1), ("bart", "both", 12), ("gpt2", "regular", 14)],
 )
 def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
-    kind: str, direction: str, dies_at: int, copies: PreparedData, tmp_path: Path
+    kind: str, direction: str, dies_at: int, tune: Tune, tmp_path: Path
 ) -> None:
     changes = {"dropout": 0.1} if kind == "bart" else {"resid_pdrop": 0.1}
-    base = str(write_config(tmp_path / "base", kind, **changes))
     settings = replace(QUICK, epochs=3, batch_size=4, save_every=4)
-    options: dict[str, Any] = {"base": base, "direction": direction, "settings": settings}
-    whole, out, diary = fine_tune(copies, tmp_path / "whole", **options), tmp_path / "out", Diary()
+    options: dict[str, Any] = {"changes": changes, "direction": direction, "settings": settings}
+    whole, out, diary = tune(kind, "whole", **options), tmp_path / "out", Diary()
 
     with pytest.raises(KilledError):
-        fine_tune(copies, out, observer=Diary(dies_at=dies_at), **options)
+        tune(kind, observer=Diary(dies_at=dies_at), **options)
     assert names_in(out) == ["metrics.jsonl", "training"]
     assert started_with(out) is not None
     torn = out / "training" / ".step-00000099.partial"
     torn.mkdir()
     (torn / "model.safetensors").write_bytes(b"half of")
     torch.manual_seed(12345)  # whatever happens in between
-    facts = fine_tune(copies, out, resume=True, observer=diary, **options)
+    facts = tune(kind, resume=True, observer=diary, **options)
 
     steps = whole["steps"]
     saved = max(step for step in range(dies_at) if step % 4 == 0 or step % (steps // 3) == 0)
@@ -192,27 +200,26 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
     assert names_in(out) == (JOINT if direction == "both" else SAVED)
 
 
-def test_killed_while_the_model_is_written_it_is_written_again(copies: PreparedData, tmp_path: Path) -> None:
+def test_killed_while_the_model_is_written_it_is_written_again(tune: Tune, tmp_path: Path) -> None:
     class Late(TrainingObserver):
         def on_end(self, **_: Any) -> None:
             raise KilledError
 
-    base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
+    out = tmp_path / "out"
     with pytest.raises(KilledError):
-        fine_tune(copies, out, base=base, settings=QUICK, observer=Late())
+        tune("bart", observer=Late())
     (out / "README.md").write_text("half of")
 
-    fine_tune(copies, out, base=base, settings=QUICK, resume=True)
-    fine_tune(copies, tmp_path / "whole", base=base, settings=QUICK)
+    tune("bart", resume=True)
+    tune("bart", "whole")
 
     assert are_same_weights(tmp_path / "whole", out)
     assert (out / "README.md").read_text() != "half of"
 
 
-def test_an_observer_hears_of_steps_losses_and_evaluations(copies: PreparedData, tmp_path: Path) -> None:
-    base, diary = str(write_config(tmp_path / "base", "llama")), Diary()
-
-    facts = fine_tune(copies, tmp_path / "out", base=base, settings=QUICK, observer=diary)
+def test_an_observer_hears_of_steps_losses_and_evaluations(tune: Tune, copies: PreparedData) -> None:
+    diary = Diary()
+    facts = tune("llama", observer=diary)
 
     assert diary.begin["pairs"] == copies.info["pairs"]["train"]
     assert diary.begin["total"] == facts["steps"] == diary.steps[-1]
@@ -223,38 +230,32 @@ def test_an_observer_hears_of_steps_losses_and_evaluations(copies: PreparedData,
     assert diary.reports[0]["tokens_per_s"] > 0
 
 
-def test_the_learning_rate_rises_and_falls_in_straight_lines(copies: PreparedData, tmp_path: Path) -> None:
-    base, diary = str(write_config(tmp_path / "base", "gpt2")), Diary()
-    settings = replace(QUICK, epochs=4, warmup=0.34)
+def test_the_learning_rate_rises_and_falls_in_straight_lines(tune: Tune) -> None:
+    diary = Diary()
+    tune("gpt2", settings=replace(QUICK, epochs=4, warmup=0.34), observer=diary)
 
-    fine_tune(copies, tmp_path / "out", base=base, settings=settings, observer=diary)
-
-    rates = [report["learning_rate"] / settings.learning_rate for report in diary.reports]
+    rates = [report["learning_rate"] / QUICK.learning_rate for report in diary.reports]
     expected = [step / 4 for step in range(4)] + [(12 - step) / 8 for step in range(4, 12)]
     assert rates == pytest.approx(expected)
 
 
-def test_fresh_weights_follow_from_the_seed_and_a_config_may_be_values(
-    copies: PreparedData, tmp_path: Path
-) -> None:
+def test_fresh_weights_follow_from_the_seed_and_a_config_may_be_values(tune: Tune, tmp_path: Path) -> None:
     path = str(write_config(tmp_path / "base", "bart"))
     values = {**json.loads(tiny_config("bart").to_json_string()), "model_type": "bart"}
     for name, base, seed in (("a", path, 0), ("b", values, 0), ("c", path, 1)):
-        fine_tune(copies, tmp_path / name, base=base, settings=replace(QUICK, seed=seed, epochs=1))
+        tune(base, name, settings=replace(QUICK, seed=seed, epochs=1))
 
     assert are_same_weights(tmp_path / "a", tmp_path / "b")
     assert not are_same_weights(tmp_path / "a", tmp_path / "c")
 
 
-def test_it_goes_on_from_weights_with_their_tokenizer(copies: PreparedData, tmp_path: Path) -> None:
-    base = str(write_config(tmp_path / "base", "t5"))
-    first = fine_tune(copies, tmp_path / "one", base=base, settings=QUICK)["best"]["loss"]
+def test_it_goes_on_from_weights_with_their_tokenizer(tune: Tune, tmp_path: Path) -> None:
+    first = tune("t5", "one")["best"]["loss"]
     still = replace(QUICK, learning_rate=1e-9, epochs=1)
 
-    facts = fine_tune(copies, tmp_path / "two", base=str(tmp_path / "one"), settings=still)
-    options: dict[str, Any] = {"direction": "both", "settings": still}
-    joint = fine_tune(copies, tmp_path / "both", base=str(tmp_path / "one"), **options)
-    again = fine_tune(copies, tmp_path / "more", base=str(tmp_path / "both"), **options)
+    facts = tune(str(tmp_path / "one"), "two", settings=still)
+    joint = tune(str(tmp_path / "one"), "both", direction="both", settings=still)
+    again = tune(str(tmp_path / "both"), "more", direction="both", settings=still)
 
     assert not facts["is_fresh"]
     assert facts["best"]["loss"] == pytest.approx(first, abs=1e-4)
@@ -262,32 +263,25 @@ def test_it_goes_on_from_weights_with_their_tokenizer(copies: PreparedData, tmp_
     assert again["best"]["loss"] == pytest.approx(joint["best"]["loss"], abs=1e-4)
 
 
-def test_accumulated_batches_are_one_larger_batch(copies: PreparedData, tmp_path: Path) -> None:
-    base = str(write_config(tmp_path / "base", "gpt2"))
+def test_accumulated_batches_are_one_larger_batch(tune: Tune, tmp_path: Path) -> None:
     for name, batch_size, accumulation in (("large", 100, 1), ("small", 3, 100)):
         settings = replace(QUICK, batch_size=batch_size, accumulation=accumulation, warmup=0.0, epochs=1)
-        facts = fine_tune(copies, tmp_path / name, base=base, settings=settings)
-        assert facts["steps"] <= 4  # as many as there are shapes at most
+        assert tune("gpt2", name, settings=settings)["steps"] <= 4  # as many as there are shapes at most
 
     large, small = (load_file(tmp_path / name / "model.safetensors") for name in ("large", "small"))
     for name, weight in large.items():
         torch.testing.assert_close(small[name], weight, atol=1e-3, rtol=0)
 
 
-def test_early_stopping_ends_it(copies: PreparedData, tmp_path: Path) -> None:
-    base = str(write_config(tmp_path / "base", "bart"))
-    settings = replace(QUICK, epochs=9, early_stopping=2, learning_rate=1e-30)
-
-    facts = fine_tune(copies, tmp_path / "out", base=base, settings=settings)
+def test_early_stopping_ends_it(tune: Tune) -> None:
+    facts = tune("bart", settings=replace(QUICK, epochs=9, early_stopping=2, learning_rate=1e-30))
 
     assert [each["epoch"] for each in facts["evaluations"]] == [1, 2, 3]
 
 
-def test_a_loss_that_is_not_finite_stops_it(copies: PreparedData, tmp_path: Path) -> None:
-    base = str(write_config(tmp_path / "base", "gpt2"))
-
+def test_a_loss_that_is_not_finite_stops_it(tune: Tune) -> None:
     with pytest.raises(TrainingError, match=r"not finite by step .*lower learning_rate"):
-        fine_tune(copies, tmp_path / "out", base=base, settings=replace(QUICK, learning_rate=1e30, epochs=9))
+        tune("gpt2", settings=replace(QUICK, learning_rate=1e30, epochs=9))
 
 
 def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
@@ -301,31 +295,30 @@ def test_text_is_needed_where_the_tokenizer_is_another(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_holds_something_is_refused(copies: PreparedData, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_refused(tune: Tune, tmp_path: Path) -> None:
     base, out = str(write_config(tmp_path / "base", "bart")), tmp_path / "out"
 
     with pytest.raises(RunError, match=r"base holds a finished model already\. To train it further"):
-        fine_tune(copies, tmp_path / "base", base=base, settings=QUICK)
+        tune(base, "base")
     with pytest.raises(RunError, match=r"holds other things\. Name an empty or new directory\.$"):
-        fine_tune(copies, tmp_path, base=base, settings=QUICK)
+        tune(base, ".")
     with pytest.raises(KilledError):
-        fine_tune(copies, out, base=base, settings=QUICK, observer=Diary(dies_at=1))
+        tune(base, observer=Diary(dies_at=1))
     with pytest.raises(RunError, match=r"out holds an unfinished training\. Resume it, or write to another"):
-        fine_tune(copies, out, base=base, settings=QUICK)
+        tune(base)
     other: dict[str, dict[str, Any]] = {
         r"began with learning_rate=0\.01, not 0\.5\. Resume": {"settings": replace(QUICK, learning_rate=0.5)},
         r"began with direction='regular', not 'reverse'\. Resume": {"direction": "reverse"},
     }
     for message, changes in other.items():
-        options: dict[str, Any] = {"base": base, "settings": QUICK, "resume": True, **changes}
         with pytest.raises(SettingsError, match=message):
-            fine_tune(copies, out, **options)
+            tune(base, resume=True, **changes)
     (out / "training" / "checkpoint-3").mkdir()
     with pytest.raises(RunError, match=r"an earlier bidibeam began, .* start anew\.$"):
-        fine_tune(copies, out, base=base, settings=QUICK, resume=True)
+        tune(base, resume=True)
     (out / "training" / "started.json").write_text("{")
     with pytest.raises(RunError, match=r"started\.json is damaged \(.+\)\. Remove .*out, and train again\.$"):
-        fine_tune(copies, out, base=base, settings=QUICK, resume=True)
+        tune(base, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -346,21 +339,19 @@ def test_settings_out_of_range_are_named(name: str, value: Any, rule: str) -> No
         replace(QUICK, **{name: value})
 
 
-def test_a_direction_that_is_none_is_named(copies: PreparedData, tmp_path: Path) -> None:
+def test_a_direction_that_is_none_is_named(tune: Tune) -> None:
     with pytest.raises(SettingsError, match=r"^direction is 'up'; choose one of: regular, reverse, both\.$"):
-        fine_tune(copies, tmp_path / "out", base="x", direction="up")
+        tune("x", direction="up")
 
 
-def test_a_model_without_a_padding_token_can_be_trained(copies: PreparedData, tmp_path: Path) -> None:
+def test_a_model_without_a_padding_token_can_be_trained(tune: Tune, tmp_path: Path) -> None:
     base = tmp_path / "base"
-    fine_tune(copies, base, base=str(write_config(tmp_path / "config", "gpt2")), settings=QUICK)
+    tune("gpt2", "base")
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokenizer.pad_token = None
     tokenizer.save_pretrained(base)
 
-    facts = fine_tune(copies, tmp_path / "out", base=str(base), settings=QUICK)
-
-    assert facts["best"]["loss"] < 3
+    assert tune(str(base))["best"]["loss"] < 3
 
 
 def test_bf16_is_for_a_gpu_that_has_it_or_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
