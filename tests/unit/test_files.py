@@ -14,6 +14,13 @@ import pytest
 from bidibeam import files
 
 
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "x.txt"
+    path.write_text("old", encoding="utf-8")
+    return path
+
+
 def write_then_fail(path: Path) -> None:
     with files.replacing(path) as partial:
         partial.write_text("half of the new", encoding="utf-8")
@@ -31,20 +38,17 @@ def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["x.txt"]  # noqa: PTH208
 
 
-def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("old", encoding="utf-8")
-
+def test_a_file_stays_as_it_was_when_writing_fails_or_writes_nothing(old: Path, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
-        write_then_fail(path)
+        write_then_fail(old)
+    with pytest.raises(FileNotFoundError), files.replacing(old):
+        pass
 
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert old.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [old]
 
 
-def test_a_file_stays_as_it_was_when_the_process_is_killed(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("old", encoding="utf-8")
+def test_a_file_stays_as_it_was_when_the_process_is_killed(old: Path, tmp_path: Path) -> None:
     code = (
         "import os, pathlib, signal, sys; from bidibeam import files\n"
         "with files.replacing(pathlib.Path(sys.argv[1])) as partial:\n"
@@ -52,10 +56,10 @@ def test_a_file_stays_as_it_was_when_the_process_is_killed(tmp_path: Path) -> No
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
 
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    done = subprocess.run([sys.executable, "-c", code, str(old)], check=False)
 
     assert done.returncode == -9
-    assert path.read_text(encoding="utf-8") == "old"
+    assert old.read_text(encoding="utf-8") == "old"
     assert files.leftovers(tmp_path, ["y.txt", "x"]) == []
     (left,) = files.leftovers(tmp_path, ["x.txt"])
     assert left.read_text(encoding="utf-8") == "half"
@@ -70,16 +74,6 @@ def test_what_people_call_partial_is_no_leftover(tmp_path: Path) -> None:
     assert files.leftovers(tmp_path, ["x", "folder"]) == []
     assert len(files.names_in(tmp_path)) == 5
     assert files.names_in(tmp_path / "nowhere") == set()
-
-
-def test_nothing_written_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("old", encoding="utf-8")
-
-    with pytest.raises(FileNotFoundError), files.replacing(path):
-        pass
-
-    assert path.read_text(encoding="utf-8") == "old"
 
 
 CONTENT = "été\r\n\u2028a\rb\n".encode()
@@ -112,15 +106,14 @@ def test_another_encoding_and_its_errors_can_be_asked_for(tmp_path: Path) -> Non
         text.read()
 
 
-def test_a_link_keeps_pointing_at_the_file_that_is_replaced(tmp_path: Path) -> None:
-    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
-    real.write_text("old", encoding="utf-8")
-    link.symlink_to(real)
+def test_a_link_keeps_pointing_at_the_file_that_is_replaced(old: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(old)
 
     files.write_text(link, "new")
 
     assert link.is_symlink()
-    assert real.read_text(encoding="utf-8") == "new"
+    assert old.read_text(encoding="utf-8") == "new"
 
 
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:

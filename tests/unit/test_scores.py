@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from bidibeam.scores import Score, Signature
 
 
-def test_a_signature_prints_its_facts_in_order() -> None:
-    assert str(Signature((("metric", "bleu"), ("order", "4")))) == "metric:bleu|order:4"
-
-
-def test_more_facts_go_behind_and_the_first_signature_stays() -> None:
+def test_a_signature_prints_its_facts_in_order_and_more_go_behind() -> None:
     short = Signature((("metric", "bleu"),))
 
     assert str(short.extended(order=4, smooth="exp")) == "metric:bleu|order:4|smooth:exp"

@@ -9,22 +9,15 @@ import pytest
 from bidibeam.work import Work, count, counting
 
 
-def test_everything_done_in_the_block_is_counted() -> None:
+def test_everything_done_in_the_block_is_counted_and_nothing_else() -> None:
+    count(projected_rows=100)
     with counting() as work:
         count(projected_rows=3)
         count(projected_rows=2, compared_pairs=7)
         count(exact_transports=1)
+    count(projected_rows=100)
 
     assert work == Work(projected_rows=5, compared_pairs=7, exact_transports=1)
-
-
-def test_a_count_that_is_closed_stays_as_it_is() -> None:
-    count(projected_rows=100)
-    with counting() as work:
-        count(projected_rows=1)
-    count(projected_rows=100)
-
-    assert work == Work(projected_rows=1)
 
 
 def test_counts_inside_counts_each_see_their_own_block() -> None:
