@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_table"))
 REAL, CORPORA, TUNED = (SCRIPT[name] for name in ("REAL", "CORPORA", "TUNED"))
-scores, compared = SCRIPT["scores"], SCRIPT["compared"]
+scores, compare = SCRIPT["scores"], SCRIPT["compare"]
 PAGE = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
 
 
@@ -59,7 +59,7 @@ def test_bidia_has_more_bleu_than_vbs_everywhere_and_than_tuned_vbs_on_swda_only
     for network in REAL:
         assert mean(scores(network, "bidia bleu_t")) > mean(scores(network, "vbs"))
     for corpus in CORPORA:
-        tests = [compared(corpus, system, "vbs-tuned") for system in TUNED]
+        tests = [compare(corpus, system, "vbs-tuned") for system in TUNED]
         is_sure = all(gain > 0 and max(ps) < 0.05 for gain, ps in tests)
         assert is_sure == (corpus == "swda")
 
