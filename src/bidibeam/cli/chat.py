@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import show
-from bidibeam.cli.inputs import allow_local, check_search, load_model, take_model, take_strategy
+from bidibeam.cli.console import show, show_metadata
+from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
 from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
@@ -70,14 +70,10 @@ def chat(model: str | None, **flags: Any) -> None:
     out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
     conversation can be piped through it; type /help inside.
     """
-    from bidibeam.api.decoders import default_search
-
     _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
-    named = take_model(model, flags)
-    check_search(flags)
-    loaded = load_model(**named)
-    conversation = Conversation(loaded, default_search(loaded, **flags), strategy, workers=workers)
+    loaded, settings = load_for_search(take_model(model, flags), flags)
+    conversation = Conversation(loaded, settings, strategy, workers=workers)
     show(HELP, style="dim")
     conversation.run()
 
@@ -158,12 +154,10 @@ class Conversation:
 
     def _choose(self, name: str) -> str:
         """List the strategies, the one in use marked, or choose by another from now on."""
-        from bidibeam.reporting.tables import metadata_table
-
         if not name:
             now = self._strategy.name
             told = {f"{'*' if each == now else ' '} {each}": describe_strategy(each) for each in USABLE}
-            show(metadata_table("Strategies", told))
+            show_metadata("Strategies", told)
             return (
                 f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, "
                 "expected or mean, and tuned behind its name."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +39,13 @@ def show(thing: RenderableType, **options: Any) -> None:
 def tell(sentence: str, *, style: str | None = "dim") -> None:
     """Print a sentence on one line, however long, so that paths can be copied."""
     show(sentence, style=style, soft_wrap=True)
+
+
+def show_metadata(title: str, values: Mapping[str, object]) -> None:
+    """Print a table of names and values."""
+    from bidibeam.reporting.tables import metadata_table  # brings rich
+
+    show(metadata_table(title, values))
 
 
 def note(sentence: str) -> None:

@@ -13,7 +13,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import note
-from bidibeam.cli.inputs import check_search, load_model, take_model, take_strategy
+from bidibeam.cli.inputs import load_for_search, take_model, take_strategy
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
@@ -61,16 +61,14 @@ def decode(
     bidibeam decode runs/first data/test.jsonl --strategy "bidia wmd_t either" --vectors wiki.vec
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.decoders import default_search, load_decoder
+    from bidibeam.api import load_decoder
 
     strategy, workers = take_strategy(flags)
     model, input_file = _split_arguments(model, input_file, is_named=flags["regular"] is not None)
     named = take_model(model, flags)
-    check_search(flags)
     check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
-    loaded = load_model(**named)
-    settings = default_search(loaded, **flags)
+    loaded, settings = load_for_search(named, flags)
     decoder = load_decoder(
         loaded,
         strategy,

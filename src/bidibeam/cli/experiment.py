@@ -9,12 +9,12 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.cli import console
-from bidibeam.cli.console import format_duration, show, tell
+from bidibeam.cli.console import format_duration, show, show_metadata, tell
 from bidibeam.cli.prepare import show_summary
 from bidibeam.cli.progress import TrainingProgress, show_preparation
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
-from bidibeam.reporting.tables import beams_table, metadata_table, samples_panel, values_table
+from bidibeam.reporting.tables import beams_table, samples_panel, values_table
 
 if TYPE_CHECKING:
     from bidibeam.data.prepare import Progress
@@ -113,7 +113,7 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
     rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
     if first["training"]:
         title = f"Training, seed {first['seed']}, at its best evaluation"
-        show(metadata_table(title, first["training"]))
+        show_metadata(title, first["training"])
     title = f"{results['sources']:,} held-out sources, N_B = {largest}"
     title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
     show(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
@@ -127,15 +127,15 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
 def _show_example(example: Mapping[str, Any]) -> None:
     """Shows every system's reply, the two beams, and the pair that won."""
 
-    def listed(texts: Iterable[str]) -> NBest:
+    def make_list(texts: Iterable[str]) -> NBest:
         return NBest(tuple(Hypothesis(text, tuple(text.split()), None, 0, None) for text in texts))
 
     beams = Beams(
         example["id"],
         example["source"],
         example["reference"],
-        listed(example["regular"]),
-        listed(example["reverse"]),
+        make_list(example["regular"]),
+        make_list(example["reverse"]),
     )
     show(samples_panel("A source they disagree on", [example]))
     winners = {}

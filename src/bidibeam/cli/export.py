@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import show
+from bidibeam.cli.console import show, show_metadata
 from bidibeam.cli.inputs import BUNDLED, load_model, take_model
 
 
@@ -63,7 +63,6 @@ def export(
     """  # noqa: D301
     from bidibeam.api.export import export_converted, export_run
     from bidibeam.models.checkpoint import hugging_face_config
-    from bidibeam.reporting.tables import metadata_table
 
     named = take_model(model, flags)
     if named["name"] is None:
@@ -86,7 +85,7 @@ def export(
     sizes = {path: path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
     shown = {str(path.relative_to(out)): f"{size:,} bytes" for path, size in sizes.items()}
     shown["in all"] = f"{sum(sizes.values()) / 2**20:.2f} MiB"
-    show(metadata_table(f"Exported to {out}", shown))
+    show_metadata(f"Exported to {out}", shown)
 
 
 @click.command()
@@ -101,7 +100,6 @@ def info(model: Path | None, as_json: bool) -> None:
     """
     from bidibeam.api import describe_model
     from bidibeam.models.loading import bundled_path
-    from bidibeam.reporting.tables import metadata_table
 
     if model is None:
         show(BUNDLED, style="dim")
@@ -110,10 +108,10 @@ def info(model: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(metadata, indent=2, ensure_ascii=False))
         return
     plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
-    show(metadata_table(title, _flatten(plain)))
+    show_metadata(title, _flatten(plain))
     for name in ("progress", "model", "data", "training", "exported"):
         if metadata.get(name):
-            show(metadata_table(name.capitalize(), _flatten(metadata[name])))
+            show_metadata(name.capitalize(), _flatten(metadata[name]))
 
 
 def _flatten(mapping: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams
     from bidibeam.models.base import Model
     from bidibeam.protocols import Strategy
+    from bidibeam.search.settings import SearchSettings
     from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
@@ -55,12 +56,15 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
         return load(name, reverse, **options)
 
 
-def check_search(flags: dict[str, Any]) -> None:
-    """Refuse a search whose values are out of range before a model is loaded for it."""
+def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model, SearchSettings]:
+    """Load the model and settle how it searches; values that are out of range are refused before."""
+    from bidibeam.api.decoders import default_search
     from bidibeam.search.settings import SearchSettings
 
     given = {name: value for name, value in flags.items() if value is not None}
     SearchSettings(**{"max_length": ANY_LENGTH, **given})
+    loaded = load_model(**model)
+    return loaded, default_search(loaded, **flags)
 
 
 def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:

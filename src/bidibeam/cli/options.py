@@ -89,12 +89,7 @@ length = together(
 )
 
 model_argument = click.argument("model", required=False)
-model = together(
-    click.option(
-        "--regular",
-        metavar="MODEL",
-        help="The model that writes from left to right, where MODEL is not given.",
-    ),
+pair = together(
     click.option(
         "--reverse", metavar="MODEL", help="The model that writes from the end, where it is another one."
     ),
@@ -109,6 +104,15 @@ model = together(
         help="Let code run that a Hugging Face model's folder or repository brings along.",
     ),
     device,
+)
+"""The options of a model that is named already."""
+model = together(
+    click.option(
+        "--regular",
+        metavar="MODEL",
+        help="The model that writes from left to right, where MODEL is not given.",
+    ),
+    pair,
 )
 """The options that name a model."""
 

@@ -36,13 +36,7 @@ from bidibeam.reporting.results import FILES, read_results
     "--model",
     help="Measure this model instead of training one: a run, a Hugging Face model or a CTranslate2 folder.",
 )
-@click.option(
-    "--reverse", metavar="MODEL", help="With --model: the model that writes from the end, if another."
-)
-@click.option("--dtype", type=options.DTYPE, help="With --model: the precision of a Hugging Face model.")
-@click.option(
-    "--trust-remote-code", is_flag=True, help="With --model: let code run that the model brings along."
-)
+@options.pair
 @click.option("--seeds", type=options.COUNT, default=1, help="Training runs; seeds 0, 1, ...")
 @click.option("--first-seed", type=click.IntRange(min=0), default=0, help="Count seeds from here.")
 @click.option(
@@ -57,7 +51,6 @@ from bidibeam.reporting.results import FILES, read_results
 )
 @options.config
 @options.override
-@options.device
 @click.option("--workers", type=options.COUNT, help="Processes for scoring.  [default: the cores]")
 def reproduce(
     corpus: str,

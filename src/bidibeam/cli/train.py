@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
 from bidibeam.config import build, load_yaml, merge, parse_override, resolve
+
+if TYPE_CHECKING:
+    from bidibeam.data.prepared import PreparedData
 
 
 @click.command()
@@ -86,6 +89,7 @@ def train(
     bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
 
     common = {name: value for name, value in common.items() if value is not None}
@@ -103,7 +107,7 @@ def train(
             layers = [load_yaml(config)] if config is not None else []
             layers += [common, *map(parse_override, overrides)]  # each over those before it
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
-        _fine_tune(data, run, chosen, layers, resume=resume, started=started)
+        _fine_tune(PreparedData.open(data), run, chosen, layers, resume=resume, started=started)
     else:
         for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
             if value is not None:
@@ -111,7 +115,8 @@ def train(
         before = _read_settings(run, started) if resume else None
         overrides = (*overrides, *(f"training.{name}={value}" for name, value in common.items()))
         layered = {"architecture": architecture, "config": config, "overrides": overrides}
-        _train_run(data, run, preset, vectors, resume=resume, before=before, **layered)
+        pairs = PreparedData.open(data)
+        _train_run(pairs, run, preset, vectors, resume=resume, before=before, **layered)
 
 
 def _read_settings(run: Path, started: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -133,7 +138,7 @@ def _read_settings(run: Path, started: dict[str, Any] | None) -> dict[str, Any] 
 
 
 def _train_run(
-    data: Path,
+    data: PreparedData,
     run: Path,
     preset: str | None,
     vectors: Path | None,
@@ -144,22 +149,20 @@ def _train_run(
 ) -> None:
     """Train a network of our own, or a preset of Hugging Face's, in one or both directions."""
     from bidibeam.cli.progress import TrainingProgress
-    from bidibeam.data.prepared import PreparedData
     from bidibeam.training.train import train_run
 
     if resume and before is None:
         click.echo(f"There is no run in {run} yet: starting one.", err=True)
     settings = resolve(base=before, preset=preset or (None if before else "paper"), **layers)
-    pairs = PreparedData.open(data)
     if vectors is not None:
         show(f"Reading {vectors.name} ...")
     with TrainingProgress() as progress:
-        train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
+        train_run(data, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
     _tell_next(f"{run}, or bidibeam tune {run}")
 
 
 def _fine_tune(
-    data: Path,
+    data: PreparedData,
     out: Path,
     chosen: dict[str, str | None],
     layers: list[dict[str, Any]],
@@ -169,9 +172,7 @@ def _fine_tune(
 ) -> None:
     """Fine-tune a Hugging Face model; what is not chosen is as it was where a training goes on."""
     from bidibeam.cli.progress import TrainingProgress
-    from bidibeam.data.prepared import PreparedData
 
-    pairs = PreparedData.open(data)
     before = started or {"direction": "regular", "settings": {}}
     if resume and started is None and not (out / "config.json").is_file():
         show(f"There is no training in {out} yet: starting one.")
@@ -180,7 +181,7 @@ def _fine_tune(
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
     with TrainingProgress() as progress:
-        facts = hf.fine_tune(pairs, out, settings=settings, resume=resume, observer=progress, **named)
+        facts = hf.fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
     show(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
     words = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import format_count, note, show, tell, track
-from bidibeam.cli.inputs import check_search, load_model, take_model
+from bidibeam.cli.console import format_count, note, show, show_metadata, tell, track
+from bidibeam.cli.inputs import load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -62,16 +62,13 @@ def tune(
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.decoders import default_search
     from bidibeam.api.tuning import LENGTHS, PENALISED, TuningTargets, open_tuning_data, tune_model
 
     targets = TuningTargets.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
-    check_search(flags)
-    loaded = load_model(**named)
-    settings = default_search(loaded, **flags)
+    loaded, settings = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
     if targets is None:
         targets = TuningTargets.all_of(loaded, settings, vectors)
@@ -107,7 +104,7 @@ def tune(
 def _show(tuned: TuningResult, folder: Path, model: str) -> None:
     """Print what was found, and where it is."""
     from bidibeam.api.tuning import SPLIT
-    from bidibeam.reporting.tables import metadata_table, tuning_table
+    from bidibeam.reporting.tables import tuning_table
 
     for name, curve in tuned.named_curves:
         system = name if curve.setting == "T" else ""
@@ -124,7 +121,7 @@ def _show(tuned: TuningResult, folder: Path, model: str) -> None:
         note(sentence)
     if tuned.sources < FEW_SOURCES:
         note(f"{format_count(tuned.sources, 'source')}: settings tuned on so few say little.")
-    show(metadata_table(f"Tuned on {tuned.sources:,} {SPLIT} sources", results))
+    show_metadata(f"Tuned on {tuned.sources:,} {SPLIT} sources", results)
     tell(f"Wrote {folder / 'tuned.json'}, which `bidibeam decode {model}` uses from now on.", style=None)
     penalised = [name for name, found in tuned.options.items() if "T" in found]
     if penalised:

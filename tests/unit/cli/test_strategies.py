@@ -43,7 +43,7 @@ def tuned(tmp_path: Path) -> Path:
         ("--max-length", "decode chat tune"),
         ("--batch-size", "decode tune"),
         ("--device", "decode chat tune export score reproduce"),
-        ("--reverse", "decode chat tune export"),
+        ("--reverse", "decode chat tune export reproduce"),
         ("--beam-size", "decode chat tune"),
     ],
 )
