@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bidibeam.cli import console
 from bidibeam.cli.console import format_duration, show, show_metadata, tell
 from bidibeam.cli.prepare import show_summary
-from bidibeam.cli.progress import TrainingProgress, show_preparation
+from bidibeam.cli.progress import show_preparation
+from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import beams_table, samples_panel, values_table

@@ -148,7 +148,7 @@ def _train_run(
     **layers: Any,
 ) -> None:
     """Train a network of our own, or a preset of Hugging Face's, in one or both directions."""
-    from bidibeam.cli.progress import TrainingProgress
+    from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.training.train import train_run
 
     if resume and before is None:
@@ -171,7 +171,7 @@ def _fine_tune(
     started: dict[str, Any] | None,
 ) -> None:
     """Fine-tune a Hugging Face model; what is not chosen is as it was where a training goes on."""
-    from bidibeam.cli.progress import TrainingProgress
+    from bidibeam.cli.training_progress import TrainingProgress
 
     before = started or {"direction": "regular", "settings": {}}
     if resume and started is None and not (out / "config.json").is_file():

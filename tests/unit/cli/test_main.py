@@ -81,7 +81,8 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_on_lists_load_no_pytorch(beams: Path) -> None:
     commands = [["rerank"], ["convert"], ["evaluate"], ["analyse", "--analysis", "ranks"]]
     code = (
-        f"import sys; from bidibeam.cli.main import run\nfor name, *flags in {commands}:\n"
+        "import sys, bidibeam.cli.progress; from bidibeam.cli.main import run\n"
+        f"for name, *flags in {commands}:\n"
         f"    print(run([name, {str(beams)!r}, *flags]), 'torch' in sys.modules)"
     )
 

@@ -162,7 +162,7 @@ def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_us
     assert "tuned" not in called(*command, "vbs").signature
     assert refused(*command, "vbs-tuned") == (
         "The strategy vbs-tuned needs --length-exponent; `bidibeam tune` finds good values, for a run or for "
-        "Hugging Face models: decode then uses them, and rerank takes them as tuned."
+        "Hugging Face models: decode then uses them, and rerank takes them by --tuned."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bidibeam.cli.progress import TrainingProgress
+from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.cli.calls import called, refused

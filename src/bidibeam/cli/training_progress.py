@@ -1,0 +1,76 @@
+"""Training, as somebody at a terminal sees it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from bidibeam.cli.console import get_console, show
+from bidibeam.cli.progress import create_progress
+from bidibeam.training.logs import TrainingObserver, perplexity
+
+SECONDS_BETWEEN_LINES = 20
+
+
+class TrainingProgress(TrainingObserver):
+    """A progress bar with losses, speed and time left, and a line for each evaluation.
+
+    Nothing is shown before training has started, so that a refusal leaves nothing of it.
+    """
+
+    def __init__(self) -> None:
+        self._progress = create_progress()
+        self._task = self._progress.add_task("training", total=None, visible=False)
+        self._total = 0
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> TrainingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._total:  # stopped unstarted, it would print an empty line
+            self._progress.stop()
+
+    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+        """Say what will be trained, and show the bar."""
+        show(
+            f"Training {facts['parameters'] / 1e6:.1f} M parameters on {facts['pairs']:,} pairs "
+            f"({facts['device']}, precision {facts['precision']})"
+            + (f", from step {step:,}." if step else ".")
+        )
+        show(f"Losses are {' / '.join(facts['directions'])}; * marks the best evaluation so far.")
+        self._total = total_steps
+        self._progress.start()
+        self._progress.update(self._task, total=total_steps, completed=step, visible=True)
+
+    def on_step(self, *, step: int) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=step)
+
+    def on_report(self, *, step: int, record: dict[str, Any]) -> None:
+        """Show losses and speed beside the bar; in a log file, where there is none, a line now and then."""
+        note = f"{' / '.join(f'{loss:.2f}' for loss in _losses(record))} {record['tokens_per_s']:,.0f} tok/s"
+        self._progress.update(self._task, completed=step, note=note)
+        if not get_console().is_terminal and time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            show(f"Step {step:,} of {self._total:,}: loss {note}")
+
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
+        """Print the validation losses."""
+        losses = _losses(record)
+        show(
+            f"Epoch {record['epoch'] + 1}, step {step:,}: validation loss "
+            f"{' / '.join(f'{loss:.3f}' for loss in losses)}, perplexity "
+            f"{' / '.join(f'{perplexity(loss):.1f}' for loss in losses)}"
+            + ("*" if record["loss"] == record["best_loss"] else "")
+        )
+
+    def on_end(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
+        """Say why training ended."""
+        best = f"; best validation loss {best_loss:.4f}" if best_loss is not None else ""
+        show(f"Stopped by {stopped_by} after step {step:,}{best}.")
+
+
+def _losses(record: dict[str, Any]) -> list[float]:
+    """A record's losses, by direction."""
+    return [value for name, value in record.items() if name.startswith("loss_")]
