@@ -17,6 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation import diversity
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.gru.settings import ModelSettings
+from bidibeam.reporting import report
 from bidibeam.training.settings import TrainingSettings
 from bidibeam.training.train import train
 
@@ -68,6 +69,12 @@ def few_trials() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diversity, "Resampling", partial(Resampling, samples=50, trials=100))
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of reports are made but not saved, which takes most of the time."""
+    monkeypatch.setattr(report, "save_figure", lambda _: {"svg": b"<svg></svg>", "png": b""})
 
 
 @pytest.fixture(scope="session")

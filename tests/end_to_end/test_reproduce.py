@@ -96,6 +96,7 @@ def test_an_experiment_ends_with_a_report(whole: Experiment) -> None:
     assert {path.suffix for path in (whole.out / "figures").iterdir()} == {".svg", ".png"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
@@ -173,6 +174,7 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_transformer_is_trained_like_the_gru_and_measured_the_same_as_a_given_model(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ def given(toy_run: Path, toy_data: PreparedData, tmp_path: Path) -> Experiment:
     return Experiment.create(tmp_path / "out", "demo", model=GivenModel(str(toy_run)), **options)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
     given: Experiment, toy_run: Path
 ) -> None:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bidibeam.reporting import report
 from tests.unit.reporting.made_results import made_results
 from tests.unit.reporting.reports import Report
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made but not saved, which takes most of the time."""
-    monkeypatch.setattr(report, "save_figure", lambda _: {"svg": b"<svg></svg>", "png": b""})
 
 
 @pytest.fixture(scope="session")
