@@ -15,7 +15,7 @@ from bidibeam.api.export import export_converted
 from bidibeam.cli.main import main
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.ctranslate2.model import MANIFEST
+from bidibeam.models.ctranslate2.model import MANIFEST, CTranslate2Model
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
@@ -88,6 +88,23 @@ def test_the_unknown_token_is_written_only_if_it_may_be_and_padding_never(
     )
     for nbest, values in zip(lists, scored, strict=True):
         assert [each.log_prob for each in nbest] == pytest.approx(values, abs=1e-4)
+
+
+@pytest.mark.parametrize(("least", "scored"), [(1, len(SOURCES)), (2, 3 * len(SOURCES))])
+def test_hypotheses_are_scored_again_only_after_a_mask(
+    exported: Path, monkeypatch: pytest.MonkeyPatch, least: int, scored: int
+) -> None:
+    counts: list[int] = []
+    score = CTranslate2Model.score_written
+
+    def count(model: Any, direction: Any, sources: Any, written: Any, **options: Any) -> Any:
+        counts.extend(map(len, written))
+        return score(model, direction, sources, written, **options)
+
+    monkeypatch.setattr(CTranslate2Model, "score_written", count)
+    bidibeam.load(exported).n_best(Direction.REGULAR, SOURCES, replace(SEARCH, beam_size=3, min_length=least))
+
+    assert sum(counts) == scored
 
 
 @pytest.mark.parametrize("strategy", ["bidia", "bidis", "vbs"])

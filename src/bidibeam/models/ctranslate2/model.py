@@ -3,13 +3,14 @@
 `bidibeam export MODEL --to ctranslate2` writes a folder for each direction, the tokenizers and a manifest.
 CTranslate2 searches by itself: its rule is `constant` (or `patience`), and scores are normalised afterwards.
 A mask renormalises what it returns, so hypotheses are then scored again by teacher forcing. That costs an
-encoder pass for each, so the unknown token and padding are masked only for sources where they were written.
+encoder pass for each, so tokens are masked only for sources where they were written without a mask.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "bidibeam_ctranslate2.json"
 FORMAT_VERSION = 1
+TINY = 1e-7  # what float32 still tells from nothing, beside 1
 ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
 
 
@@ -230,16 +232,18 @@ class CTranslate2Model:
         if not sources:
             return []
         self.check_settings(settings)
-        manifest, tokenizer = self.manifest, self.tokenizers[direction]
-        forced = manifest.first is not None or manifest.last is not None
-        if forced or manifest.forbidden or manifest.min_length or settings.min_length:
+        manifest = self.manifest
+        is_forced = manifest.first is not None or manifest.last is not None
+        if is_forced or max(settings.min_length, manifest.min_length) > 1:
             return self._search(direction, sources, settings, masked=True)
         found = self._search(direction, sources, settings, masked=False)
-        unwanted = {tokenizer.pad_token_id, *(() if settings.allow_unknown else (tokenizer.unk_token_id,))}
+        unknown = () if settings.allow_unknown else (self.tokenizers[direction].unk_token_id,)
+        unwanted = {*manifest.forbidden, *unknown}
         again = [row for row, line in enumerate(found) if any(unwanted & {*one.ids} for one in line)]
-        masked = self._search(direction, [sources[row] for row in again], settings, masked=True)
-        for row, line in zip(again, masked, strict=True):
-            found[row] = line
+        if again:
+            masked = self._search(direction, [sources[row] for row in again], settings, masked=True)
+            for row, line in zip(again, masked, strict=True):
+                found[row] = line
         return found
 
     def _search(
@@ -250,7 +254,7 @@ class CTranslate2Model:
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
         prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
-        forbidden = (*self.manifest.forbidden, tokenizer.pad_token_id) if masked else ()
+        forbidden = self.manifest.forbidden if masked else ()
         found = translator.translate_batch(
             self.read_sources(direction, sources),
             prefix,
@@ -271,8 +275,12 @@ class CTranslate2Model:
             written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
         if masked:
             log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
-        else:
-            log_probs = [[[score] for score in line.scores] for line in found]
+        else:  # at most the end was masked, at the first step: what it had there was added to the others
+            ends = self.score_written(direction, sources, [[[tokenizer.eos_token_id]]] * len(sources))
+            lost = [math.log(max(-math.expm1(values[0][0]), TINY)) if least else 0.0 for values in ends]
+            log_probs = [
+                [[score, less] for score in line.scores] for line, less in zip(found, lost, strict=True)
+            ]
         special, lists = special_ids(tokenizer), []
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
