@@ -73,12 +73,12 @@ def chat(model: str | None, **flags: Any) -> None:
     _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    conversation = Conversation(loaded, settings, strategy, workers=workers)
+    conversation = ChatSession(loaded, settings, strategy, workers=workers)
     show(HELP, style="dim")
     conversation.run()
 
 
-class Conversation:
+class ChatSession:
     """Reads lines until there are no more.
 
     Args:

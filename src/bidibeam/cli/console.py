@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
+FEW_SOURCES = 100
+"""Below so many, scores and tests say little."""
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
 LINE_EVERY_S = 30.0

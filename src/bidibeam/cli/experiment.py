@@ -9,7 +9,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.cli import console
-from bidibeam.cli.console import format_duration, show, show_metadata, tell
+from bidibeam.cli.console import FEW_SOURCES, format_duration, show, show_metadata, tell
 from bidibeam.cli.prepare import show_summary
 from bidibeam.cli.progress import show_preparation
 from bidibeam.cli.training_progress import TrainingProgress
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SAMPLES = 3
-FEW_SOURCES = 100
 ENOUGH_SHARE = 0.1
 """A larger part of a corpus is not asked for."""
 SHORT = {

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.cli.console import format_count, note, show, tell
+from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell
 from bidibeam.reporting.tables import NumbersTable, samples_panel, values_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FEW_SOURCES = 100
-"""Below so many, scores and tests say little."""
 WHY_TWO_ANSWERS = (
     "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
     "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "

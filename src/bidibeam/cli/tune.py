@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import format_count, note, show, show_metadata, tell, track
+from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, show_metadata, tell, track
 from bidibeam.cli.inputs import load_for_search, take_model
 from bidibeam.reporting import plots
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
-FEW_SOURCES = 100
 
 
 @click.command()

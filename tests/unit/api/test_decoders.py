@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bidibeam._version import __version__
+from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer

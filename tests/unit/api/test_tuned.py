@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bidibeam._version import __version__
+from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.errors import RunError, SettingsError
