@@ -30,7 +30,7 @@ def test_no_word_of_the_private_language_names_anything() -> None:
         f"{path.relative_to(root)}:{line}: {name}"
         for path in sorted(root.rglob("*.py"))
         for line, name in names_of(path)
-        if name in GIVEN_UP.split()
+        if name.lower().strip("_") in GIVEN_UP.lower().split() and name != "Lines"  # of a file
     ]
 
     assert not wrong, "\n".join(wrong)

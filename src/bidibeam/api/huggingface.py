@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bidibeam.api.decoders import load_decoder
 from bidibeam.decoding.beams import ModelGenerator
 from bidibeam.decoding.decoder import Decoder
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.huggingface.loading import check_given_as
@@ -16,7 +17,8 @@ from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import StrategySettings
 
 
-class HFGenerator(ModelGenerator):
+@dataclass(frozen=True)
+class HFGenerator:
     """Fills in hypotheses by searching Hugging Face models.
 
     Args:
@@ -26,20 +28,25 @@ class HFGenerator(ModelGenerator):
         max_source_length: As `HuggingFaceModel` has it.
     """
 
-    def __init__(
-        self,
-        models: Mapping[Direction, DirectionalModel],
-        sizes: Mapping[Direction, SearchSettings],
-        judged: bool = False,
-        max_source_length: int | None = None,
-    ) -> None:
-        model = HuggingFaceModel(models, max_source_length=max_source_length)
-        for direction, settings in sizes.items():
+    models: Mapping[Direction, DirectionalModel]
+    sizes: Mapping[Direction, SearchSettings]
+    judged: bool = False
+    max_source_length: int | None = None
+
+    def __post_init__(self) -> None:
+        model = HuggingFaceModel(self.models, max_source_length=self.max_source_length)
+        for direction, settings in self.sizes.items():
             model.sequence_scorer(direction)
             model.check_settings(settings)
-        if judged:
+        if self.judged:
             model.check_shared_tokens()
-        super().__init__(model, sizes, tuple(sizes) if judged else ())
+        scored = tuple(self.sizes) if self.judged else ()
+        object.__setattr__(self, "_generator", ModelGenerator(model, self.sizes, scored))
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        """Search for every source in one batch, and keep their order."""
+        generator: ModelGenerator = self._generator  # type: ignore[attr-defined]
+        return generator.generate(beams)
 
 
 def load_hf_decoder(

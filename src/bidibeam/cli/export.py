@@ -94,9 +94,9 @@ def export(
 def info(model: Path | None, as_json: bool) -> None:
     """Show what a model's folder holds.
 
-    MODEL is a folder that `bidibeam train` or `bidibeam export` wrote, or one of a Hugging Face model; left
-    out, it is the small model that comes with bidibeam. Shown are the network's shape, the data, and how far
-    training came, as far as they are known.
+    MODEL is a folder that `bidibeam train` or `bidibeam export` wrote (a run, a Hugging Face model or a
+    CTranslate2 folder), or any Hugging Face model's; left out, it is the small model that comes with
+    bidibeam. Shown are the network's shape, the data, and how far training came, as far as they are known.
     """
     from bidibeam.api import describe_model
     from bidibeam.models.loading import bundled_path

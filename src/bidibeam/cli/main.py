@@ -176,16 +176,16 @@ def name_flags(message: str, command: click.Command | None) -> str:
 
     A parameter is known by its underscore (beam_size), by backticks (`words`), or where it begins a sentence
     (stopping must be ...). What is quoted, or part of a path or a signature, stays as it is; so do the
-    options of a similarity, which have no flags of their own.
+    options of a similarity and the settings of a preset, which have no flags of their own.
     """
-    is_similaritys = message.startswith("The similarity ")
+    is_of_others = message.startswith(("The similarity ", "Unknown setting "))
     for option in command.params if command is not None else ():
         name = re.escape(option.name or "")
         flag = next((flag for flag in option.opts if flag.startswith("--")), None)
         if flag is not None:
             quoted = rf"`({name}|{re.escape(flag[2:])})`"
             word = rf"(?<![\w./'\"-]){name}(?![\w/'\"-]|[.:]\w)" if "_" in name else rf"^{name}(?= must )"
-            message = re.sub(quoted if is_similaritys else rf"{quoted}|{word}", flag, message)
+            message = re.sub(quoted if is_of_others else rf"{quoted}|{word}", flag, message)
     return message
 
 

@@ -71,7 +71,7 @@ def beam_search(
             if graphs is not None:
                 graph = graphs.get(scorer, stepper, (beams, state, step))
                 if graph is not None and graph.is_ready:
-                    found: list[list[ScoredSequence]] = graph.play(scorer, (beams, state, step))
+                    found: list[list[ScoredSequence]] = graph.replay(scorer, (beams, state, step))
                     return found
             widths = beams.widths.tolist()  # waits for the device
             if BROKEN in widths:

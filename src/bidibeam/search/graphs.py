@@ -114,7 +114,7 @@ class GraphCache:
             if graph is not None:
                 return graph if graph.is_ready else None  # another thread captures it, or nobody can
             graph = self._graphs[key] = SearchGraph(self._capture, room)
-            held = [one for one, other in self._graphs.items() if other is not None and other.recording]
+            held = [one for one, other in self._graphs.items() if other is not None and other.captured]
             for one in held[: 1 - MOST_GRAPHS]:
                 self._graphs[one] = None
             return graph
@@ -125,7 +125,7 @@ class SearchGraph:
 
     def __init__(self, capture: CudaCapture, room: int) -> None:
         self._capture, self._room = capture, room
-        self.recording: Recording | None = None
+        self.captured: CapturedSearch | None = None
         self.is_ready = False
 
     def _pad(self, scorer: StaticScorer[Any], begun: Begun) -> Begun:
@@ -140,32 +140,32 @@ class SearchGraph:
         """Captures a search, replays its second step for `verify`, and returns its state, B rows each."""
         begun = self._pad(scorer, begun)
         try:
-            self.recording = Recording(self._capture, scorer, stepper, begun, self._room)
+            self.captured = CapturedSearch(self._capture, scorer, stepper, begun, self._room)
         except RuntimeError as error:
             _LOG.debug("The search cannot be captured: %s", error)
         return begun[1]
 
     def verify(self, logits: Tensor, sources: Tensor) -> None:
         """Compares the replayed second step with the eager one of some sources: (rows, vocabulary)."""
-        if self.recording is None:
+        if self.captured is None:
             return
         eager = logits.float().view(len(sources), -1, logits.shape[1])  # (sources, beams, vocabulary)
-        replayed = self.recording.logits.float().view(self._room, -1, logits.shape[1])
+        replayed = self.captured.logits.float().view(self._room, -1, logits.shape[1])
         replayed, is_finite = replayed[sources, : eager.shape[1]], eager.isfinite()
         error = (replayed - eager).where(is_finite, 0).abs().amax() / eager.where(is_finite, 0).abs().amax()
-        tolerance = max(1e-4, 8 * torch.finfo(self.recording.dtype).eps)  # of the largest logit
+        tolerance = max(1e-4, 8 * torch.finfo(self.captured.dtype).eps)  # of the largest logit
         self.is_ready = bool((replayed.isfinite() == is_finite).all() & ~(error > tolerance))
         if not self.is_ready:
             _LOG.debug("The search is not replayed: a step differs by %.2g of the largest logit.", error)
-            self.recording = None
+            self.captured = None
 
-    def play(self, scorer: StaticScorer[Any], begun: Begun) -> list[list[ScoredSequence]]:
+    def replay(self, scorer: StaticScorer[Any], begun: Begun) -> list[list[ScoredSequence]]:
         """Returns what a search finds, or raises a ScorerError as it would."""
-        assert self.recording is not None
-        return self.recording.play(self._pad(scorer, begun))
+        assert self.captured is not None
+        return self.captured.replay(self._pad(scorer, begun))
 
 
-class Recording:
+class CapturedSearch:
     """One step and the reading back, captured, with the memory that they read and write."""
 
     @torch.inference_mode()
@@ -195,7 +195,7 @@ class Recording:
         self._replay_step()
 
     @torch.inference_mode()
-    def play(self, begun: Begun) -> list[list[ScoredSequence]]:
+    def replay(self, begun: Begun) -> list[list[ScoredSequence]]:
         """Replays until all sources are done, as far as the host knows: it looks an interval late."""
         settings, count, news = self._stepper.settings, len(begun[0].sources), None
         with self._lock:

@@ -223,6 +223,7 @@ def test_an_error_is_one_sentence(
         ("decode", "It has: lambda_.", "It has: --lambda."),
         ("decode", "runs/max_length/x has no 'beam_size'.", None),
         ("decode", "The similarity bleu_t has: order, max_length.", None),
+        ("train", "Unknown setting x. Valid settings: seed, batch_size.", None),
         ("rerank", "max_length must be at least 1, not 0.", "--max-length must be at least 1, not 0."),
         ("rerank", "It needs lambda_ and word_reward.", "It needs --lambda and --word-reward."),
         ("rerank", "Say it by from_format, or set `words`.", "Say it by --from, or set --words."),

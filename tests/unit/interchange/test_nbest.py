@@ -94,6 +94,19 @@ def test_a_path_is_written_whole_and_read_plain_or_packed(tmp_path: Path, name: 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_is_left_as_it_was_if_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "best.jsonl"
+    path.write_text("before", encoding="utf-8")
+
+    with pytest.raises(InputError):
+        nbest.write(
+            [Beams("1", "hi"), Beams("2", "hi", regular=NBest((HELLO._replace(score=math.nan),)))], path
+        )
+
+    assert path.read_text(encoding="utf-8") == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("field", ["log_prob", "other_log_prob", "score"])
 def test_a_number_that_is_not_finite_is_never_written(field: str, value: float) -> None:

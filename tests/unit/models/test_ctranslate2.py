@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 import bidibeam
 from bidibeam.api import load_decoder
@@ -90,6 +92,23 @@ def test_the_unknown_token_is_written_only_if_it_may_be_and_padding_never(
         assert [each.log_prob for each in nbest] == pytest.approx(values, abs=1e-4)
 
 
+def test_an_empty_reply_that_is_nearly_certain_does_not_spoil_the_others(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "bart", "bart")
+    weights = load_file(folder / "model.safetensors")
+    weights["final_logits_bias"][0, 3] += 14.0
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    plain = bidibeam.load(folder)
+    export_converted(plain, tmp_path / "out", quantization="float32", overwrite=False)
+
+    lists = bidibeam.load(tmp_path / "out").n_best(Direction.REGULAR, SOURCES, SEARCH)
+
+    scorer = plain.sequence_scorer(Direction.REGULAR)
+    ids = [[each.ids for each in line] for line in lists]
+    assert all(values[0] > math.log(0.99) for values in scorer.log_probs(SOURCES, [[(3,)]] * len(SOURCES)))
+    for nbest, values in zip(lists, scorer.log_probs(SOURCES, ids), strict=True):
+        assert [each.log_prob for each in nbest] == pytest.approx(values, abs=1e-3)
+
+
 @pytest.mark.parametrize(("least", "scored"), [(1, len(SOURCES)), (2, 3 * len(SOURCES))])
 def test_hypotheses_are_scored_again_only_after_a_mask(
     exported: Path, monkeypatch: pytest.MonkeyPatch, least: int, scored: int
@@ -152,7 +171,10 @@ def test_a_shared_encoder_becomes_two_folders_and_a_manifest(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"stopping": "shrinking"}, "stopping is 'shrinking', which CTranslate2 does not have: choose const"),
+        (
+            {"stopping": "shrinking"},
+            "`stopping` is 'shrinking', which CTranslate2 does not have: choose const",
+        ),
         ({"stopping": "constant", "max_length": 900}, "64 positions, too few for max_length 900"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Searches replayed from a recording find what eager ones find; CUDA graphs are emulated on a CPU."""
+"""Searches replayed from a capture find what eager ones find; CUDA graphs are emulated on a CPU."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_replayed_search_finds_what_an_eager_one_finds(
 
 @pytest.mark.parametrize("stopping", RULES)
 @pytest.mark.parametrize("unfinished", ["keep", "rank", "drop"])
-def test_one_recording_plays_searches_of_other_sources(stopping: str, unfinished: str) -> None:
+def test_one_capture_replays_searches_of_other_sources(stopping: str, unfinished: str) -> None:
     how = SearchSettings(4, 9, min_length=3, stopping=stopping, unfinished=unfinished)
     scorer = StaticScorer()
     for _ in range(2):

@@ -124,7 +124,9 @@ class LineErrors:
         try:
             with file.open() as stream:
                 for number, raw in enumerate(stream, start=1):
-                    if number == 1 and (raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in raw):
+                    if number == 1 and (
+                        raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or 3 * raw.count(0) > len(raw)
+                    ):
                         raise CorpusError(
                             f"{file.path} is not UTF-8 but UTF-16, it seems: convert it first, for example "
                             "with iconv -f utf-16 -t utf-8."

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "bidibeam_ctranslate2.json"
 FORMAT_VERSION = 1
-TINY = 1e-7  # what float32 still tells from nothing, beside 1
+NEARLY_CERTAIN = math.log(0.99)
+"""A log-probability beyond which float32 says too little about all other tokens."""
 ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
 
 
@@ -172,7 +173,7 @@ class CTranslate2Model:
         if (dtype := options.get("dtype")) is not None:
             own = Manifest.read(Path(name or "")).quantization
             raise SettingsError(
-                f"{name} computes in {own}: leave out dtype ({dtype}), or export it again with another "
+                f"{name} computes in {own}: leave out `dtype` ({dtype}), or export it again with another "
                 "quantization."
             )
         return cls(Path(name or ""), device=find_device(options.get("device") or "cpu"))
@@ -232,24 +233,40 @@ class CTranslate2Model:
         if not sources:
             return []
         self.check_settings(settings)
-        manifest = self.manifest
+        manifest, tokenizer = self.manifest, self.tokenizers[direction]
         is_forced = manifest.first is not None or manifest.last is not None
-        if is_forced or max(settings.min_length, manifest.min_length) > 1:
-            return self._search(direction, sources, settings, masked=True)
-        found = self._search(direction, sources, settings, masked=False)
-        unknown = () if settings.allow_unknown else (self.tokenizers[direction].unk_token_id,)
-        unwanted = {*manifest.forbidden, *unknown}
-        again = [row for row, line in enumerate(found) if any(unwanted & {*one.ids} for one in line)]
+        least = max(settings.min_length, manifest.min_length)
+        if is_forced or least > 1:
+            return self._search(direction, sources, settings)
+        # The end is masked at the first step, if at all: what it had there is added to all other tokens.
+        empty = [[[tokenizer.eos_token_id]]] * len(sources)
+        ends = [line[0][0] if least else -math.inf for line in self.score_written(direction, sources, empty)]
+        added = [-math.log1p(-math.exp(min(end, NEARLY_CERTAIN))) for end in ends]
+        found = self._search(direction, sources, settings, added)
+        unwanted = {*manifest.forbidden, *(() if settings.allow_unknown else (tokenizer.unk_token_id,))}
+        again = [
+            row
+            for row, (line, end) in enumerate(zip(found, ends, strict=True))
+            if end > NEARLY_CERTAIN or any(unwanted & {*one.ids} for one in line)
+        ]
         if again:
-            masked = self._search(direction, [sources[row] for row in again], settings, masked=True)
+            masked = self._search(direction, [sources[row] for row in again], settings)
             for row, line in zip(again, masked, strict=True):
                 found[row] = line
         return found
 
     def _search(
-        self, direction: Direction, sources: Sequence[str], settings: SearchSettings, *, masked: bool
+        self,
+        direction: Direction,
+        sources: Sequence[str],
+        settings: SearchSettings,
+        added: Sequence[float] | None = None,
     ) -> list[NBest]:
-        """Search with what may not be written masked, and score again; or without, by its own scores."""
+        """Search with what may not be written masked, and score again.
+
+        Given what is added to each source's scores, unwanted tokens are not masked, and its own scores count.
+        """
+        masked = added is None
         translator, tokenizer = self._translator(direction), self.tokenizers[direction]
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
@@ -273,14 +290,11 @@ class CTranslate2Model:
         written = [[tokenizer.convert_tokens_to_ids(tokens) for tokens in line.hypotheses] for line in found]
         if last is not None:  # what reaches T is ended there, with certainty
             written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
-        if masked:
+        if added is None:
             log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
-        else:  # at most the end was masked, at the first step: what it had there was added to the others
-            ends = self.score_written(direction, sources, [[[tokenizer.eos_token_id]]] * len(sources))
-            lost = [math.log(max(-math.expm1(values[0][0]), TINY)) if least else 0.0 for values in ends]
-            log_probs = [
-                [[score, less] for score in line.scores] for line, less in zip(found, lost, strict=True)
-            ]
+        else:
+            pairs = zip(found, added, strict=True)
+            log_probs = [[[score, -more] for score in line.scores] for line, more in pairs]
         special, lists = special_ids(tokenizer), []
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
@@ -378,5 +392,5 @@ def patience_of(stopping: str) -> float:
     if name == "patience":
         return float(factor or 2.0)
     raise SettingsError(
-        f"stopping is {stopping!r}, which CTranslate2 does not have: choose constant or patience=FACTOR."
+        f"`stopping` is {stopping!r}, which CTranslate2 does not have: choose constant or patience=FACTOR."
     )

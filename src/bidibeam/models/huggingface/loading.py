@@ -57,7 +57,7 @@ def load_models(name: str | Path, **options: Unpack[LoadOptions]) -> dict[Direct
     where, device, dtype = str(name), find_device(options.get("device")), options.get("dtype")
     is_trusted = options.get("trust_remote_code", False)
     if dtype is not None and dtype not in DTYPES:
-        raise SettingsError(f"dtype is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
+        raise SettingsError(f"`dtype` is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
     config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):

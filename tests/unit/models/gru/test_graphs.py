@@ -1,4 +1,4 @@
-"""Searches of the network replayed from a recording, with CUDA graphs emulated on a CPU."""
+"""Searches of the network replayed from a capture, with CUDA graphs emulated on a CPU."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_models_and_settings_that_do_not_serve_are_refused(gpt2: tuple[Path, Pat
     refused(RunError, r"^The strategy vbs needs the regular direction", None, reverse, "vbs")
     refused(SettingsError, r"^No model was named: give a regular model, a reverse model, or both\.$")
     refused(SettingsError, r"^There is no device 'abacus' here that can", *gpt2, device="abacus")
-    refused(SettingsError, r"^dtype is 'int3'; choose one of: float32, bfl", *gpt2, dtype="int3")
+    refused(SettingsError, r"^`dtype` is 'int3'; choose one of: float32, bfl", *gpt2, dtype="int3")
     how = SearchSettings(beam_size=1)
     refused(SettingsError, r"^beam_size must be at least 2 for bidia, .* not 1\.$", *gpt2, settings=how)
     long = SearchSettings(max_length=64)
