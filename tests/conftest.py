@@ -92,3 +92,12 @@ def toy_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) ->
     settings = TrainingSettings(epochs=10, batch_size=32, learning_rate=0.01, early_stopping=0, log_every=10)
     train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
     return run
+
+
+@pytest.fixture(scope="session")
+def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt a part of its rule, so that settings make a difference."""
+    run = tmp_path_factory.mktemp("unsure-run") / "run"
+    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
+    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    return run

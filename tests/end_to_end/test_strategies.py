@@ -9,9 +9,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.strategies import STRATEGIES
-from bidibeam.training.settings import TrainingSettings
-from bidibeam.training.train import train
-from tests.conftest import TINY_MODEL, WORDS
+from tests.conftest import WORDS
 from tests.unit.cli.calls import called, lines_of, write_vectors
 
 SEARCHES = {
@@ -45,15 +43,6 @@ CHOICES = [
 
 def test_no_strategy_is_left_out() -> None:
     assert {name for name, *_ in CHOICES} == set(STRATEGIES.names())
-
-
-@pytest.fixture(scope="module")
-def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt a part of its rule: its beams hold many that are nearly as good."""
-    run = tmp_path_factory.mktemp("unsure-run") / "run"
-    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
-    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
-    return run
 
 
 @pytest.fixture(scope="module")

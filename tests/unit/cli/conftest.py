@@ -56,15 +56,6 @@ number = 3
 """
 
 
-@pytest.fixture(scope="session")
-def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt a part of its rule, so that settings make a difference."""
-    run = tmp_path_factory.mktemp("unsure-run") / "run"
-    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
-    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
-    return run
-
-
 @pytest.fixture
 def copied_run(toy_run: Path, tmp_path: Path) -> Path:
     """The toy run, to write into."""
