@@ -167,7 +167,7 @@ def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
     if limit is None:
         return
     longest = max((len(one.tokens) for beams in lists for one in (*beams.regular, *beams.reverse)), default=0)
-    if limit >= 2 * longest:
+    if longest and limit >= 2 * longest:
         show(
             f"Note: T is {limit}, but the longest hypothesis has {longest} tokens, so length weighs heavily. "
             "If the search's maximum was lower, say --max-length; or use a similarity without T: bleu, wmd.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from bidibeam.cli.console import show, tell
 from bidibeam.config import build, load_yaml, merge, parse_override, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bidibeam.data.prepared import PreparedData
 
 
@@ -156,7 +159,7 @@ def _train_run(
     settings = resolve(base=before, preset=preset or (None if before else "paper"), **layers)
     if vectors is not None:
         show(f"Reading {vectors.name} ...")
-    with TrainingProgress() as progress:
+    with _naming_resume(run), TrainingProgress() as progress:
         train_run(data, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
     _tell_next(f"{run}, or bidibeam tune {run}")
 
@@ -180,7 +183,7 @@ def _fine_tune(
     named: dict[str, Any] = {
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
-    with TrainingProgress() as progress:
+    with _naming_resume(out), TrainingProgress() as progress:
         facts = hf.fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
     loss, direction = facts["best"]["loss"], facts["direction"]
     show(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
@@ -190,6 +193,16 @@ def _fine_tune(
         "both": str(out),
     }
     _tell_next(words[direction])
+
+
+@contextmanager
+def _naming_resume(run: Path) -> Iterator[None]:
+    """Say how to go on, where training is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"What is trained is in {run}; --resume goes on from its last checkpoint.", err=True)
+        raise
 
 
 def _tell_next(model: str) -> None:

@@ -47,6 +47,19 @@ def refusal(*arguments: object) -> str:
     return call.err.splitlines()[-1].removeprefix("Error: ")
 
 
+def test_an_interrupted_training_says_how_to_go_on(
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bidibeam.training.train.train_run", interrupt)
+    call = called("train", toy_data.path, "--out", tmp_path / "run", "--preset", "demo")
+
+    assert call.status == 130
+    assert f"What is trained is in {tmp_path / 'run'}; --resume goes on from its last checkpoint." in call.err
+
+
 def test_resumed_it_is_what_it_would_have_been_and_nothing_is_done_twice(
     arguments: Arguments, tmp_path: Path
 ) -> None:
