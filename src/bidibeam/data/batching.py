@@ -1,8 +1,9 @@
-"""Prepared pairs to batches of ids; here alone targets are reversed for the reverse direction."""
+"""Pairs of token ids to batches; here alone targets are reversed for the reverse direction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,11 +13,14 @@ from torch import Tensor
 
 from bidibeam.data.prepared import PairArrays
 from bidibeam.data.tokenization import END_ID, PAD_ID, START_ID
+from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 
 SOURCE_EDGES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 RESPONSE_EDGES = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 """Lengths are grouped up to these: little padding in a batch, and few shapes in all."""
+IGNORED = -100
+"""The label that no loss counts, in transformers as in PyTorch."""
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -31,6 +35,71 @@ class Batch(NamedTuple):
     source_lengths: Tensor  # (batch,), the end token counted
     inputs: Tensor  # (directions, response, batch)
     targets: Tensor  # (directions, response, batch), ended and then padded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenPairs:
+    """Pairs as a model reads and writes them, special tokens included, rows end to end.
+
+    Attributes:
+        sources: (tokens,), the ids of all sources.
+        source_lengths: (pairs,).
+        responses: (tokens,), the ids of all responses, in reading order.
+        response_lengths: (pairs,).
+    """
+
+    sources: Integers
+    source_lengths: Integers
+    responses: Integers
+    response_lengths: Integers
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    @classmethod
+    def from_prepared(
+        cls,
+        pairs: PairArrays,
+        *,
+        source_end: Sequence[int] = (END_ID,),
+        response_end: int = END_ID,
+        max_source_length: int | None = None,
+        max_response_length: int | None = None,
+    ) -> TokenPairs:
+        """Prepared ids, each ended: the last tokens of long sources, and no pair with a longer response."""
+        longest = math.inf if max_response_length is None else max_response_length
+        kept = np.flatnonzero(pairs.response_length < longest)  # the end is a token too
+        whole = lengths = pairs.source_length[kept]
+        if max_source_length is not None:
+            lengths = np.minimum(whole, max(1, max_source_length - len(source_end)))
+        sources = _end_rows(pairs.tokens, pairs.source_start[kept] + whole - lengths, lengths, source_end)
+        starts, lengths = pairs.response_start[kept], pairs.response_length[kept]
+        return cls(*sources, *_end_rows(pairs.tokens, starts, lengths, [response_end]))
+
+    def reversed_responses(self, special: Collection[int]) -> Integers:
+        """(tokens,), the responses as `reverse_labels` arranges them, special tokens where they were."""
+        moving = np.flatnonzero(~np.isin(self.responses, list(special)))  # (moving tokens,)
+        rows = np.repeat(np.arange(len(self)), self.response_lengths)[moving]
+        counts = np.bincount(rows, minlength=len(self))  # (pairs,)
+        first = np.cumsum(counts) - counts  # (pairs,), each row's first among the moving tokens
+        mirrored = 2 * first[rows] + counts[rows] - 1 - np.arange(len(moving))
+        arranged = self.responses.copy()
+        arranged[moving] = self.responses[moving[mirrored]]
+        return arranged
+
+
+def _end_rows(
+    tokens: np.ndarray[Any, Any], starts: Integers, lengths: Integers, suffix: Sequence[int]
+) -> tuple[Integers, Integers]:
+    """Rows of an array of tokens with a suffix behind each, end to end, and their lengths."""
+    widths = lengths + len(suffix)  # (rows,)
+    ends = np.cumsum(widths)
+    places = np.arange(widths.sum()) - np.repeat(ends - widths, widths)  # (tokens,), within a row
+    is_token = places < np.repeat(lengths, widths)
+    ids = np.asarray(tokens)[(np.repeat(starts, widths) + places) * is_token].astype(np.int64)
+    for place, index in enumerate(suffix):
+        ids[ends - len(suffix) + place] = index
+    return ids, widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +152,84 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
     return torch.from_numpy(padded)
 
 
-class PairBatches:
-    """All pairs of a split, ready to be cut into batches on a device, with targets for each direction."""
+class TokenBatches:
+    """All pairs of a split, ready to be cut into batches on a device.
+
+    A batch is (input_ids, lengths, labels, is_real): (rows, width), (rows,), (directions, rows, response) and
+    (rows,). An encoder-decoder reads the source; a decoder-only model reads source and response in one row.
+    Labels are in each direction's writing order, padded with -100; `special` ids stay in place there.
+    """
+
+    def __init__(
+        self,
+        pairs: TokenPairs,
+        directions: Sequence[Direction],
+        *,
+        special: Collection[int],
+        pad_id: int,
+        is_encoder_decoder: bool,
+        batch_size: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if not is_encoder_decoder and len(directions) > 1:
+            raise SettingsError("A decoder-only model learns one direction: train two models.")
+        self.batch_size = batch_size
+        self._pad_id, self._is_encoder_decoder = pad_id, is_encoder_decoder
+        self._target_lengths = pairs.response_lengths
+        self.shapes = group_lengths(pairs.source_lengths - 1, pairs.response_lengths - 1) + 1  # (pairs, 2)
+        orders = {Direction.REGULAR: pairs.responses}
+        if Direction.REVERSE in directions:
+            orders[Direction.REVERSE] = pairs.reversed_responses(special)
+
+        def move(values: np.ndarray[Any, Any]) -> Tensor:
+            return torch.from_numpy(values).to(device)
+
+        self._sources = move(pairs.sources)  # (tokens,)
+        self._responses = move(np.stack([orders[direction] for direction in directions]))  # (D, tokens)
+        self._source_length, self._response_length = move(pairs.source_lengths), move(pairs.response_lengths)
+        self._source_start = self._source_length.cumsum(0) - self._source_length
+        self._response_start = self._response_length.cumsum(0) - self._response_length
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
+        """Cut the split into batches of similar lengths; see `plan_batches`."""
+        return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
+
+    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Build one batch, filled up to so many rows with pairs that are there already and do not count."""
+        device = self._sources.device
+        indices = torch.from_numpy(np.resize(plan.indices, rows or len(plan.indices)))
+        if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
+            indices = indices.pin_memory()
+        indices = indices.to(device, non_blocking=True)  # (rows,)
+        source_start, lengths = self._source_start[indices], self._source_length[indices]
+        response_start, response_lengths = self._response_start[indices], self._response_length[indices]
+        labels = _gather_rows(self._responses, response_start, response_lengths, plan.response_width, IGNORED)
+        if self._is_encoder_decoder:
+            inputs = _gather_rows(self._sources, source_start, lengths, plan.source_width, self._pad_id)
+        else:
+            width = plan.source_width + plan.response_width
+            inputs = _gather_rows(self._sources, source_start, lengths, width, IGNORED)
+            offset = response_start - lengths  # so that the response begins where the source ends
+            whole = lengths + response_lengths
+            behind = _gather_rows(self._responses[0], offset, whole, width, self._pad_id)
+            inputs, lengths = torch.where(inputs == IGNORED, behind, inputs), whole
+        is_real = torch.arange(len(indices), device=device) < len(plan.indices)  # (rows,)
+        return inputs, lengths, labels, is_real
+
+
+def _gather_rows(tokens: Tensor, starts: Tensor, lengths: Tensor, width: int, fill: int) -> Tensor:
+    """Rows of (..., tokens), filled up on the right: (..., rows, width)."""
+    places = torch.arange(width, device=starts.device)  # (width,)
+    is_token = places < lengths.unsqueeze(1)  # (rows, width)
+    index = ((starts.unsqueeze(1) + places) * is_token).clamp(min=0)  # (rows, width)
+    return torch.where(is_token, tokens[..., index], fill)
+
+
+class PairBatches(TokenBatches):
+    """Prepared pairs as a network of our own reads them: a batch is a `Batch`."""
 
     def __init__(
         self,
@@ -94,53 +239,14 @@ class PairBatches:
         batch_size: int,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.directions = list(directions)
-        self.batch_size = batch_size
-        self.shapes = group_lengths(pairs.source_length, pairs.response_length) + 1  # (pairs, 2)
-        self._target_lengths = np.asarray(pairs.response_length, dtype=np.int64) + 1  # (pairs,)
-
-        def move(values: np.ndarray[Any, Any]) -> Tensor:
-            return torch.from_numpy(np.array(values, dtype=np.int64)).to(device)
-
-        self._tokens = move(pairs.tokens)
-        self._source_start, self._source_length = move(pairs.source_start), move(pairs.source_length)
-        self._response_start, self._response_length = move(pairs.response_start), move(pairs.response_length)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
-        """Cuts the split into batches of similar lengths; see `plan_batches`."""
-        return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
+        ids: dict[str, Any] = {"special": {END_ID}, "pad_id": PAD_ID, "is_encoder_decoder": True}
+        ended = TokenPairs.from_prepared(pairs)
+        super().__init__(ended, directions, **ids, batch_size=batch_size, device=device)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Batch:
-        """Builds one batch, filled up to `rows` with empty sources and no targets."""
-        device = self._tokens.device
-        indices = torch.from_numpy(plan.indices)
-        if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
-            indices = indices.pin_memory()
-        indices = indices.to(device, non_blocking=True)
-        fill = (0, (rows or len(indices)) - len(indices))
-        source_lengths = torch.nn.functional.pad(self._source_length[indices], fill)  # (rows,)
-        response_lengths = torch.nn.functional.pad(self._response_length[indices], fill, value=-1)
-        source_start = torch.nn.functional.pad(self._source_start[indices], fill)
-        response_start = torch.nn.functional.pad(self._response_start[indices], fill)
-        sources = self._gather(source_start, source_lengths, plan.source_width, Direction.REGULAR)
-        targets = torch.stack(
-            [
-                self._gather(response_start, response_lengths, plan.response_width, direction).t()
-                for direction in self.directions
-            ]
-        )  # (directions, response, batch)
+        """Builds one batch, filled up to so many rows with sources that have no targets."""
+        sources, lengths, labels, is_real = super().batch(plan, rows=rows)
+        is_target = (labels != IGNORED) & is_real.unsqueeze(1)  # (directions, rows, response)
+        targets = torch.where(is_target, labels, PAD_ID).transpose(1, 2).contiguous()
         first = torch.full_like(targets[:, :1], START_ID)
-        inputs = torch.cat((first, targets[:, :-1]), dim=1)
-        return Batch(sources, source_lengths + 1, inputs, targets)
-
-    def _gather(self, starts: Tensor, lengths: Tensor, width: int, direction: Direction) -> Tensor:
-        """Returns tokens in a direction's order, ended, then padded: (rows, width)."""
-        positions = torch.arange(width, device=starts.device).unsqueeze(0)  # (1, width)
-        lengths = lengths.unsqueeze(1)  # (rows, 1)
-        offsets = positions if direction is Direction.REGULAR else lengths - 1 - positions
-        is_token = positions < lengths  # (rows, width)
-        tokens = self._tokens[(starts.unsqueeze(1) + offsets) * is_token]
-        return torch.where(is_token, tokens, torch.where(positions == lengths, END_ID, PAD_ID))
+        return Batch(sources, lengths, torch.cat((first, targets[:, :-1]), dim=1), targets)

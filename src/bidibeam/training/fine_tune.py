@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load_file
 
 from bidibeam._version import __version__
+from bidibeam.data.batching import TokenBatches
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import names_in, write_json, write_text
 from bidibeam.hypotheses import Direction
@@ -22,7 +23,7 @@ from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.models.huggingface.labels import padding_id, special_ids
 from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
 from bidibeam.models.huggingface.quiet import without_progress_bars
-from bidibeam.models.huggingface.training import ModelWithLoss, TokenBatches, check_positions, save_model
+from bidibeam.models.huggingface.training import ModelWithLoss, check_positions, save_model
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
 from bidibeam.training.optimization import LinearSchedule

@@ -86,8 +86,8 @@ def test_filling_up_adds_lines_that_teach_nothing() -> None:
 
     assert batch.sources.shape[0] == batch.targets.shape[2] == 4
     assert (batch.targets[:, :, 1:] == PAD_ID).all()
-    assert batch.source_lengths.tolist() == [3, 1, 1, 1]
-    assert batch.sources[1:, 0].tolist() == [END_ID] * 3
+    assert torch.equal(batch.targets[:, :, :1], batches.batch(plan).targets)
+    assert batch.sources.tolist() == [[7, 8, END_ID]] * 4
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bidibeam.data.batching import IGNORED
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
-
-IGNORED = -100
-"""The label that no loss counts, in transformers as in PyTorch."""
 
 Labels = TypeVar("Labels", bound="Tensor | NDArray[Any] | Sequence[Any]")
 

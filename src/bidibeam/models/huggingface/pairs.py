@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bidibeam.data.batching import Integers, TokenPairs
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.models.huggingface.labels import special_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bidibeam.data.prepared import PairArrays
 
 PROMPT_END = "bidibeam_prompt_end"
 """The field of a decoder-only model's config with the ids that stand between source and response."""
 CHUNK = 4096  # texts tokenised at a time
-
-Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenPairs:
-    """Pairs as a model reads and writes them, special tokens included, rows end to end.
-
-    Attributes:
-        sources: (tokens,), the ids of all sources.
-        source_lengths: (pairs,).
-        responses: (tokens,), the ids of all responses, in reading order.
-        response_lengths: (pairs,).
-    """
-
-    sources: Integers
-    source_lengths: Integers
-    responses: Integers
-    response_lengths: Integers
-
-    def __len__(self) -> int:
-        return len(self.source_lengths)
-
-    def reversed_responses(self, special: Collection[int]) -> Integers:
-        """(tokens,), the responses as `reverse_labels` arranges them, special tokens where they were."""
-        moving = np.flatnonzero(~np.isin(self.responses, list(special)))  # (moving tokens,)
-        rows = np.repeat(np.arange(len(self)), self.response_lengths)[moving]
-        counts = np.bincount(rows, minlength=len(self))  # (pairs,)
-        first = np.cumsum(counts) - counts  # (pairs,), each row's first among the moving tokens
-        mirrored = 2 * first[rows] + counts[rows] - 1 - np.arange(len(moving))
-        arranged = self.responses.copy()
-        arranged[moving] = self.responses[moving[mirrored]]
-        return arranged
 
 
 def set_prompt_end(config: Any, tokenizer: Any, separator: str) -> None:
@@ -141,28 +107,11 @@ def from_prepared(
     pairs: PairArrays, tokenizer: Any, config: Any, *, max_source_length: int, max_response_length: int
 ) -> TokenPairs:
     """The same pairs from prepared ids, where the model's tokenizer is that of the data."""
-    end = [tokenizer.eos_token_id]
-    after = end if config.is_encoder_decoder else list(getattr(config, PROMPT_END, None) or [])
-    kept = np.flatnonzero(pairs.response_length < max_response_length)  # the end is a token too
-    lengths = np.minimum(pairs.source_length[kept], max(1, max_source_length - len(after)))
-    starts = pairs.source_start[kept] + pairs.source_length[kept] - lengths  # a long source's last tokens
-    sources = _end_rows(pairs.tokens, starts, lengths, after)
-    responses = _end_rows(pairs.tokens, pairs.response_start[kept], pairs.response_length[kept], end)
-    return _check_some(TokenPairs(*sources, *responses), len(pairs), max_response_length)
-
-
-def _end_rows(
-    tokens: NDArray[Any], starts: Integers, lengths: Integers, suffix: Sequence[int]
-) -> tuple[Integers, Integers]:
-    """Rows of an array of tokens with a suffix behind each, end to end, and their lengths."""
-    widths = lengths + len(suffix)  # (rows,)
-    ends = np.cumsum(widths)
-    places = np.arange(widths.sum()) - np.repeat(ends - widths, widths)  # (tokens,), within a row
-    is_token = places < np.repeat(lengths, widths)
-    ids = np.asarray(tokens)[(np.repeat(starts, widths) + places) * is_token].astype(np.int64)
-    for place, index in enumerate(suffix):
-        ids[ends - len(suffix) + place] = index
-    return ids, widths
+    end = tokenizer.eos_token_id
+    after = [end] if config.is_encoder_decoder else list(getattr(config, PROMPT_END, None) or [])
+    limits = {"max_source_length": max_source_length, "max_response_length": max_response_length}
+    found = TokenPairs.from_prepared(pairs, source_end=after, response_end=end, **limits)
+    return _check_some(found, len(pairs), max_response_length)
 
 
 def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:

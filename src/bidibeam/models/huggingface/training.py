@@ -4,100 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from bidibeam.data.batching import BatchPlan, group_lengths, plan_batches
+from bidibeam.data.batching import IGNORED
 from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Direction
 from bidibeam.models.base import Losses
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
-from bidibeam.models.huggingface.labels import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from pathlib import Path
-
-    from bidibeam.models.huggingface.pairs import TokenPairs
-
-
-class TokenBatches:
-    """All pairs of a split, ready to be cut into batches on a device.
-
-    A batch is (input_ids, lengths, labels, is_real): (rows, width), (rows,), (directions, rows, response) and
-    (rows,). An encoder-decoder reads the source; a decoder-only model reads source and response in one row.
-    Labels are in each direction's writing order, padded with -100; `special` ids stay in place there.
-    """
-
-    def __init__(
-        self,
-        pairs: TokenPairs,
-        directions: Sequence[Direction],
-        *,
-        special: Collection[int],
-        pad_id: int,
-        is_encoder_decoder: bool,
-        batch_size: int,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        if not is_encoder_decoder and len(directions) > 1:
-            raise SettingsError("A decoder-only model learns one direction: train two models.")
-        self.batch_size = batch_size
-        self._pad_id, self._is_encoder_decoder = pad_id, is_encoder_decoder
-        self._target_lengths = pairs.response_lengths
-        self.shapes = group_lengths(pairs.source_lengths - 1, pairs.response_lengths - 1) + 1  # (pairs, 2)
-        orders = {Direction.REGULAR: pairs.responses}
-        if Direction.REVERSE in directions:
-            orders[Direction.REVERSE] = pairs.reversed_responses(special)
-
-        def move(values: np.ndarray[Any, Any]) -> Tensor:
-            return torch.from_numpy(values).to(device)
-
-        self._sources = move(pairs.sources)  # (tokens,)
-        self._responses = move(np.stack([orders[direction] for direction in directions]))  # (D, tokens)
-        self._source_length, self._response_length = move(pairs.source_lengths), move(pairs.response_lengths)
-        self._source_start = self._source_length.cumsum(0) - self._source_length
-        self._response_start = self._response_length.cumsum(0) - self._response_length
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
-        """Cut the split into batches of similar lengths; see `plan_batches`."""
-        return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
-
-    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Build one batch, filled up to so many rows with pairs that are there already and do not count."""
-        device = self._sources.device
-        indices = torch.from_numpy(np.resize(plan.indices, rows or len(plan.indices)))
-        if device.type == "cuda":  # pinned memory is copied without waiting for the steps before
-            indices = indices.pin_memory()
-        indices = indices.to(device, non_blocking=True)  # (rows,)
-        source_start, lengths = self._source_start[indices], self._source_length[indices]
-        response_start, response_lengths = self._response_start[indices], self._response_length[indices]
-        labels = _gather_rows(self._responses, response_start, response_lengths, plan.response_width, IGNORED)
-        if self._is_encoder_decoder:
-            inputs = _gather_rows(self._sources, source_start, lengths, plan.source_width, self._pad_id)
-        else:
-            width = plan.source_width + plan.response_width
-            inputs = _gather_rows(self._sources, source_start, lengths, width, IGNORED)
-            offset = response_start - lengths  # so that the response begins where the source ends
-            whole = lengths + response_lengths
-            behind = _gather_rows(self._responses[0], offset, whole, width, self._pad_id)
-            inputs, lengths = torch.where(inputs == IGNORED, behind, inputs), whole
-        is_real = torch.arange(len(indices), device=device) < len(plan.indices)  # (rows,)
-        return inputs, lengths, labels, is_real
-
-
-def _gather_rows(tokens: Tensor, starts: Tensor, lengths: Tensor, width: int, fill: int) -> Tensor:
-    """Rows of (..., tokens), filled up on the right: (..., rows, width)."""
-    places = torch.arange(width, device=starts.device)  # (width,)
-    is_token = places < lengths.unsqueeze(1)  # (rows, width)
-    index = ((starts.unsqueeze(1) + places) * is_token).clamp(min=0)  # (rows, width)
-    return torch.where(is_token, tokens[..., index], fill)
 
 
 class ModelWithLoss(nn.Module):

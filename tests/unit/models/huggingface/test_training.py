@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.trainer_pt_utils import LabelSmoother
 
+from bidibeam.data.batching import IGNORED, TokenBatches, TokenPairs
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import SettingsError
 from bidibeam.hf import BidirectionalSeq2Seq, PairCollator, reverse_labels, special_ids
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
-from bidibeam.models.huggingface.labels import IGNORED
-from bidibeam.models.huggingface.pairs import TokenPairs, encode_pairs, from_prepared, set_prompt_end
-from bidibeam.models.huggingface.training import ModelWithLoss, TokenBatches, check_positions
+from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
+from bidibeam.models.huggingface.training import ModelWithLoss, check_positions
 from tests.unit.models.huggingface.tiny import ENCODER_DECODERS, FAMILIES, tiny_config, tiny_model
 
 LIMITS: dict[str, int] = {"max_source_length": 4, "max_response_length": 6}
