@@ -99,7 +99,7 @@ def main(
         "sources": len(examples),
         "turns": turns,
         "vocabulary": loaded.vocabulary_size,
-        "corpus": loaded.config.facts.get("data", {}).get("corpus"),
+        "corpus": loaded.config.metadata.get("data", {}).get("corpus"),
         "weights": loaded.fingerprint,
     }
     Console(width=120).print(table(rows, signature))

@@ -37,9 +37,9 @@ class Stopwatch(TrainingObserver):
         self.losses: list[dict[str, Any]] = []
         self.curve: list[dict[str, Any]] = []
 
-    def on_start(self, *, facts: dict[str, Any], **_: Any) -> None:
+    def on_start(self, *, metadata: dict[str, Any], **_: Any) -> None:
         """The first epoch begins."""
-        self.directions = facts["directions"]
+        self.directions = metadata["directions"]
         self._restart()
 
     def on_report(self, *, step: int, record: dict[str, Any]) -> None:

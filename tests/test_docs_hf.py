@@ -50,8 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_joint(folder / "joint")
     (folder / "bart.json").write_text(CONFIG)
     data = prepared(folder)
-    facts = {"data": {"path": str(data.path), "fingerprint": data.fingerprint}}
-    (folder / "bart" / "bidibeam.json").write_text(json.dumps(facts))
+    metadata = {"data": {"path": str(data.path), "fingerprint": data.fingerprint}}
+    (folder / "bart" / "bidibeam.json").write_text(json.dumps(metadata))
     pairs = [("how are you?", "fine."), ("hello!", "hello there."), ("where?", "there.")]
     examples = [{"source": source, "reference": reference} for source, reference in pairs]
     write_lines(folder / "data" / "test.jsonl", *examples)

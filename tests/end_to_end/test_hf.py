@@ -97,13 +97,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 @pytest.mark.parametrize("model", ["regular", "reverse", "both"])
 def test_training_brings_the_validation_loss_down(trained: Trained, model: str) -> None:
-    facts = json.loads((trained.folder / model / "bidibeam.json").read_text())
+    metadata = json.loads((trained.folder / model / "bidibeam.json").read_text())
 
-    losses = [each["loss"] for each in facts["evaluations"]]
+    losses = [each["loss"] for each in metadata["evaluations"]]
 
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.8 * math.log(800)  # what a model knows that knows nothing
-    assert facts["trained_on"] == facts["data"]["pairs"]["train"]
+    assert metadata["trained_on"] == metadata["data"]["pairs"]["train"]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

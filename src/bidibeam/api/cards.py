@@ -84,8 +84,8 @@ def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
 def render_card(folder: Path) -> str:
     """The card of an exported run, as Markdown."""
     config = checkpoint.read_config(folder)
-    model, facts = checkpoint.settings_mapping(config.model), config.facts
-    data, exported, training = (facts.get(name, {}) for name in ("data", "exported", "training"))
+    model, metadata = checkpoint.settings_mapping(config.model), config.metadata
+    data, exported, training = (metadata.get(name, {}) for name in ("data", "exported", "training"))
     tuned = TunedSettings(folder / TUNED_FILE).content if (folder / TUNED_FILE).is_file() else {}
     weights, tokenizer = folder / checkpoint.WEIGHTS_FILE, folder / checkpoint.TOKENIZER_FILE
     parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
@@ -99,7 +99,7 @@ def render_card(folder: Path) -> str:
         del shape["readout_size"]
     trained = {name: value for name, value in shape.items() if value is not None or name in model}
     length = settings.get("max_source_length")
-    commands = "\n".join(_list_commands(model, facts, tuned))
+    commands = "\n".join(_list_commands(model, metadata, tuned))
     licence = " Under the licence of bidibeam, MIT." if corpus in PACKAGES else ""
     parts = [
         "# Model card\n"
@@ -161,10 +161,10 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
 
 
 def _list_commands(
-    model: Mapping[str, Any], facts: Mapping[str, Any], tuned: Mapping[str, Any]
+    model: Mapping[str, Any], metadata: Mapping[str, Any], tuned: Mapping[str, Any]
 ) -> Iterator[str]:
     """The commands from corpus to export; defaults and the preset's settings are left out."""
-    data, training, exported = (facts.get(name, {}) for name in ("data", "training", "exported"))
+    data, training, exported = (metadata.get(name, {}) for name in ("data", "training", "exported"))
     settings = dict(data.get("settings", {}))
     corpus = str(settings.pop("corpus", "CORPUS"))
     source = [] if corpus == PrepareSettings().corpus else ["--source", "SOURCE"]
@@ -176,7 +176,7 @@ def _list_commands(
         yield f"{command} --out out"
         run = f"out/seed-{training.get('seed', 0)}/run"
     else:
-        vectors = ["--vectors", str(facts["vectors"])] if "vectors" in facts else []
+        vectors = ["--vectors", str(metadata["vectors"])] if "vectors" in metadata else []
         yield _command("train", "data", "--out", run, *_training_flags(model, training), *vectors)
     if tuned:
         flags = _flags(tuned["search"], SearchSettings())

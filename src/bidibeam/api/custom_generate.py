@@ -15,10 +15,10 @@ from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamE
 from bidibeam.decoding.beams import split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.models.engines import merge_texts
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.n_best import merge_texts
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import SystemName

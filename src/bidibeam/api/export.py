@@ -60,8 +60,8 @@ def export_run(
         RunError: If `path` is no run, or damaged, or its weights cannot be stored in half precision.
         SettingsError: If `out` holds something, or the run's tuned.json is not for its weights.
     """
-    facts, exported = read_config(path).facts, dict[str, Any]()
-    if package := find_package(str(facts.get("data", {}).get("corpus"))):
+    metadata, exported = read_config(path).metadata, dict[str, Any]()
+    if package := find_package(str(metadata.get("data", {}).get("corpus"))):
         exported["corpus"] = package
     if results is not None:
         exported["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
@@ -81,10 +81,10 @@ def export_run(
     exported = {
         "from": run.fingerprint,
         "precision": "float16" if half else "float32",
-        "progress": facts["exported"].get("progress", {}) if "exported" in facts else progress_of(path),
+        "progress": metadata["exported"].get("progress", {}) if "exported" in metadata else progress_of(path),
         **exported,
     }
-    kept = {**facts, "exported": exported}
+    kept = {**metadata, "exported": exported}
     if "data" in kept:
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
     write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)

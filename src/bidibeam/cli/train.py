@@ -136,7 +136,7 @@ def _read_settings(run: Path, started: dict[str, Any] | None) -> dict[str, Any] 
     return {
         "architecture": config.architecture,
         "model": checkpoint.settings_mapping(config.model),
-        "training": config.facts.get("training", {}),
+        "training": config.metadata.get("training", {}),
     }
 
 
@@ -184,9 +184,9 @@ def _fine_tune(
         name: value if value is not None else before.get(name) for name, value in chosen.items()
     }
     with _naming_resume(out), TrainingProgress() as progress:
-        facts = hf.fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
-    loss, direction = facts["best"]["loss"], facts["direction"]
-    show(f"Wrote {out}: direction {direction}, from {facts['base']}, validation loss {loss:.4f}.")
+        metadata = hf.fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
+    loss, direction = metadata["best"]["loss"], metadata["direction"]
+    show(f"Wrote {out}: direction {direction}, from {metadata['base']}, validation loss {loss:.4f}.")
     words = {
         "regular": f"{out} --strategy vbs",
         "reverse": f"REGULAR_MODEL --reverse {out}",

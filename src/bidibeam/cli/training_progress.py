@@ -31,14 +31,14 @@ class TrainingProgress(TrainingObserver):
         if self._total:  # stopped unstarted, it would print an empty line
             self._progress.stop()
 
-    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+    def on_start(self, *, step: int, total_steps: int, metadata: dict[str, Any]) -> None:
         """Say what will be trained, and show the bar."""
         show(
-            f"Training {facts['parameters'] / 1e6:.1f} M parameters on {facts['pairs']:,} pairs "
-            f"({facts['device']}, precision {facts['precision']})"
+            f"Training {metadata['parameters'] / 1e6:.1f} M parameters on {metadata['pairs']:,} pairs "
+            f"({metadata['device']}, precision {metadata['precision']})"
             + (f", from step {step:,}." if step else ".")
         )
-        show(f"Losses are {' / '.join(facts['directions'])}; * marks the best evaluation so far.")
+        show(f"Losses are {' / '.join(metadata['directions'])}; * marks the best evaluation so far.")
         self._total = total_steps
         self._progress.start()
         self._progress.update(self._task, total=total_steps, completed=step, visible=True)

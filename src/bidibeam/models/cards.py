@@ -28,20 +28,20 @@ def format_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (headers, ["---"] * len(headers), *rows))
 
 
-def model_card(facts: Mapping[str, Any]) -> str:
-    """The card of a fine-tuned model, with the header that the Hub reads; `facts` are its bidibeam.json."""
-    base, data, settings, evaluations = (facts[key] for key in ("base", "data", "settings", "evaluations"))
-    origin = "fresh weights of the config" if facts["is_fresh"] else "fine-tuned from"
+def model_card(metadata: Mapping[str, Any]) -> str:
+    """The card of a fine-tuned model, with the header that the Hub reads; `metadata` are its bidibeam.json."""
+    base, data, settings, evaluations = (metadata[key] for key in ("base", "data", "settings", "evaluations"))
+    origin = "fresh weights of the config" if metadata["is_fresh"] else "fine-tuned from"
     name = base if isinstance(base, str) else ", ".join(f"{key}={value}" for key, value in base.items())
     summary = (
-        f"A model of {facts['parameters']:,} parameters that {WRITES[facts['direction']]}: {origin} "
-        f"`{name}`, by bidibeam {facts['bidibeam_version']}."
+        f"A model of {metadata['parameters']:,} parameters that {WRITES[metadata['direction']]}: {origin} "
+        f"`{name}`, by bidibeam {metadata['bidibeam_version']}."
     )
     losses = [name for name in evaluations[0] if name.startswith("loss")] if evaluations else []
     rows = {
         "corpus": str(data["corpus"]),
         **{f"{split} pairs": f"{count:,}" for split, count in data["pairs"].items()},
-        "pairs trained on": f"{facts['trained_on']:,}",
+        "pairs trained on": f"{metadata['trained_on']:,}",
         "fingerprint": f"`{data['fingerprint']}`",
     }
     by_step = [
@@ -51,7 +51,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
     parts = [
         "---\nlibrary_name: transformers\ntags:\n- bidibeam\n---",
         f"# Model card\n{summary}",
-        f"## Use\n{LOADED[facts['direction']]}",
+        f"## Use\n{LOADED[metadata['direction']]}",
         "## Data\n" + format_table(("data", ""), rows.items()),
         "## Settings\n"
         + format_table(

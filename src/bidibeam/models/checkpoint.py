@@ -35,11 +35,11 @@ class ModelConfig:
     architecture: str
     model: Any
     vocabulary_size: int
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def write_config(
-    folder: Path, architecture: str, settings: Any, vocabulary_size: int, facts: Mapping[str, Any]
+    folder: Path, architecture: str, settings: Any, vocabulary_size: int, metadata: Mapping[str, Any]
 ) -> None:
     """Write config.json in one step."""
     write_json(
@@ -50,7 +50,7 @@ def write_config(
             "architecture": architecture,
             "vocabulary_size": vocabulary_size,
             "model": settings_mapping(settings),
-            **facts,
+            **metadata,
         },
     )
 

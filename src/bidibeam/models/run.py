@@ -14,7 +14,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
 from bidibeam.models.base import Limits
-from bidibeam.models.engines import to_n_best
+from bidibeam.models.n_best import to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -60,7 +60,7 @@ class RunModel:
         self.directions: tuple[Direction, ...] = tuple(self.network.directions)
         self.vocabulary_size = self.config.vocabulary_size
         self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
-        self.data: dict[str, Any] = self.config.facts.get("data", {})
+        self.data: dict[str, Any] = self.config.metadata.get("data", {})
         settings = self.data.get("settings", {})  # what the data were prepared with
         lengths = [settings.get(f"max_{name}_length") for name in ("source", "response")]
         self.limits = Limits(*(length if isinstance(length, int) else None for length in lengths))
@@ -107,10 +107,10 @@ class RunModel:
             "parameters": sum(math.prod(shape) for shape in shapes.values()),
             "vocabulary": config.vocabulary_size,
             "model": checkpoint.settings_mapping(config.model),
-            "data": config.facts.get("data", {}),
-            "training": config.facts.get("training", {}),
+            "data": config.metadata.get("data", {}),
+            "training": config.metadata.get("training", {}),
         }
-        if (exported := config.facts.get("exported")) is not None:
+        if (exported := config.metadata.get("exported")) is not None:
             metadata["progress"] = exported.get("progress", {})
             metadata["exported"] = {name: exported.get(name) for name in ("from", "precision")}
         return metadata

@@ -106,7 +106,7 @@ def fine_tune(
             for record in read_metrics(out)
             if record["kind"] == "validation"
         ]
-        facts = {
+        metadata = {
             **started,
             "data": describe_data(data),
             "bidibeam_version": __version__,
@@ -119,9 +119,9 @@ def fine_tune(
         }
         loop.accelerator.wait_for_everyone()
         if loop.is_main:
-            _finish(out, task, facts)
+            _finish(out, task, metadata)
         loop.accelerator.wait_for_everyone()
-    return facts
+    return metadata
 
 
 def train_from_config(
@@ -254,14 +254,14 @@ def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> boo
     return True
 
 
-def _finish(out: Path, task: FineTuneTask, facts: dict[str, Any]) -> None:
+def _finish(out: Path, task: FineTuneTask, metadata: dict[str, Any]) -> None:
     """Write the kept weights and all that belongs to them; the training folder goes."""
     kept, final = out / FOLDER / KEPT_WEIGHTS, out / FOLDER / "final"
     load_unique(task.network, load_file(kept), kept)
     shutil.rmtree(final, ignore_errors=True)
     save_model(task.base.model, task.base.tokenizer, final)
-    write_text(final / "README.md", model_card(facts))
-    write_json(final / METADATA_FILE, facts)
+    write_text(final / "README.md", model_card(metadata))
+    write_json(final / METADATA_FILE, metadata)
     names = sorted(path.name for path in final.iterdir())
     for name in sorted(names, key=lambda name: name == "config.json"):  # a folder that has it has them all
         (final / name).replace(out / name)

@@ -18,7 +18,7 @@ METRICS_FILE = "metrics.jsonl"
 class TrainingObserver:
     """Is told what happens in training: a progress bar, a notebook, a test. This one says nothing."""
 
-    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
+    def on_start(self, *, step: int, total_steps: int, metadata: dict[str, Any]) -> None:
         """Training begins, or goes on, at `step`."""
 
     def on_step(self, *, step: int) -> None:

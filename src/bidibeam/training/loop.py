@@ -183,7 +183,7 @@ class TrainingLoop:
         kind = GraphedStep if may_capture else PlainStep
         take_step = kind(self.accelerator, model, optimizer, self.task, self.batches, self._autocast)
         position, settings = self.position, self.settings
-        self.observer.on_start(step=position.step, total_steps=self.total_steps, facts=self._describe())
+        self.observer.on_start(step=position.step, total_steps=self.total_steps, metadata=self._describe())
         model.train()
         try:
             while plans := self._next_plans():

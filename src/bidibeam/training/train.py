@@ -38,7 +38,7 @@ class NetworkTask:
         network: The network, its weights as training starts from.
         settings: How to train it.
         architecture: Its name.
-        facts: Kept in config.json.
+        metadata: Kept in config.json.
     """
 
     is_capturable = True
@@ -50,7 +50,7 @@ class NetworkTask:
         settings: TrainingSettings,
         *,
         architecture: str,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
     ) -> None:
         self.data, self.network, self.settings, self.architecture = data, network, settings, architecture
         self.directions: Sequence[Direction] = network.directions
@@ -59,7 +59,7 @@ class NetworkTask:
         self.shares: Sequence[float] = [1.0]  # a direction that is alone has all of the loss
         if len(self.directions) > 1:
             self.shares = [weight if each is Direction.REGULAR else 1 - weight for each in self.directions]
-        self.facts = {**facts, "training": asdict(settings), "data": describe_data(data)}
+        self.metadata = {**metadata, "training": asdict(settings), "data": describe_data(data)}
 
     def batches(self, split: str, device: torch.device) -> PairBatches:
         """The pairs of a split."""
@@ -74,7 +74,9 @@ class NetworkTask:
         """Write the tokenizer and config.json."""
         self.data.tokenizer.save(run / checkpoint.TOKENIZER_FILE)
         network = self.network
-        checkpoint.write_config(run, self.architecture, network.settings, network.vocabulary_size, self.facts)
+        checkpoint.write_config(
+            run, self.architecture, network.settings, network.vocabulary_size, self.metadata
+        )
 
     def save_weights(self, run: Path) -> None:
         """Write model.safetensors."""
@@ -91,7 +93,7 @@ def train(
     initialise: Callable[[Any], None] | None = None,
     resume: bool = False,
     observer: TrainingObserver | None = None,
-    facts: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> state.Position:
     """Train a network of our own into a run directory, or go on where a killed run left off.
 
@@ -105,7 +107,7 @@ def train(
         initialise: Changes the fresh network's weights, to start from pretrained embeddings, say.
         resume: Continue from the newest checkpoint in `run`, if there is one.
         observer: Told what happens.
-        facts: Kept in config.json: where pretrained embeddings came from, say.
+        metadata: Kept in config.json: where pretrained embeddings came from, say.
 
     Raises:
         RunError: If `run` holds something already, or does not belong to these data and settings.
@@ -117,7 +119,7 @@ def train(
     is_begun = state.FOLDER in names and not names - {state.FOLDER, checkpoint.TOKENIZER_FILE}
     if names and not is_run and not is_begun:
         raise RunError(f"{run} holds other things. Name an empty or new directory.")
-    known = dict(facts or {})
+    known = dict(metadata or {})
     if is_run:
         now = {**asdict(model_settings), **asdict(settings), "architecture": architecture}
         known = {**_check_same_run(run, data, now), **known}
@@ -125,22 +127,26 @@ def train(
     network = NETWORKS.create(architecture, model_settings, data.tokenizer.vocabulary_size)
     if initialise is not None:
         initialise(network)
-    task = NetworkTask(data, network, settings, architecture=architecture, facts=known)
+    task = NetworkTask(data, network, settings, architecture=architecture, metadata=known)
     return TrainingLoop(task, run, resume=is_run, observer=observer).fit()
 
 
 def _check_same_run(run: Path, data: PreparedData, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that a run goes on with what it began with; return the facts it has kept."""
+    """Make sure that a run goes on with what it began with; return the metadata it has kept."""
     config = checkpoint.read_config(run)
-    fingerprint = config.facts.get("data", {}).get("fingerprint")
+    fingerprint = config.metadata.get("data", {}).get("fingerprint")
     if fingerprint != data.fingerprint:
         raise RunError(
             f"{run} was trained on other data (fingerprint {fingerprint}, not {data.fingerprint}). Give the "
             "data it began with, or choose another directory."
         )
-    before = {**asdict(config.model), **config.facts.get("training", {}), "architecture": config.architecture}
+    before = {
+        **asdict(config.model),
+        **config.metadata.get("training", {}),
+        "architecture": config.architecture,
+    }
     check_same_settings(run, before, settings)
-    return config.facts
+    return config.metadata
 
 
 def train_run(
@@ -185,6 +191,6 @@ def train_run(
         if note is not None:
             count, size = len(found.ids), found.vocabulary_size
             note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({found.coverage:.1%}).")
-        options = {"initialise": methodcaller("use_vectors", found), "facts": {"vectors": vectors.name}}
+        options = {"initialise": methodcaller("use_vectors", found), "metadata": {"vectors": vectors.name}}
     options |= {"model_settings": settings.model, "settings": settings.training}
     train(data, run, architecture=settings.architecture, resume=resume, observer=observer, **options)

@@ -99,7 +99,7 @@ def test_it_says_what_it_was_exported_from_and_nothing_of_the_machine(
 ) -> None:
     assert read(tuned_once / "config.json")["data"]["path"] == str(toy_data.path.resolve())
 
-    before, after = (load_run(folder).config.facts for folder in (tuned_once, half))
+    before, after = (load_run(folder).config.metadata for folder in (tuned_once, half))
     assert {**after["data"], "path": before["data"]["path"]} == before["data"]
     assert after["training"] == before["training"]
     for name in ("config.json", "tuned.json", "MODEL_CARD.md", "tokenizer.json"):
@@ -203,10 +203,10 @@ def test_the_commands_of_the_card_make_such_a_run(half: Path) -> None:
     config = load_run(half).config
     names = set(asdict(PrepareSettings()))
     prepared = {key: value for key, value in given["prepare"].items() if key in names}
-    assert prepared == config.facts["data"]["settings"]
+    assert prepared == config.metadata["data"]["settings"]
     settings = resolve(preset=given["train"]["preset"], overrides=given["train"]["overrides"])
     assert settings.model == config.model
-    assert asdict(settings.training) == config.facts["training"]
+    assert asdict(settings.training) == config.metadata["training"]
     assert (given["tune"]["beam_size"], given["tune"]["sources"]) == (4, 5)
     assert given["export"]["half"]
     assert str(given["train"]["run"]) == str(given["tune"]["model"]) == str(given["export"]["model"])

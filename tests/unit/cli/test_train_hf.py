@@ -201,9 +201,9 @@ def test_a_preset_trains_a_model_with_two_decoders_without_text(tmp_path: Path) 
     assert call.status == 0, call.err
     assert "from step 3." in call.told
     assert "Stopped by epochs after step 9" in call.told
-    facts = json.loads((out / "bidibeam.json").read_text())
-    assert (facts["direction"], facts["base"]["d_model"]) == ("both", 16)
-    limits = [facts["settings"][f"max_{name}_length"] for name in ("source", "response")]
+    metadata = json.loads((out / "bidibeam.json").read_text())
+    assert (metadata["direction"], metadata["base"]["d_model"]) == ("both", 16)
+    limits = [metadata["settings"][f"max_{name}_length"] for name in ("source", "response")]
     assert limits == [data.info["settings"][f"max_{name}_length"] + 1 for name in ("source", "response")]
     again = ["--preset", "transformer", "--resume", *flags]
     assert "is finished already" in refused("train", data.path, "--out", out, *again)

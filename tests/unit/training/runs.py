@@ -19,7 +19,7 @@ from tests.conftest import TINY_MODEL
 QUICK = TrainingSettings(
     epochs=2, batch_size=64, learning_rate=0.01, save_every=4, log_every=3, tensorboard=False
 )
-TRAIN = {"initialise", "resume", "observer", "facts"}
+TRAIN = {"initialise", "resume", "observer", "metadata"}
 """Arguments of `train`; others are settings."""
 
 
@@ -66,8 +66,8 @@ class Diary(TrainingObserver):
         self.begin: dict[str, Any] = {}
         self.dies_at = dies_at
 
-    def on_start(self, *, step: int, total_steps: int, facts: dict[str, Any]) -> None:
-        self.begin = {"step": step, "total": total_steps, **facts}
+    def on_start(self, *, step: int, total_steps: int, metadata: dict[str, Any]) -> None:
+        self.begin = {"step": step, "total": total_steps, **metadata}
 
     def on_step(self, *, step: int) -> None:
         if step == self.dies_at:

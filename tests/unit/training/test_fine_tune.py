@@ -115,7 +115,7 @@ def test_a_joint_model_learns_both(copies: PreparedData, tmp_path: Path) -> None
 def test_the_folder_is_one_that_from_pretrained_reads(
     tune: Tune, copies: PreparedData, tmp_path: Path
 ) -> None:
-    facts, out = tune("bart", direction="reverse"), tmp_path / "out"
+    metadata, out = tune("bart", direction="reverse"), tmp_path / "out"
 
     assert names_in(out) == SAVED
     model, tokenizer = loaded(out, "bart")
@@ -124,14 +124,14 @@ def test_the_folder_is_one_that_from_pretrained_reads(
     assert model.config.vocab_size == len(tokenizer) == copies.tokenizer.vocabulary_size
     text = next(copies.examples("test"))["source"]
     assert tokenizer(text).input_ids == [*copies.tokenizer.encode(text), 3]
-    assert json.loads((out / "bidibeam.json").read_text()) == json.loads(json.dumps(facts))
-    assert losses_of(out) == [each["loss"] for each in facts["evaluations"]]
+    assert json.loads((out / "bidibeam.json").read_text()) == json.loads(json.dumps(metadata))
+    assert losses_of(out) == [each["loss"] for each in metadata["evaluations"]]
     card = (out / "README.md").read_text()
     for part in (
         "library_name: transformers",
         "from their last token to their first",
         "| learning rate | `0.01`",
-        f"| {facts['best']['loss']:.4f} |",
+        f"| {metadata['best']['loss']:.4f} |",
         f"| train pairs | {copies.info['pairs']['train']} |",
     ):
         assert part in card
@@ -141,7 +141,7 @@ def test_the_folder_is_one_that_from_pretrained_reads(
 def test_the_validation_loss_counts_every_token_alike(
     kind: str, tune: Tune, copies: PreparedData, tmp_path: Path
 ) -> None:
-    facts = tune(kind, direction="reverse", settings=replace(QUICK, batch_size=2, label_smoothing=0.1))
+    metadata = tune(kind, direction="reverse", settings=replace(QUICK, batch_size=2, label_smoothing=0.1))
 
     model, tokenizer = loaded(tmp_path / "out", kind)
     collate = PairCollator(tokenizer, model, direction=Direction.REVERSE)
@@ -152,14 +152,14 @@ def test_the_validation_loss_counts_every_token_alike(
         with torch.no_grad():
             total += float(model(**collate([{"input_ids": source, "labels": labels}])).loss) * len(labels)
         tokens += len(labels)
-    assert facts["best"]["loss"] == pytest.approx(total / tokens, abs=1e-5)
+    assert metadata["best"]["loss"] == pytest.approx(total / tokens, abs=1e-5)
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_the_best_weights_are_kept_or_the_last(keep: str, tune: Tune, tmp_path: Path) -> None:
     """The learning rate rises to the end, and the loss with it: the best weights are not the last."""
-    facts = tune("gpt2", settings=replace(QUICK, epochs=12, learning_rate=3.0, warmup=0.99, keep=keep))
-    losses = [each["loss"] for each in facts["evaluations"]]
+    metadata = tune("gpt2", settings=replace(QUICK, epochs=12, learning_rate=3.0, warmup=0.99, keep=keep))
+    losses = [each["loss"] for each in metadata["evaluations"]]
     assert min(losses) < losses[-1] - 0.1
 
     still = replace(QUICK, epochs=1, learning_rate=1e-12)
@@ -189,13 +189,13 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
     torn.mkdir()
     (torn / "model.safetensors").write_bytes(b"half of")
     torch.manual_seed(12345)  # whatever happens in between
-    facts = tune(kind, resume=True, observer=diary, **options)
+    metadata = tune(kind, resume=True, observer=diary, **options)
 
     steps = whole["steps"]
     saved = max(step for step in range(dies_at) if step % 4 == 0 or step % (steps // 3) == 0)
     assert diary.begin["step"] == saved
     assert diary.steps == list(range(saved + 1, steps + 1))
-    assert facts["evaluations"] == whole["evaluations"]
+    assert metadata["evaluations"] == whole["evaluations"]
     assert are_same_weights(tmp_path / "whole", out)
     assert names_in(out) == (JOINT if direction == "both" else SAVED)
 
@@ -219,12 +219,12 @@ def test_killed_while_the_model_is_written_it_is_written_again(tune: Tune, tmp_p
 
 def test_an_observer_hears_of_steps_losses_and_evaluations(tune: Tune, copies: PreparedData) -> None:
     diary = Diary()
-    facts = tune("llama", observer=diary)
+    metadata = tune("llama", observer=diary)
 
     assert diary.begin["pairs"] == copies.info["pairs"]["train"]
-    assert diary.begin["total"] == facts["steps"] == diary.steps[-1]
+    assert diary.begin["total"] == metadata["steps"] == diary.steps[-1]
     assert [each["epoch"] for each in diary.evaluations] == [0, 1]
-    assert len(diary.reports) == facts["steps"]
+    assert len(diary.reports) == metadata["steps"]
     assert diary.reports[0]["loss_regular"] == pytest.approx(3, abs=1)
     assert diary.reports[-1]["loss_regular"] < diary.reports[0]["loss_regular"]
     assert diary.reports[0]["tokens_per_s"] > 0
@@ -253,12 +253,12 @@ def test_it_goes_on_from_weights_with_their_tokenizer(tune: Tune, tmp_path: Path
     first = tune("t5", "one")["best"]["loss"]
     still = replace(QUICK, learning_rate=1e-9, epochs=1)
 
-    facts = tune(str(tmp_path / "one"), "two", settings=still)
+    metadata = tune(str(tmp_path / "one"), "two", settings=still)
     joint = tune(str(tmp_path / "one"), "both", direction="both", settings=still)
     again = tune(str(tmp_path / "both"), "more", direction="both", settings=still)
 
-    assert not facts["is_fresh"]
-    assert facts["best"]["loss"] == pytest.approx(first, abs=1e-4)
+    assert not metadata["is_fresh"]
+    assert metadata["best"]["loss"] == pytest.approx(first, abs=1e-4)
     assert joint["best"]["loss_regular"] == pytest.approx(first, abs=1e-4)
     assert again["best"]["loss"] == pytest.approx(joint["best"]["loss"], abs=1e-4)
 
@@ -274,9 +274,9 @@ def test_accumulated_batches_are_one_larger_batch(tune: Tune, tmp_path: Path) ->
 
 
 def test_early_stopping_ends_it(tune: Tune) -> None:
-    facts = tune("bart", settings=replace(QUICK, epochs=9, early_stopping=2, learning_rate=1e-30))
+    metadata = tune("bart", settings=replace(QUICK, epochs=9, early_stopping=2, learning_rate=1e-30))
 
-    assert [each["epoch"] for each in facts["evaluations"]] == [1, 2, 3]
+    assert [each["epoch"] for each in metadata["evaluations"]] == [1, 2, 3]
 
 
 def test_a_loss_that_is_not_finite_stops_it(tune: Tune) -> None:

@@ -116,7 +116,7 @@ def test_what_the_network_started_from_survives_a_kill_before_the_first_step(
         with torch.no_grad():
             model.embedding(0).weight[5] = 1.0
 
-    begin: dict[str, Any] = {"max_steps": 3, "initialise": start, "facts": {"vectors": "v"}}
+    begin: dict[str, Any] = {"max_steps": 3, "initialise": start, "metadata": {"vectors": "v"}}
     train_toy(toy_data, whole, **begin)
     train_and_kill(toy_data, killed, 1, **begin)
     train_toy(toy_data, killed, max_steps=3, resume=True)

@@ -26,10 +26,10 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, find_device, hash_file
-from bidibeam.models.engines import rank_hypotheses, score_hypothesis
 from bidibeam.models.huggingface.configs import check_same_tokens
 from bidibeam.models.huggingface.labels import arrange, special_ids
 from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
+from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors

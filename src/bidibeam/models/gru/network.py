@@ -319,10 +319,10 @@ class BidirectionalModel(nn.Module):
                 weight = self.embedding(index).weight
                 weight[torch.from_numpy(vectors.ids).to(weight.device)] = values.to(weight.device)
 
-    def save_pretrained(self, directory: Path | str, **facts: Any) -> None:
-        """Write config.json and model.safetensors; `facts` are kept in the configuration."""
+    def save_pretrained(self, directory: Path | str, **metadata: Any) -> None:
+        """Write config.json and model.safetensors; `metadata` are kept in the configuration."""
         folder = Path(directory)
-        checkpoint.write_config(folder, "gru", self.settings, self.vocabulary_size, facts)
+        checkpoint.write_config(folder, "gru", self.settings, self.vocabulary_size, metadata)
         checkpoint.write_weights(folder / checkpoint.WEIGHTS_FILE, self.state_dict())
 
     @staticmethod

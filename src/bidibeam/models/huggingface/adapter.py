@@ -13,7 +13,6 @@ import torch
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.engines import to_n_best
 from bidibeam.models.huggingface.by_generate import (
     check_stopping,
     find_sequence_scorer,
@@ -31,6 +30,7 @@ from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import load_models, load_pair
 from bidibeam.models.huggingface.pairs import response_ids
 from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
+from bidibeam.models.n_best import to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors

@@ -13,7 +13,6 @@ from transformers.modeling_outputs import BaseModelOutput
 from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
-from bidibeam.models.engines import rank_hypotheses, score_hypothesis
 from bidibeam.models.huggingface.constraints import STOPPING
 from bidibeam.models.huggingface.directional import DirectionalModel, Task
 from bidibeam.models.huggingface.quiet import quiet_transformers
@@ -26,6 +25,7 @@ from bidibeam.models.huggingface.scorer import (
     score_in_passes,
     sum_log_probs,
 )
+from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.search.settings import SearchSettings
 
 EARLY_STOPPING = {name: early for early, name in STOPPING.items()}

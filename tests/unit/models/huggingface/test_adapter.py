@@ -13,11 +13,11 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair, reverse_labels
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
-from bidibeam.models.engines import merge_texts
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.configs import HuggingFaceFolder
 from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.loading import load
+from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings

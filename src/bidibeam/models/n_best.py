@@ -1,4 +1,4 @@
-"""What engines find by themselves, scored and ranked as our own search does; one hypothesis per text."""
+"""N-best lists: hypotheses scored and ranked as our own search does, one per text."""
 
 from __future__ import annotations
 
