@@ -29,7 +29,7 @@ def format_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def model_card(metadata: Mapping[str, Any]) -> str:
-    """The card of a fine-tuned model, with the header that the Hub reads; `metadata` are its bidibeam.json."""
+    """The card of a fine-tuned model, with the header that the Hub reads, from its bidibeam.json."""
     base, data, settings, evaluations = (metadata[key] for key in ("base", "data", "settings", "evaluations"))
     origin = "fresh weights of the config" if metadata["is_fresh"] else "fine-tuned from"
     name = base if isinstance(base, str) else ", ".join(f"{key}={value}" for key, value in base.items())
