@@ -13,22 +13,10 @@ import torch
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.huggingface.by_generate import (
-    check_stopping,
-    find_sequence_scorer,
-    search_by_generate,
-)
-from bidibeam.models.huggingface.configs import (
-    FIELD,
-    check_same_tokens,
-    find_max_positions,
-    read_metadata,
-    token_ids,
-)
+from bidibeam.models.huggingface.by_generate import check_stopping, search_by_generate
+from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
-from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import load_models, load_pair
-from bidibeam.models.huggingface.pairs import response_ids
 from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
 from bidibeam.models.n_best import to_n_best
 from bidibeam.scores import Signature
@@ -67,17 +55,17 @@ class HuggingFaceModel:
         is_asked = max_source_length is not None
         self.limits = Limits(max_source_length if is_asked else first.max_source_length, first.max_length)
         self.vocabulary_size: int = first.model.config.get_text_config(decoder=True).vocab_size
-        known = read_metadata(first.folder).get("data") if first.folder is not None else None
-        self.data: dict[str, Any] = known if isinstance(known, dict) else {}
+        data = read_metadata(first.folder).get("data") if first.folder is not None else None
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         is_by_generate = any(find_obstacle(loaded.model) for loaded in models.values())
         self.default_stopping = "constant" if is_by_generate else "shrinking"
         ordered = [models[direction] for direction in self.directions]
         self.fingerprint = "+".join(dict.fromkeys(loaded.fingerprint for loaded in ordered))
-        facts: dict[str, object] = {loaded.direction.value: loaded.label for loaded in ordered}
-        facts |= {"max_source_length": max_source_length, "dtype": dtype}
-        facts["search"] = "generate" if is_by_generate else None
-        told = {name: value for name, value in facts.items() if value is not None}
-        self.signature = Signature(()).extended(**told)
+        known: dict[str, object] = {loaded.direction.value: loaded.label for loaded in ordered}
+        known |= {"max_source_length": max_source_length, "dtype": dtype}
+        known |= {"search": "generate"} if is_by_generate else {}
+        given = {name: value for name, value in known.items() if value is not None}
+        self.signature = Signature(()).extended(**given)
 
     @classmethod
     def load(
@@ -164,7 +152,7 @@ class HuggingFaceModel:
             return search_by_generate(loaded, task, settings)
         return [to_n_best(line) for line in loaded.search(task, settings)]
 
-    def sequence_scorer(self, direction: Direction) -> HFSequenceScorer:
+    def sequence_scorer(self, direction: Direction) -> DirectionalModel:
         """What scores texts under one direction.
 
         A model alone whose config does not say which way it writes is taken for either direction.
@@ -172,12 +160,12 @@ class HuggingFaceModel:
         if direction not in self.models and len(self.models) == 1:
             loaded = self._first
             if getattr(loaded.model.config, FIELD, None) is None:
-                return HFSequenceScorer(replace(loaded, direction=direction))
+                return replace(loaded, direction=direction)
             raise SettingsError(
                 f"{loaded.name} is a {loaded.direction.value} model by its config: leave out `direction` "
                 f"{direction.value}."
             )
-        return HFSequenceScorer(self._find(direction))
+        return self._find(direction)
 
     def scorer(self, direction: Direction) -> HFScorer | None:
         """What our own search steps through; None where the model's own `generate` searches."""
@@ -191,44 +179,3 @@ class HuggingFaceModel:
                 "that does without."
             )
         return self.models[direction]
-
-
-class HFSequenceScorer:
-    """Scores texts under a model, tokenised as its targets are."""
-
-    def __init__(self, loaded: DirectionalModel) -> None:
-        self.loaded = loaded
-        self.end_id: int = loaded.tokenizer.eos_token_id
-        self._scorer = find_sequence_scorer(loaded.model)
-
-    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        if not texts:
-            return []
-        ids = response_ids(texts, self.loaded.tokenizer, self.loaded.model.config)
-        return [tuple(row) for row in ids]
-
-    def log_probs(
-        self,
-        sources: Sequence[str],
-        sequences: Sequence[Sequence[Sequence[int]]],
-        *,
-        first: int | None = None,
-    ) -> list[list[float]]:
-        """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        if not sources:
-            return []
-        loaded = self.loaded
-        special = special_ids(loaded.tokenizer).union(token_ids(loaded.model, "eos_token_id"))
-        written = [[loaded.arrange(ids, special)[:first] for ids in line] for line in sequences]
-        longest = [max(map(len, line), default=1) for line in written]
-        limits = [loaded.find_source_limit(max(1, steps)) for steps in longest]
-        ids, mask = loaded.pad_sources(sources, limits)
-        config = loaded.model.config
-        most = None if config.is_encoder_decoder else find_max_positions(config)
-        if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
-            # The longest text has no room behind the longest prompt.
-            pairs = zip(sources, sequences, strict=True)
-            return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
-        inputs = prepare_task(loaded.model, ids, mask).inputs
-        return self._scorer.log_probs_of(inputs, written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.constraints import STOPPING
-from bidibeam.models.huggingface.directional import DirectionalModel, Task
+from bidibeam.models.huggingface.labels import arrange
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
     SCORED_LOGITS,
@@ -27,6 +27,9 @@ from bidibeam.models.huggingface.scorer import (
 )
 from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.search.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
 EARLY_STOPPING = {name: early for early, name in STOPPING.items()}
 EMPTY_SLOT = -1e8
@@ -71,7 +74,7 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)
         written = row if end is None else row[: end + 1]
         log_prob = value * len(written) ** settings.length_penalty
-        ids = loaded.arrange(written, special)
+        ids = arrange(written, loaded.direction, special)
         text, _ = loaded.detokenize(ids, special)
         hypotheses[number // beams].append(
             score_hypothesis(text, ids, log_prob, settings, is_finished=end is not None)

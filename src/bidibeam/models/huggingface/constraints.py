@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from transformers import (
     MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
     PrefixConstrainedLogitsProcessor,
+    PreTrainedModel,
     SequenceBiasLogitsProcessor,
     StopStringCriteria,
     SuppressTokensAtBeginLogitsProcessor,
@@ -32,12 +33,11 @@ from transformers import (
 )
 
 from bidibeam.errors import SettingsError
+from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import StaticScorer, StaticState, StepScorer
-
-State = TypeVar("State")
+    from bidibeam.protocols import StepScorer
 
 STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
 """The stopping rule by `early_stopping`."""
@@ -134,13 +134,14 @@ class GenerationConstraints:
             unfinished="rank",
         )
 
-    def apply(self, scorer: StepScorer[Any], prompt: Tensor) -> StepScorer[Any]:
+    def make_scorer(self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor) -> StepScorer[Any]:
         """A scorer that follows what the search itself does not know; prompt: (sources, length)."""
-        if self.processors is not None:
-            return ProcessedScorer(scorer, self.processors, prompt, self.rows, self.roles.end)
-        if self.first is None and self.last is None:
+        forced = {self.max_new_tokens: self.last, 1: self.first}
+        tokens = {step: token for step, token in forced.items() if token is not None}
+        scorer = HFScorer(model, prepared=inputs, forced=tokens)
+        if self.processors is None:
             return scorer
-        return ForcedScorer(scorer, self.first, self.last, self.max_new_tokens)
+        return ProcessedScorer(scorer, self.processors, prompt, self.rows, self.roles.end)
 
     def forbid(self, tokens: Iterable[int | None]) -> GenerationConstraints:
         """The same with more forbidden tokens; one that ends a reply, or that is forced, stays allowed."""
@@ -254,99 +255,16 @@ def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> No
 
 
 @dataclass(frozen=True)
-class _ForcedState(Generic[State]):
-    """A state, and how many steps it has taken."""
-
-    inner: State
-    steps: int
-
-
-class ForcedScorer(Generic[State]):
-    """A scorer that is certain of its first token, or of the last one, at step `length`."""
-
-    def __init__(self, inner: StepScorer[State], first: int | None, last: int | None, length: int) -> None:
-        self._inner, self._certain = inner, {length: last}
-        self._device = torch.device("cpu")
-        if first is not None:
-            self._certain[1] = first
-
-    def start(self, sources: Tensor) -> _ForcedState[State]:
-        """Read the sources."""
-        self._device = sources.device
-        return _ForcedState(self._inner.start(sources), 0)
-
-    def step(self, last_tokens: Tensor, state: _ForcedState[State]) -> tuple[Tensor, _ForcedState[State]]:
-        """The scorer's logits, or those of one certain token."""
-        logits, inner = self._inner.step(last_tokens, state.inner)
-        token = self._certain.get(state.steps + 1)
-        if token is not None:
-            logits = torch.full_like(logits, -torch.inf)
-            logits[:, token] = 0.0
-        return logits, _ForcedState(inner, state.steps + 1)
-
-    def select(
-        self, state: _ForcedState[State], rows: Tensor, sources: Tensor | None = None
-    ) -> _ForcedState[State]:
-        """Repeat, reorder and drop rows."""
-        return _ForcedState(self._inner.select(state.inner, rows, sources), state.steps)
-
-    @property
-    def graphs(self) -> Any:
-        """The scorer's, if it has any."""
-        return cast("StaticScorer[State]", self._inner).graphs
-
-    def static_key(self, state: _ForcedState[State]) -> Hashable | None:
-        """The scorer's, and what is certain."""
-        key = cast("StaticScorer[State]", self._inner).static_key(state.inner)
-        return None if key is None else (key, state.steps, tuple(self._certain.items()))
-
-    def static_state(self, state: _ForcedState[State], steps: int) -> StaticForcedState[State]:
-        """The scorer's, and a count of steps."""
-        inner = cast("StaticScorer[State]", self._inner).static_state(state.inner, steps)
-        return StaticForcedState(inner, self._certain, self._device)
-
-
-class StaticForcedState(Generic[State]):
-    """Static memory of a scorer, with a step counter on the device that tells when a token is certain."""
-
-    def __init__(
-        self, inner: StaticState[State], certain: Mapping[int, int | None], device: torch.device
-    ) -> None:
-        self._inner, self._certain, self.dtype = inner, certain, inner.dtype
-        self._steps = torch.zeros((), dtype=torch.long, device=device)
-
-    def load(self, state: _ForcedState[State]) -> None:
-        """Copy a state into this memory."""
-        self._steps.fill_(state.steps)
-        self._inner.load(state.inner)
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """The scorer's logits, or those of one certain token."""
-        logits = self._inner.step(tokens)
-        self._steps.add_(1)
-        for step, token in self._certain.items():
-            if token is not None:
-                forced = torch.full_like(logits, -torch.inf)
-                forced[:, token] = 0.0
-                logits = torch.where(self._steps == step, forced, logits)
-        return logits
-
-    def reorder(self, rows: Tensor) -> None:
-        """Put what row `rows[i]` holds into row i."""
-        self._inner.reorder(rows)
-
-
-@dataclass(frozen=True)
-class _ProcessedState(Generic[State]):
+class ProcessedState:
     """A state, and what its rows have read and written."""
 
-    inner: State
+    inner: HFState
     ids: Tensor  # (rows, length)
     is_fresh: bool  # whether the first token is still to come
     sources: Tensor  # (sources left,), their places in the whole batch
 
 
-class ProcessedScorer(Generic[State]):
+class ProcessedScorer:
     """A scorer whose log-probabilities pass through Hugging Face's processors, as in its own beam search.
 
     Processors may know sources, or even hypotheses, by their place in the batch, so at every step they are
@@ -358,19 +276,17 @@ class ProcessedScorer(Generic[State]):
     is_normalised = True
 
     def __init__(
-        self, inner: StepScorer[State], processors: LogitsProcessorList, prompt: Tensor, rows: int, end: int
+        self, inner: HFScorer, processors: LogitsProcessorList, prompt: Tensor, rows: int, end: int
     ) -> None:
         self._inner, self._processors, self._prompt = inner, processors, prompt
         self._rows, self._end = rows, end
 
-    def start(self, sources: Tensor) -> _ProcessedState[State]:
+    def start(self, sources: Tensor) -> ProcessedState:
         """Read the sources."""
         everyone = torch.arange(len(self._prompt), device=self._prompt.device)
-        return _ProcessedState(self._inner.start(sources), self._prompt, is_fresh=True, sources=everyone)
+        return ProcessedState(self._inner.start(sources), self._prompt, is_fresh=True, sources=everyone)
 
-    def step(
-        self, last_tokens: Tensor, state: _ProcessedState[State]
-    ) -> tuple[Tensor, _ProcessedState[State]]:
+    def step(self, last_tokens: Tensor, state: ProcessedState) -> tuple[Tensor, ProcessedState]:
         """Processed log-probabilities."""
         logits, inner = self._inner.step(last_tokens, state.inner)
         ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
@@ -392,11 +308,9 @@ class ProcessedScorer(Generic[State]):
         processed: Tensor = self._processors(all_ids.flatten(0, 1), all_log_probs.flatten(0, 1))
         return processed.view(all_log_probs.shape)[sources, :beams].flatten(0, 1)
 
-    def select(
-        self, state: _ProcessedState[State], rows: Tensor, sources: Tensor | None = None
-    ) -> _ProcessedState[State]:
+    def select(self, state: ProcessedState, rows: Tensor, sources: Tensor | None = None) -> ProcessedState:
         """Repeat, reorder and drop rows."""
         left = state.sources if sources is None else state.sources[sources]
-        return _ProcessedState(
+        return ProcessedState(
             self._inner.select(state.inner, rows, sources), state.ids[rows.flatten()], state.is_fresh, left
         )

@@ -17,33 +17,23 @@ from transformers.utils import ModelOutput
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.models.huggingface.configs import find_max_positions
+from bidibeam.models.huggingface.by_generate import find_sequence_scorer
+from bidibeam.models.huggingface.configs import find_max_positions, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
 from bidibeam.models.huggingface.labels import arrange, special_ids
-from bidibeam.models.huggingface.pairs import detokenize, source_ids
+from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import HFScorer, Inputs
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
-READ_BY_SEARCH = (
-    "attention_mask",
-    "encoder_outputs",
-    "position_ids",
-    "decoder_attention_mask",
-    "past_key_values",
-)
+READ_BY_SEARCH = {
+    *("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values")
+}
 """Tensors that `generate` may hand over: a search reads them, or they are seen to say nothing new."""
 ANY_LENGTH = 1 << 16
 """So many new tokens that no least number of a generation config is more."""
-SPECIAL_FIELDS = (
-    "pad_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "decoder_start_token_id",
-    "forced_bos_token_id",
-    "sep_token_id",
-)
+SPECIAL_ROLES = ("pad", "bos", "eos", "decoder_start", "forced_bos", "sep")
 
 
 class Task(NamedTuple):
@@ -107,7 +97,7 @@ def read_task(
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
     """Refuse tensors that a search would not read; every source's row comes `each` times."""
-    names = {name for name, value in given.items() if isinstance(value, Tensor)} - {*READ_BY_SEARCH}
+    names = {name for name, value in given.items() if isinstance(value, Tensor)} - READ_BY_SEARCH
     if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
@@ -129,7 +119,7 @@ def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: b
 
 @dataclass(frozen=True)
 class DirectionalModel:
-    """A model that writes in one direction, in evaluation mode.
+    """A model that writes in one direction, in evaluation mode: a `protocols.SequenceScorer` too.
 
     Attributes:
         tokenizer: Its tokenizer; None if it is not known, and ids stand for words.
@@ -167,25 +157,21 @@ class DirectionalModel:
             return special_ids(self.tokenizer).union(ends)
         found = {*ends, task.config.forced_bos_token_id}
         for config in (self.model.config, getattr(self.model, "generation_config", None)):
-            for name in SPECIAL_FIELDS:
-                value = getattr(config, name, None)
+            for role in SPECIAL_ROLES:
+                value = getattr(config, f"{role}_token_id", None)
                 found.update(value if isinstance(value, list | tuple) else (value,))
         return frozenset(found - {None})
 
-    def arrange(self, ids: Sequence[int], special: frozenset[int]) -> list[int]:
-        """Reading order to this direction's writing order, or back; special tokens stay in place."""
-        return arrange(ids, self.direction, special)
-
     def search(self, task: Task, settings: SearchSettings) -> list[list[Hypothesis]]:
         """All hypotheses of every source, best first; several may read as the same text."""
-        scorer = task.constraints.apply(HFScorer(self.model, prepared=task.inputs), task.prompt)
+        scorer = task.constraints.make_scorer(self.model, task.inputs, task.prompt)
         numbers = torch.arange(len(task.prompt), device=task.prompt.device)[:, None]  # (sources, 1)
         special = self.find_special(task)
         hypotheses: list[list[Hypothesis]] = []
         for line in beam_search(scorer, numbers, settings, task.constraints.roles):
             hypotheses.append([])
             for tokens, log_prob, length, score, finished, end in line:
-                ids = self.arrange([*tokens] if end is None else [*tokens, end], special)
+                ids = arrange([*tokens] if end is None else [*tokens, end], self.direction, special)
                 text, words = self.detokenize(ids, special)
                 hypotheses[-1].append(
                     Hypothesis(text, words, log_prob, length, score, finished, ids=tuple(ids))
@@ -195,14 +181,45 @@ class DirectionalModel:
     def score(self, task: Task, hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
         """Log-probabilities of the other direction's hypotheses, each as a whole reply with an end."""
         ends, special = task.constraints.roles.ends, self.find_special(task)
-        sequences = [
-            [
-                self.arrange(one.ids if one.ids and one.ids[-1] in ends else [*one.ids, ends[0]], special)
-                for one in line
-            ]
+        whole = [
+            [one.ids if one.ids and one.ids[-1] in ends else (*one.ids, ends[0]) for one in line]
             for line in hypotheses
         ]
-        return HFScorer(self.model).log_probs_of(task.inputs, sequences)
+        written = [[arrange(ids, self.direction, special) for ids in line] for line in whole]
+        return HFScorer(self.model).log_probs_of(task.inputs, written)
+
+    @property
+    def end_id(self) -> int:
+        """The token that ends a sequence."""
+        end: int = self.tokenizer.eos_token_id
+        return end
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Token ids of texts as the model's targets, in reading order, each with its end token."""
+        rows = response_ids(texts, self.tokenizer, self.model.config) if texts else ()
+        return [tuple(ids) for ids in rows]
+
+    def log_probs(
+        self,
+        sources: Sequence[str],
+        sequences: Sequence[Sequence[Sequence[int]]],
+        *,
+        first: int | None = None,
+    ) -> list[list[float]]:
+        """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
+        if not sources:
+            return []
+        model, config = self.model, self.model.config
+        special = special_ids(self.tokenizer).union(token_ids(model, "eos_token_id"))
+        written = [[arrange(ids, self.direction, special)[:first] for ids in line] for line in sequences]
+        longest = [max(map(len, line), default=1) for line in written]
+        ids, mask = self.pad_sources(sources, [self.find_source_limit(max(1, steps)) for steps in longest])
+        most = None if config.is_encoder_decoder else find_max_positions(config)
+        if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
+            # The longest text has no room behind the longest prompt.
+            pairs = zip(sources, sequences, strict=True)
+            return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
+        return find_sequence_scorer(model).log_probs_of(prepare_task(model, ids, mask).inputs, written)
 
     def detokenize(self, ids: Sequence[int], special: frozenset[int]) -> tuple[str, tuple[str, ...]]:
         """Ids in reading order as text, and as words, by which replies are compared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -22,39 +22,11 @@ from bidibeam.models.huggingface.caches import StaticHFState, static_key
 from bidibeam.models.huggingface.configs import token_ids
 from bidibeam.search.graphs import GraphCache
 
-ENCODER_DECODERS = (
-    "bart",
-    "blenderbot",
-    "blenderbot-small",
-    "m2m_100",
-    "marian",
-    "mbart",
-    "mt5",
-    "pegasus",
-    "plbart",
-    "t5",
-    "umt5",
+MODEL_TYPES = (
+    *("bart", "blenderbot", "blenderbot-small", "m2m_100", "marian", "mbart", "mt5", "pegasus", "plbart"),
+    *("t5", "umt5", "biogpt", "gemma", "gpt2", "gpt_neox", "granite", "llama", "mistral", "mixtral", "olmo"),
+    *("opt", "phi", "phi3", "qwen2", "qwen3", "stablelm", "starcoder2", "xglm"),
 )
-DECODERS = (
-    "biogpt",
-    "gemma",
-    "gpt2",
-    "gpt_neox",
-    "granite",
-    "llama",
-    "mistral",
-    "mixtral",
-    "olmo",
-    "opt",
-    "phi",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "stablelm",
-    "starcoder2",
-    "xglm",
-)
-MODEL_TYPES = (*ENCODER_DECODERS, *DECODERS)
 """Model types that our own search runs; tests compare each with `generate`."""
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that it runs."""
@@ -116,6 +88,7 @@ class HFScorer:
         pad: The id of padding in sources; by default the model's.
         begin: The ids that an encoder-decoder's decoder reads first; by default its start token.
         prepared: What is read in place of the sources that `start` is given, as `generate` has prepared it.
+        forced: Tokens that are certain, by the number of the step that writes them, counted from 1.
 
     Raises:
         ScorerError: If the model is in training mode, or our own search does not run it.
@@ -128,6 +101,7 @@ class HFScorer:
         pad: int | None = None,
         begin: Sequence[int] = (),
         prepared: Inputs | None = None,
+        forced: Mapping[int, int] | None = None,
     ) -> None:
         check_eval_mode(model)
         if obstacle := find_obstacle(model):
@@ -138,7 +112,7 @@ class HFScorer:
             )
         self.model = model
         self.pad = pad if pad is not None else next(iter(token_ids(model, "pad_token_id")), None)
-        self._prepared = prepared
+        self._prepared, self._forced = prepared, forced or {}
         self._begin = tuple(begin) or token_ids(model, "decoder_start_token_id")[:1]
         self._is_encoder_decoder: bool = model.config.is_encoder_decoder
         self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
@@ -223,10 +197,11 @@ class HFScorer:
         """
         work.count(projected_rows=len(last_tokens))
         if state.logits is not None:
-            return state.logits, replace(state, logits=None)
+            return force_token(state.logits, self._forced.get(1)), replace(state, logits=None)
         check_max_positions(self.model, state.begun + state.written + 1)
         logits = self._forward(last_tokens[:, None], state)[:, -1].float()  # (rows, vocabulary)
-        return logits, replace(state, written=state.written + 1)
+        state = replace(state, written=state.written + 1)
+        return force_token(logits, self._forced.get(state.written + 1)), state
 
     @torch.inference_mode()
     def select(self, state: HFState, rows: Tensor, sources: Tensor | None = None) -> HFState:
@@ -272,11 +247,12 @@ class HFScorer:
 
     def static_key(self, state: HFState) -> Hashable | None:
         """What a graph depends on: where weights are, and the room for sources; None for an eager search."""
-        return static_key(self.model, state)
+        key = static_key(self.model, state)
+        return key if key is None else (key, *self._forced.items())
 
     def static_state(self, state: HFState, steps: int) -> StaticHFState:
         """Memory for states of as many sources and rows."""
-        return StaticHFState(self.model, state, steps)
+        return StaticForcedState(self.model, state, steps, self._forced)
 
     def _force(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
         """Log-probabilities of sequences, each with the number of its source."""
@@ -328,6 +304,31 @@ class HFScorer:
             input_ids=ids, attention_mask=torch.cat((mask, new), dim=1), position_ids=positions, **how
         )
         return read.logits  # type: ignore[no-any-return]
+
+
+class StaticForcedState(StaticHFState):
+    """Static memory in which the position tells, in a replay too, when a token is certain."""
+
+    def __init__(self, model: PreTrainedModel, state: HFState, steps: int, forced: Mapping[int, int]) -> None:
+        super().__init__(model, state, steps)
+        self._forced = forced
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Read one more token per row, (rows,); return next-token logits, (rows, vocabulary)."""
+        logits = super().step(tokens)
+        for step, token in self._forced.items():
+            is_now = self._position == self._begun + step - 1
+            logits = torch.where(is_now, force_token(logits, token), logits)
+        return logits
+
+
+def force_token(logits: Tensor, token: int | None) -> Tensor:
+    """The logits, (rows, vocabulary), or those that are certain of a token."""
+    if token is None:
+        return logits
+    forced = torch.full_like(logits, -torch.inf)
+    forced[:, token] = 0.0
+    return forced
 
 
 def _copy_rows(cache: Any, rows: Tensor) -> Any:
