@@ -13,7 +13,7 @@ import pytest
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
-from bidibeam.api.custom_generate import RECORDS
+from bidibeam.api.huggingface import RECORDS
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate
 from bidibeam.hypotheses import Direction

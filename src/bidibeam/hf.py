@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.models.loading import require_transformers
 
 if TYPE_CHECKING:
-    from bidibeam.api.custom_generate import BidiGenerate as BidiGenerate
+    from bidibeam.api.huggingface import BidiGenerate as BidiGenerate
     from bidibeam.api.huggingface import HFGenerator as HFGenerator
     from bidibeam.api.huggingface import load_hf_decoder as load_hf_decoder
     from bidibeam.models.huggingface.configs import check_pair as check_pair
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from bidibeam.training.settings import FineTuneSettings as FineTuneSettings
 
 _HOMES = {
-    "api.custom_generate": ("BidiGenerate",),
-    "api.huggingface": ("HFGenerator", "load_hf_decoder"),
+    "api.huggingface": ("BidiGenerate", "HFGenerator", "load_hf_decoder"),
     "models.huggingface.configs": ("check_pair", "check_same_tokens", "direction_of", "mark"),
     "models.huggingface.joint": ("BidirectionalSeq2Seq", "BidirectionalSeq2SeqConfig"),
     "models.huggingface.labels": ("PairCollator", "ReverseCollator", "reverse_labels", "special_ids"),

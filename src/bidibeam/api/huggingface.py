@@ -1,20 +1,39 @@
-"""`bidibeam.hf`'s own names for `ModelGenerator` and `load_decoder`."""
+"""`bidibeam.hf`'s own decoder, and both directions behind `model.generate`: transformers' extension point."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.decoding.beams import ModelGenerator
+from bidibeam.decoding.beams import ModelGenerator, split_beam
 from bidibeam.decoding.decoder import Decoder
-from bidibeam.hypotheses import Beams, Direction
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.models.n_best import merge_texts
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
-from bidibeam.models.huggingface.directional import DirectionalModel
+from bidibeam.models.huggingface.configs import check_pair, check_same_ids
+from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
+from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.loading import check_given_as
 from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities.word_vectors import WordVectors
+from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
+
+RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+"""What `generate` may be asked to return besides, and a search does not keep."""
+Groups = list[list[list[Hypothesis]]]
+"""By source, hypotheses in groups that read as the same text; the first of a group stands for all."""
+Chosen = tuple[tuple[int, ...], float]
+"""Ids that are returned, in reading order, and their score."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +106,198 @@ def load_hf_decoder(
         replies_only=replies_only,
         score_other=score_other,
     )
+
+
+class BidiGenerate:
+    """Decode from both ends: `model.generate(**inputs, custom_generate=BidiGenerate(reverse), num_beams=50)`.
+
+    `generate` prepares inputs, lengths, forced and forbidden tokens as always; then the hypotheses of both
+    models are searched for and one is chosen. `num_beams` is N_B: bidia shares it out among the directions.
+    `num_return_sequences` are the first of the ranking, and after them other ids that read the same; with
+    `return_dict_in_generate=True` their scores are the strategy's own.
+
+    Args:
+        reverse: The model that writes from the end, or a `BidirectionalSeq2Seq` whose reverse half does; None
+            for a strategy that needs none.
+        strategy: A strategy, or a system's name ("bidia wmd_t either").
+        similarity: For bidia: a name, "package.module:name", or a callable; bleu_t by default.
+        tokenizer: The models' tokenizer. With it replies are compared word by word; without it, id by id.
+        vectors: Word vectors, for similarities that need some.
+        options: The strategy's own settings: lambda_, answer, agreement.
+
+    Raises:
+        BidibeamError: If a name is unknown, an option out of range, or the reverse model missing.
+    """
+
+    def __init__(
+        self,
+        reverse: PreTrainedModel | None = None,
+        strategy: str = "bidia",
+        similarity: Any = None,
+        *,
+        tokenizer: Any = None,
+        vectors: WordVectors | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(reverse, str | Path):
+            raise SettingsError(
+                f"BidiGenerate takes a model, not {reverse!r}: load it first, as by "
+                "AutoModelForSeq2SeqLM.from_pretrained."
+            )
+        self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
+        self._tokenizer, self._vectors = tokenizer, vectors
+        self._compared: set[tuple[str, str]] = set()
+        self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
+        self._strategy.check_tuned()
+        self._requirements = self._strategy.requirements
+        if self._requirements.reference:
+            raise SettingsError(
+                f"The strategy {strategy} asks for the reference, which generate does not know."
+            )
+        is_needed = Direction.REVERSE in self._requirements.directions
+        if self._reverse is None and (is_needed or self._requirements.other_weight is not None):
+            raise SettingsError(
+                f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
+            )
+
+    def __call__(
+        self,
+        model: PreTrainedModel,
+        input_ids: Tensor,
+        logits_processor: LogitsProcessorList,
+        generation_config: GenerationConfig,
+        stopping_criteria: Any = None,
+        inputs_tensor: Tensor | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """What `generate` calls with all that it has prepared."""
+        given = (input_ids, logits_processor, generation_config, stopping_criteria, inputs_tensor)
+        task = read_task(model, *given, **model_kwargs)
+        mask = task.inputs.mask.long()  # (sources, length)
+        counts = mask.sum(1).tolist()
+        if 0 in counts:
+            raise InputError(
+                f"Source {counts.index(0) + 1} of {len(counts)} has no tokens: its attention_mask is all 0."
+            )
+        task = task._replace(inputs=replace(task.inputs, mask=mask))
+        asked = [name for name in RECORDS if getattr(generation_config, name, None)]
+        if asked and generation_config.return_dict_in_generate:
+            raise SettingsError(
+                f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
+                "leave it out; sequences_scores come anyway."
+            )
+        beams, groups = self._search(model, task)
+        strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
+        count = generation_config.num_return_sequences or 1
+        chosen: list[list[Chosen]] = []
+        for number, line in enumerate(beams):
+            entries = strategy.rank(line).entries
+            found = [(entry.hypothesis.ids, entry.score) for entry in entries[:count]]
+            for entry in entries if len(found) < count else ():  # then what reads the same, best reply first
+                alike = groups[entry.direction][number][entry.place][1:]
+                found += [(one.ids, entry.score) for one in alike]
+            chosen.append(found[:count])
+        fewest = min(map(len, chosen))
+        if fewest < count:
+            raise SettingsError(
+                f"num_return_sequences is {count}, but {self._strategy.name} ranks only {fewest} hypotheses "
+                "of a source; ask for fewer, or for more num_beams."
+            )
+        return _output(model, task, chosen)
+
+    def _search(self, model: PreTrainedModel, task: Task) -> tuple[list[Beams], dict[Direction, Groups]]:
+        """The hypotheses that the strategy needs."""
+        settings = task.constraints.search_settings(task.config, task.config.num_beams)
+        searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
+        is_scored = self._requirements.other_weight is not None
+        models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
+        tasks, reverse = {Direction.REGULAR: task}, self._reverse
+        if reverse is not None and (is_scored or Direction.REVERSE in searches):
+            self._check_reverse(model, reverse)
+            models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
+            tasks[Direction.REVERSE] = _share_task(task, model, reverse)
+        for direction, one in models.items():
+            one.check_positions(tasks[direction], is_scored=is_scored)
+        if Direction.REVERSE in searches:  # and is not asked only to score
+            other = tasks[Direction.REVERSE]
+            special = models[Direction.REVERSE].find_special(other)
+            tasks[Direction.REVERSE] = other._replace(constraints=other.constraints.reverse(special))
+        is_merged = len(searches) > 1 or is_scored
+        beams = [Beams(str(number), "") for number in range(1, len(task.prompt) + 1)]
+        groups: dict[Direction, Groups] = {}
+        for direction, how in searches.items():
+            lists = models[direction].search(tasks[direction], how)
+            groups[direction] = [
+                merge_texts(line) if is_merged else [[one] for one in line] for line in lists
+            ]
+            firsts = [[group[0] for group in line] for line in groups[direction]]
+            if is_scored:
+                values = models[direction.other].score(tasks[direction.other], firsts)
+                firsts = [
+                    [one._replace(other_log_prob=value) for one, value in zip(line, scores, strict=True)]
+                    for line, scores in zip(firsts, values, strict=True)
+                ]
+            beams = [
+                line.with_hypotheses(direction, NBest(tuple(first)))
+                for line, first in zip(beams, firsts, strict=True)
+            ]
+        return beams, groups
+
+    def _check_reverse(self, model: PreTrainedModel, reverse: PreTrainedModel) -> None:
+        """Refuse a reverse model that does not go with the model."""
+        check_pair(model, reverse)
+        check_same_ids(model, reverse)
+        names = model.name_or_path, reverse.name_or_path
+        if self._tokenizer is None and names[0] != names[1] and names not in self._compared:
+            # Whoever names their tokenizer knows it.
+            check_same_ids(model, reverse, (tokenizer_beside(names[0]), tokenizer_beside(names[1])))
+            self._compared.add(names)
+
+    def _space(self) -> WordVectors:
+        if self._vectors is None or self._tokenizer is None:
+            raise SettingsError(
+                f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
+            )
+        return self._vectors
+
+
+def tokenizer_beside(name: str) -> Any:
+    """The tokenizer that lies where a model was loaded from; None if there is none, or not on this disk."""
+    if not name:
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except Exception:  # whatever is wrong with it: the models are what counts
+        return None
+
+
+def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) -> Task:
+    """The same task for the reverse model; an encoder that both share has read the sources already."""
+    if not model.config.is_encoder_decoder or reverse.get_encoder() is model.get_encoder():
+        return task
+    ids = task.inputs.ids
+    if ids.is_floating_point() or bool((ids < 0).any()):  # generate fills in -100 where there are none
+        given = "inputs_embeds" if ids.is_floating_point() else "encoder_outputs"
+        raise SettingsError(
+            f"generate was given {given} without input_ids, which the reverse model reads with an encoder of "
+            "its own: give input_ids."
+        )
+    return task._replace(inputs=replace(task.inputs, encoded=None))
+
+
+def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[Chosen]]) -> Any:
+    """What `generate` returns: sequences with their prompt, padded; or with their scores."""
+    pad = task.config.pad_token_id
+    fill = task.constraints.roles.end if pad is None else int(pad)
+    prompts, device = task.prompt.tolist(), task.prompt.device
+    rows = [[*prompt, *ids] for prompt, line in zip(prompts, chosen, strict=True) for ids, _ in line]
+    longest = max(map(len, rows))
+    padded = [row + [fill] * (longest - len(row)) for row in rows]  # one copy to the device, not one per row
+    sequences = torch.tensor(padded, dtype=torch.long, device=device)
+    if not task.config.return_dict_in_generate:
+        return sequences
+    kind = (
+        GenerateBeamEncoderDecoderOutput if model.config.is_encoder_decoder else GenerateBeamDecoderOnlyOutput
+    )
+    scores = torch.tensor([score for line in chosen for _, score in line], device=device)
+    return kind(sequences=sequences, sequences_scores=scores)

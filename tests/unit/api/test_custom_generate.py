@@ -17,7 +17,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput
 
-from bidibeam.api.custom_generate import tokenizer_beside
+from bidibeam.api.huggingface import tokenizer_beside
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reverse_labels
 from bidibeam.hypotheses import Direction
