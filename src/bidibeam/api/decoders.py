@@ -18,7 +18,6 @@ from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from bidibeam.models.base import Model
     from bidibeam.protocols import Requirements
@@ -95,22 +94,6 @@ def default_search(model: Model, **settings: Any) -> SearchSettings:
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
     return SearchSettings(**{"max_length": longest, "stopping": model.default_stopping, **given})
-
-
-def load_generator(
-    model: Model,
-    directions: Sequence[Direction],
-    settings: SearchSettings,
-    *,
-    scored: Sequence[Direction] = (),
-) -> ModelGenerator:
-    """What searches beams, all of the settings' size, for no strategy in particular.
-
-    Hypotheses of the directions in `scored` are scored by the other one too.
-    """
-    for direction in directions:
-        model.sequence_scorer(direction)
-    return ModelGenerator(model, dict.fromkeys(directions, settings), scored)
 
 
 def _can_score_other(model: Model) -> bool:

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import load_decoder, load_generator
+from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
+from bidibeam.decoding.beams import ModelGenerator
 from bidibeam.decoding.decoder import search_batches
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
@@ -179,7 +180,7 @@ class Seed:
 
         def work() -> None:
             loaded = self.load_model()
-            generator = load_generator(loaded, directions, settings, scored=scored)
+            generator = ModelGenerator(loaded, dict.fromkeys(directions, settings), scored)
             examples = plan.read_examples(split, count)
             options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": loaded.device.type != "cpu"}
             found = search_batches(generator, examples, loaded.batch_size, **options)

@@ -211,13 +211,13 @@ def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> N
 
 def test_an_end_stays_the_end_where_the_other_model_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
-    own = HFScorer.log_probs_of
+    own = HFScorer.log_probs
 
-    def log_probs_of(self: HFScorer, given: Any, sequences: Any) -> list[list[float]]:
+    def log_probs(self: HFScorer, given: Any, sequences: Any) -> list[list[float]]:
         asked.extend(tuple(sequence) for line in sequences for sequence in line)
         return own(self, given, sequences)
 
-    monkeypatch.setattr(HFScorer, "log_probs_of", log_probs_of)
+    monkeypatch.setattr(HFScorer, "log_probs", log_probs)
     last = set()
     for seed in range(6):
         model, reverse = model_of("bart", seed), pair("bart")[1]

@@ -108,7 +108,7 @@ class UncachedScorer:
         self._model = model
 
     @torch.inference_mode()
-    def log_probs_of(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+    def log_probs(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
         """Log-probabilities of each source's sequences, ids in writing order with the end token if any."""
         if inputs.begin is not None:
             prompts = inputs.begin.tolist()

@@ -186,7 +186,7 @@ class DirectionalModel:
             for line in hypotheses
         ]
         written = [[arrange(ids, self.direction, special) for ids in line] for line in whole]
-        return HFScorer(self.model).log_probs_of(task.inputs, written)
+        return HFScorer(self.model).log_probs(task.inputs, written)
 
     @property
     def end_id(self) -> int:
@@ -219,7 +219,7 @@ class DirectionalModel:
             # The longest text has no room behind the longest prompt.
             pairs = zip(sources, sequences, strict=True)
             return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
-        return find_sequence_scorer(model).log_probs_of(prepare_task(model, ids, mask).inputs, written)
+        return find_sequence_scorer(model).log_probs(prepare_task(model, ids, mask).inputs, written)
 
     def detokenize(self, ids: Sequence[int], special: frozenset[int]) -> tuple[str, tuple[str, ...]]:
         """Ids in reading order as text, and as words, by which replies are compared."""

@@ -135,7 +135,7 @@ def check_usable(loaded: DirectionalModel) -> None:
     ids = torch.tensor([[largest]], device=model.device)
     try:
         task = prepare_task(model, ids, torch.ones_like(ids))
-        find_sequence_scorer(model).log_probs_of(task.inputs, [[[largest] * 3]])
+        find_sequence_scorer(model).log_probs(task.inputs, [[[largest] * 3]])
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways

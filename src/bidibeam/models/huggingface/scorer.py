@@ -118,19 +118,10 @@ class HFScorer:
         self._keeps_last = "logits_to_keep" in signature(model.forward).parameters
         self._configs = find_configs(model)
 
-    @property
-    def vocabulary_size(self) -> int:
-        """How many logits a row has."""
-        size: int = self.model.config.get_text_config(decoder=True).vocab_size
-        return size
-
-    @torch.inference_mode()
-    def start(self, sources: Tensor) -> HFState:
-        """Read ids, (sources, length), padded on the right for an encoder, on the left for a lone decoder."""
-        return self.start_with(self._prepared or self.inputs(sources))
-
-    def inputs(self, sources: Tensor) -> Inputs:
+    def inputs(self, sources: Tensor | Inputs) -> Inputs:
         """Padded ids with their mask, and what a decoder reads first."""
+        if isinstance(sources, Inputs):
+            return sources
         sources = sources.to(self.model.device)
         is_token = sources != (-1 if self.pad is None else self.pad)  # (sources, length)
         if not self._is_encoder_decoder:  # padding comes first; later the same id may be the end
@@ -143,8 +134,9 @@ class HFScorer:
         return Inputs(sources, is_token.long(), begin)
 
     @torch.inference_mode()
-    def start_with(self, inputs: Inputs) -> HFState:
-        """The same with inputs that are more than ids."""
+    def start(self, sources: Tensor | Inputs) -> HFState:
+        """Read ids, (sources, length), padded on the right for an encoder, on the left for a lone decoder."""
+        inputs = self._prepared or self.inputs(sources)
         if self._is_encoder_decoder:
             return self._start_encoded(inputs)
         positions = (inputs.mask.cumsum(1) - 1).clamp(min=0)  # (sources, length)
@@ -222,21 +214,17 @@ class HFScorer:
         return replace(state, mask=state.mask[left], sources=len(left), positions=positions)
 
     @torch.inference_mode()
-    def log_probs(self, sources: Tensor, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+    def log_probs(
+        self, sources: Tensor | Inputs, sequences: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[float]]:
         """Log-probabilities of each source's sequences, ids in writing order with the end token if any.
 
         Each source is read once. Sequences of similar length are scored together, by teacher forcing.
         """
-        return self.log_probs_of(self.inputs(sources), sequences)
-
-    @torch.inference_mode()
-    def log_probs_of(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """The same with inputs that are more than ids."""
-        state = self.start_with(inputs)
-        lengths = [[*map(len, line)] for line in sequences]
+        state = self.start(sources)
         return score_in_passes(
-            lengths,
-            SCORED_LOGITS // self.vocabulary_size,
+            [[*map(len, line)] for line in sequences],
+            SCORED_LOGITS // self.model.config.get_text_config(decoder=True).vocab_size,
             lambda part: self._force(state, [(source, sequences[source][place]) for source, place in part]),
         )
 

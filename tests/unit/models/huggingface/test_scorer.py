@@ -54,7 +54,7 @@ def check_steps(model: Any, *, length: int = 4, beams: int = 3) -> None:
     """Search at random, and compare every row of every step with the model itself."""
     chance = Random(1)
     given, scorer = inputs_of(model, chance), HFScorer(model)
-    logits, state = scorer.step(torch.zeros(3, dtype=torch.long), scorer.start_with(given))
+    logits, state = scorer.step(torch.zeros(3, dtype=torch.long), scorer.start(given))
     written: list[list[int]] = [[], [], []]
     rows, sources = torch.arange(3)[:, None].expand(-1, beams).tolist(), [0, 1, 2]
     for step in range(length):
@@ -115,7 +115,7 @@ def test_sequences_have_the_log_probabilities_that_the_model_itself_gives(kind: 
         for lengths in ((1, 5, 0, 2), (), (9, 3))
     ]
 
-    found = make(model).log_probs_of(given, sequences)
+    found = make(model).log_probs(given, sequences)
 
     for source, line in enumerate(sequences):
         expected = [
@@ -268,7 +268,7 @@ def test_sources_and_beginnings_that_are_too_long_are_refused(kind: str) -> None
     scorer.start(long[:, 1:])
     if model.config.is_encoder_decoder:
         with pytest.raises(ScorerError, match=r"has 8 positions, too few for what it writes, 9 tokens"):
-            scorer.start_with(Inputs(long[:, 1:], torch.ones_like(long[:, 1:]), long))
+            scorer.start(Inputs(long[:, 1:], torch.ones_like(long[:, 1:]), long))
 
 
 def test_padding_takes_no_position_of_a_decoder() -> None:
