@@ -18,7 +18,6 @@ from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
-
     from bidibeam.models.base import Model
     from bidibeam.protocols import Requirements
 

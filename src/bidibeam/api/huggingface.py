@@ -17,12 +17,12 @@ from bidibeam.decoding.beams import ModelGenerator, split_beam
 from bidibeam.decoding.decoder import Decoder
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.models.n_best import merge_texts
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.loading import check_given_as
+from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.naming import SystemName
