@@ -31,8 +31,10 @@ def merge_texts(hypotheses: Iterable[Hypothesis], *, is_end_told: bool = True) -
     ]
 
 
-def to_n_best(hypotheses: Iterable[Hypothesis], *, is_end_told: bool = True) -> NBest:
+def to_n_best(hypotheses: Sequence[Hypothesis], *, is_end_told: bool = True) -> NBest:
     """An n-best list with one hypothesis per text, as `merge_texts` has them."""
+    if len({one.text for one in hypotheses}) == len(hypotheses):  # as a rule: groups would take longer
+        return NBest(tuple(hypotheses))
     return NBest(tuple(group[0] for group in merge_texts(hypotheses, is_end_told=is_end_told)))
 
 

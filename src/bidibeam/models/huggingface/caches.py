@@ -75,7 +75,7 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
 class StaticHFState:
     """Memory for states like this one, with room for so many steps; a model's graphs go with the model.
 
-    Rows of all layers' own keys and values are in one tensor.
+    Own keys and values of all layers are in one tensor, whose rows are moved as wholes.
     """
 
     def __init__(self, model: PreTrainedModel, state: HFState, steps: int) -> None:
@@ -93,11 +93,14 @@ class StaticHFState:
             raise RuntimeError("the layers have keys and values of different shapes")
         self.dtype, rows = first.dtype, len(first)
         length = round_up(self._begun + steps, ALIGNED)
-        shape = (len(own.layers), 2, rows, first.shape[1], length, first.shape[3])
+        shape = (rows, len(own.layers), 2, first.shape[1], length, first.shape[3])
         self._own = torch.zeros(shape, dtype=first.dtype, device=device)
         self._position = torch.zeros(1, dtype=torch.long, device=device)
         self._mask = torch.ones(rows, length, dtype=torch.long, device=device)
-        self._cache: Cache = Cache(layers=[Slots(keys, values, self._position) for keys, values in self._own])
+        self._layers = [layer.unbind(1) for layer in self._own.unbind(1)]  # (rows, heads, length, size) twice
+        self._cache: Cache = Cache(
+            layers=[Slots(keys, values, self._position) for keys, values in self._layers]
+        )
         self._positions = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self._cross: list[tuple[Tensor, Tensor]] = []
         if cross is not None and state.encoded is not None:
@@ -116,9 +119,9 @@ class StaticHFState:
         own = state.cache if not self._cross else state.cache.self_attention_cache
         length = own.layers[0].keys.shape[2]
         place = slice(self._begun - length, self._begun)
-        for pair, layer in zip(self._own, own.layers, strict=True):
-            pair[0][:, :, place].copy_(layer.keys)
-            pair[1][:, :, place].copy_(layer.values)
+        for (keys, values), layer in zip(self._layers, own.layers, strict=True):
+            keys[:, :, place].copy_(layer.keys)
+            values[:, :, place].copy_(layer.values)
         self._position.fill_(self._begun)
         each, width = len(self._mask) // state.sources, state.mask.shape[1]
         mask = state.mask.repeat_interleave(each, 0)  # (rows, source length)
@@ -156,9 +159,9 @@ class StaticHFState:
         return read.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def reorder(self, rows: Tensor) -> None:
-        """Put what row `rows[i]` wrote into row i, in place; what came before is the same for a source."""
-        written = self._own[..., self._begun :, :]
-        written.copy_(written.index_select(2, rows))
+        """Put what row `rows[i]` wrote into row i, in place; a prompt is the same for all rows of a source."""
+        written = self._own if self._cross else self._own[..., self._begun :, :]
+        written.copy_(written.index_select(0, rows))
 
 
 @contextmanager
