@@ -159,7 +159,7 @@ class StaticHFState:
         return read.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def reorder(self, rows: Tensor) -> None:
-        """Put what row `rows[i]` wrote into row i, in place; a prompt is the same for all rows of a source."""
+        """Put what row `rows[i]` wrote into row i, in place; a prompt is the same for a source's rows."""
         written = self._own if self._cross else self._own[..., self._begun :, :]
         written.copy_(written.index_select(0, rows))
 
