@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from bidibeam.cli.main import COMMANDS, LazyCommand
+from bidibeam.cli.main import load_command
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called
@@ -32,7 +32,7 @@ LISTS = re.search(r"\$ cat lists.jsonl\n((?:\{.*\n)+)", README)
 def test_every_command_in_the_documentation_parses(call: str) -> None:
     _, name, *arguments = shlex.split(call)
 
-    context = LazyCommand(name, *COMMANDS[name]).load().make_context(name, arguments)
+    context = load_command(name).make_context(name, arguments)
 
     assert isinstance(context, click.Context)
 

@@ -8,19 +8,18 @@ import json
 import math
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, field, make_dataclass
+from contextlib import suppress
+from dataclasses import field, make_dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.models.networks import NETWORKS
+from bidibeam.registry import suggest
 from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettings, TrainingSettings
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 S = TypeVar("S")
 
@@ -31,7 +30,6 @@ PLAIN_KINDS: dict[Any, str] = {
     float: "a finite number",
     bool: "true or false",
     str: "a string",
-    Path: "a path",
     types.NoneType: "null",
     dict: "a section of settings",
 }
@@ -90,9 +88,8 @@ def build_run(mapping: Mapping[str, Any]) -> RunSettings:
 
 def preset_names(folder: str = "") -> list[str]:
     """The presets that come with the package: of training runs, or those in a folder among them."""
-    return sorted(
-        path.name.removesuffix(".yaml") for path in _presets(folder).iterdir() if path.name.endswith(".yaml")
-    )
+    paths = (resources.files("bidibeam") / "presets" / folder).iterdir()
+    return sorted(path.name.removesuffix(".yaml") for path in paths if path.name.endswith(".yaml"))
 
 
 def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
@@ -108,9 +105,10 @@ def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
             f"`bidibeam {folder}`."
         )
     if name not in names:
-        raise UnknownNameError(f"Unknown preset {name!r}. Choose one of: {', '.join(names)}.")
-    text = (_presets(folder) / f"{name}.yaml").read_text(encoding="utf-8")
-    return _parse_sections(text, f"preset {name}")
+        hint = suggest(name, names)
+        raise UnknownNameError(f"Unknown preset {name!r}.{hint} Choose one of: {', '.join(names)}.")
+    path = resources.files("bidibeam") / "presets" / folder / f"{name}.yaml"
+    return _parse_sections(path.read_text(encoding="utf-8"), f"preset {name}")
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
@@ -161,85 +159,53 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     """A settings dataclass from plain values, each checked against its field's type.
 
     Args:
-        cls: The dataclass; fields of dataclass type are sections.
+        cls: The dataclass; fields of dataclass type are sections. Every field has a default.
         mapping: Field names to values. What is left out keeps its default.
         section: Where in the whole the mapping stands, for messages: empty, or with a dot behind it.
 
     Raises:
-        SettingsError: If a key is unknown or missing, or a value is not of its field's type.
+        SettingsError: If a key is unknown, or a value is not of its field's type.
     """
     kinds = _kinds(cls)
-    for key in mapping:
+    values: dict[str, Any] = {}
+    for key, value in mapping.items():
         if key not in kinds:
             raise SettingsError(_unknown(f"{section}{key}", list(_leaves(cls, section))))
-    values: dict[str, Any] = {}
-    for item in dataclasses.fields(cls):  # type: ignore[arg-type]
-        key, kind = f"{section}{item.name}", kinds[item.name]
-        is_section = dataclasses.is_dataclass(kind)
-        if item.name in mapping and not (is_section and mapping[item.name] is None):
-            values[item.name] = _convert(mapping[item.name], kind, key)
-        elif item.default is MISSING and item.default_factory is MISSING:
-            raise SettingsError(f"The setting {key} is missing; it must be {_describe(kind)}.")
+        if value is not None or not dataclasses.is_dataclass(kinds[key]):  # an empty section is none
+            values[key] = _convert(value, kinds[key], f"{section}{key}")
     return cls(**values)
 
 
 def _convert(value: Any, kind: Any, key: str) -> Any:
-    """The value as `kind`, or a SettingsError that says what it should have been."""
+    """The value as `kind`, or a SettingsError that says what it should have been; other kinds pass."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, Mapping):
             return build(kind, value, section=f"{key}.")
     elif get_origin(kind) in (Union, types.UnionType):
         for option in get_args(kind):
-            try:
+            with suppress(SettingsError):
                 return _convert(value, option, key)
-            except SettingsError:
-                continue
-    elif get_origin(kind) is Literal:
-        if any(value == choice and type(value) is type(choice) for choice in get_args(kind)):
-            return value
     elif get_origin(kind) is tuple:
         if isinstance(value, list | tuple):
-            options = get_args(kind)
-            if options[-1] is Ellipsis:
-                options = (options[0],) * len(value)
-            if len(options) == len(value):
-                pairs = enumerate(zip(value, options, strict=True))
-                return tuple(_convert(each, option, f"{key}[{index}]") for index, (each, option) in pairs)
+            item = get_args(kind)[0]
+            return tuple(_convert(each, item, f"{key}[{index}]") for index, each in enumerate(value))
     elif kind is float:
-        number = _as_float(value)
-        if number is not None:
-            return number
-    elif kind is Path:
-        if isinstance(value, str | Path):
-            return Path(value)
-    elif type(value) is kind:
+        with suppress(ValueError, OverflowError, TypeError):
+            number = float(value)  # YAML 1.1 reads 1e-3, which has no point, as a string
+            if math.isfinite(number) and not isinstance(value, bool):
+                return number
+    elif kind not in PLAIN_KINDS or type(value) is kind:
         return value
     elif kind is dict and value is None:
         return {}
     raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
 
 
-def _as_float(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)  # YAML 1.1 reads 1e-3, which has no point, as a string
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _describe(kind: Any) -> str:
-    if dataclasses.is_dataclass(kind):
-        return "a section of settings"
-    options = get_args(kind)
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(str, options))}"
     if get_origin(kind) is tuple:
-        if options[-1] is Ellipsis:
-            return f"a list, each item {_describe(options[0])}"
-        return f"a list of {len(options)}: {', '.join(map(_describe, options))}"
-    return " or ".join(map(_describe, options)) if options else PLAIN_KINDS[kind]
+        return f"a list, each item {_describe(get_args(kind)[0])}"
+    options = get_args(kind)
+    return " or ".join(map(_describe, options)) or PLAIN_KINDS.get(kind, PLAIN_KINDS[dict])
 
 
 def _show(value: Any) -> str:
@@ -270,18 +236,11 @@ def _unknown(key: str, valid: list[str]) -> str:
     return f"Unknown setting {key}.{hint} Valid settings: {', '.join(valid)}."
 
 
-def _presets(folder: str = "") -> Traversable:
-    presets = resources.files("bidibeam") / "presets"
-    return presets / folder if folder else presets
-
-
 def _parse_sections(text: str, name: str) -> dict[str, Any]:
     value = _parse_yaml(text, name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise SettingsError(f"{name} holds {_show(value)}; settings are sections of key: value lines.")
-    return value
+    return value or {}
 
 
 def _parse_yaml(text: str, name: str) -> Any:

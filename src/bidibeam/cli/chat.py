@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,9 +23,9 @@ from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from bidibeam.decoding.decoder import Answer, Decoder
+    from bidibeam.decoding.decoder import Answer
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.settings import StrategySettings
@@ -95,34 +96,28 @@ class ChatSession:
         self, model: Model, settings: SearchSettings, strategy: StrategySettings, *, workers: int
     ) -> None:
         self._model, self._settings, self._workers = model, settings, workers
-        self._given = self._strategy = strategy
-        self._decoder = self._load(strategy)
+        self._given = strategy
+        self._switch(strategy)
         self._shows_beams = False
         self._last: Answer | None = None
-        self._lines = 0
-        self._commands: dict[str, Callable[[str], str]] = {
-            "/beams": self._toggle_beams,
-            "/strategy": self._choose,
-            "/help": lambda _: HELP,
-        }
 
     def run(self) -> None:
         """Answer every line."""
         if sys.stdin.isatty():
             with suppress(ImportError):
                 import readline  # noqa: F401 (line editing and history for `input`)
+        numbers = count(1)
         for line in read_typed():
             if line.startswith("/"):
                 show(self._obey(line), style="dim")
             elif line:
-                self._lines += 1
-                (self._last,) = self._decoder.answers([Beams(str(self._lines), line)])
+                (self._last,) = self._decoder.answers([Beams(str(next(numbers)), line)])
                 if self._shows_beams:
-                    self._show(self._last)
+                    show_beams(self._last)
                 click.echo(join_lines(self._last.text))
 
-    def _load(self, strategy: StrategySettings) -> Decoder:
-        """A decoder that is ready to answer."""
+    def _switch(self, strategy: StrategySettings) -> None:
+        """Let a strategy answer from now on."""
         from bidibeam.api import load_decoder
 
         decoder = load_decoder(self._model, strategy, settings=self._settings, workers=self._workers)
@@ -132,46 +127,48 @@ class ChatSession:
                 f"one of: {', '.join(USABLE)}."
             )
         warm_up(decoder.ranker.strategy)
-        return decoder
+        self._decoder, self._strategy = decoder, strategy
 
     def _obey(self, line: str) -> str:
         """Carry out a command; say what it did, or why not."""
         name, *argument = line.split(maxsplit=1)
-        if name not in self._commands:
-            hint = suggest(name, [*self._commands, "/quit"])
-            return f"There is no command {line}; /help lists those there are.{hint}"
-        try:
-            return self._commands[name]("".join(argument))
-        except BidibeamError as error:
-            return name_flags(str(error), chat)
+        if name == "/help":
+            return HELP
+        if name == "/beams":
+            self._shows_beams = not self._shows_beams
+            if self._shows_beams and self._last is not None:
+                show_beams(self._last)
+            return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
+        if name == "/strategy":
+            try:
+                return self._choose(argument[0].strip(QUOTES)) if argument else self._list_strategies()
+            except BidibeamError as error:
+                return name_flags(str(error), chat)
+        hint = suggest(name, ["/beams", "/strategy", "/help", "/quit"])
+        return f"There is no command {line}; /help lists those there are.{hint}"
 
-    def _toggle_beams(self, _: str) -> str:
-        """Show or hide the hypotheses, beginning with those of the last reply."""
-        self._shows_beams = not self._shows_beams
-        if self._shows_beams and self._last is not None:
-            self._show(self._last)
-        return f"Hypotheses are {'shown' if self._shows_beams else 'hidden'}."
+    def _list_strategies(self) -> str:
+        """Show the strategies, the one in use marked; say what bidia takes besides."""
+        now = self._strategy.name
+        told = {f"{'*' if each == now else ' '} {each}": describe_strategy(each) for each in USABLE}
+        show_metadata("Strategies", told)
+        return (
+            f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, "
+            "expected or mean, and tuned behind its name."
+        )
 
     def _choose(self, name: str) -> str:
-        """List the strategies, the one in use marked, or choose by another from now on."""
-        if not name:
-            now = self._strategy.name
-            told = {f"{'*' if each == now else ' '} {each}": describe_strategy(each) for each in USABLE}
-            show_metadata("Strategies", told)
-            return (
-                f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, "
-                "expected or mean, and tuned behind its name."
-            )
-        strategy = self._read_strategy(name.strip(QUOTES))
-        self._decoder, self._strategy = self._load(strategy), strategy
+        """Choose by another strategy from now on, and say how."""
+        strategy = self._read_strategy(name)
+        self._switch(strategy)
         facts = dict(self._decoder.ranker.strategy.signature.facts)
         shown = ", ".join(f"{fact} {value}" for fact, value in facts.items() if fact != "strategy")
-        said = f"From now on {strategy.name} answers{f' ({shown})' if shown else ''}."
+        told = f"From now on {strategy.name} answers{f' ({shown})' if shown else ''}."
         if facts.get("lambda") != "0":
-            return said
+            return told
         reason = "So" if "lambda_" in strategy.options else "Lambda 0 was tuned, so"
         return (
-            f"{said} {reason} it answers as vbs does; above 0 the reverse score counts too: start chat, or "
+            f"{told} {reason} it answers as vbs does; above 0 the reverse score counts too: start chat, or "
             "decode, with --strategy bidis --lambda 0.5."
         )
 
@@ -184,37 +181,33 @@ class ChatSession:
         chosen = words.settings()
         if chosen.name == given.name:
             chosen = replace(chosen, options={**given.options, **chosen.options})
-        if chosen.compares:
-            allow_local(chosen.similarity)
-        if not chosen.compares or not given.compares:
+        if not chosen.compares:
             return chosen
-        if words.words.get("similarity", given.similarity) != given.similarity:
-            return replace(chosen, vectors=given.vectors if chosen.uses_vectors else None)
-        options = dict(given.similarity_options)
-        if words.is_tuned:
-            options.pop("max_length", None)
-        chosen = replace(
-            chosen,
-            similarity=given.similarity,
-            similarity_options=options,
-            vectors=given.vectors,
-            wants_tuned=words.is_tuned or given.wants_tuned,
-        )
+        if given.compares and words.words.get("similarity", given.similarity) == given.similarity:
+            options = dict(given.similarity_options)
+            if words.is_tuned:
+                options.pop("max_length", None)
+            is_tuned = words.is_tuned or given.wants_tuned
+            chosen = replace(
+                chosen, similarity=given.similarity, similarity_options=options, wants_tuned=is_tuned
+            )
+        chosen = replace(chosen, vectors=given.vectors if chosen.uses_vectors else None)
+        allow_local(chosen.similarity)
         chosen.check_similarity()
         return chosen
 
-    def _show(self, answer: Answer) -> None:
-        """Both beams and the pair that won, or the one beam as the strategy ranks it."""
-        from bidibeam.reporting.tables import beams_table, hypotheses_table
 
-        entries = answer.ranking.entries
-        if len(answer.beams.regular) and len(answer.beams.reverse):
-            winners = {"pair": entries[0]} if entries else {}
-            show(beams_table("The two beams, and the pair that won", answer.beams, winners))
-        elif entries:
-            ranked = [entry.hypothesis._replace(score=entry.score) for entry in entries]
-            title = f"The {entries[0].direction.value} beam, as the strategy ranks it"
-            show(hypotheses_table(title, ranked))
+def show_beams(answer: Answer) -> None:
+    """Show both beams and the pair that won, or the one beam as the strategy ranks it."""
+    from bidibeam.reporting.tables import beams_table, hypotheses_table
+
+    entries = answer.ranking.entries
+    if len(answer.beams.regular) and len(answer.beams.reverse):
+        winners = {"pair": entries[0]} if entries else {}
+        show(beams_table("The two beams, and the pair that won", answer.beams, winners))
+    elif entries:
+        ranked = [entry.hypothesis._replace(score=entry.score) for entry in entries]
+        show(hypotheses_table(f"The {entries[0].direction.value} beam, as the strategy ranks it", ranked))
 
 
 def _check_known(name: str) -> None:

@@ -57,17 +57,17 @@ def note(sentence: str) -> None:
 
 def track(items: Iterable[T], total: int | None, what: str, *, lines: Lines | None = None) -> Iterator[T]:
     """The same items, counted for whoever watches; if they are read from `lines`, its bytes are."""
-    size = None if lines is None else lines.size
+    lines = lines if lines is not None and lines.size is not None else None
     if not get_console().is_interactive:
-        yield from log_progress(items, total, what, lines=lines if size is not None else None)
+        yield from log_progress(items, total, what, lines=lines)
         return
     from bidibeam.cli.progress import create_progress
 
-    with create_progress(transient=True, in_bytes=size is not None) as bar:
-        task = bar.add_task(what, total=total if size is None else size)
+    with create_progress(transient=True, in_bytes=lines is not None) as bar:
+        task = bar.add_task(what, total=total if lines is None else lines.size, note="")
         for count, item in enumerate(items, start=1):
             yield item
-            bar.update(task, completed=count if lines is None or size is None else lines.position)
+            bar.update(task, completed=count if lines is None else lines.position)
 
 
 def log_progress(

@@ -30,12 +30,11 @@ WRITTEN = {"direction", "per_source"}
 @click.argument("input_file", metavar="INPUT")
 @options.lists
 @options.directions
-@click.option("--ranked", is_flag=True, help="jsonl: the order and scores of the ranking, not of the search.")
-@click.option(
-    "--to",
-    "to_format",
-    metavar="FORMAT",
-    help=f"How to write them: {', '.join(FORMATS.names())}.  [default: as the ending of --out tells; jsonl]",
+@options.option("--ranked", "jsonl: the order and scores of the ranking, not of the search.", bool)
+@options.option(
+    "--to to_format",
+    f"How to write them: {', '.join(FORMATS.names())}.  [default: as the ending of --out tells; jsonl]",
+    "FORMAT",
 )
 @options.out
 def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @options.search
 @options.output
 @options.batch_size
-@click.option("--line-buffered", is_flag=True, help="Answer each line before the next one is read.")
+@options.option("--line-buffered", "Answer each line before the next one is read.", bool)
 def decode(
     model: str | None,
     input_file: str | None,

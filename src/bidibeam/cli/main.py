@@ -9,7 +9,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -21,34 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "prepare": ("bidibeam.cli.prepare:prepare", "Turn a corpus into pairs of token ids that training reads."),
-    "train": (
-        "bidibeam.cli.train:train",
-        "Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.",
-    ),
-    "tune": ("bidibeam.cli.tune:tune", "Find lambda, the length settings and T on the validation split."),
-    "decode": ("bidibeam.cli.decode:decode", "Answer one source per line; write one reply per line."),
-    "chat": ("bidibeam.cli.chat:chat", "Talk to a model."),
-    "rerank": ("bidibeam.cli.rerank:rerank", "Choose again among hypotheses from anywhere; no model needed."),
-    "convert": ("bidibeam.cli.convert:convert", "Read and write n-best lists as other tools do."),
-    "score": ("bidibeam.cli.score:score", "Add a model's log-probabilities to n-best lists from anywhere."),
-    "evaluate": (
-        "bidibeam.cli.evaluate:evaluate",
-        "Score replies from anywhere, and test whether they differ by more than chance.",
-    ),
-    "analyse": (
-        "bidibeam.cli.analyse:analyse",
-        "Look behind the scores of n-best lists: ranks, headroom, diversity and more.",
-    ),
-    "report": ("bidibeam.cli.reproduce:report", "Write a report of results: a page, a document and figures."),
-    "reproduce": (
-        "bidibeam.cli.reproduce:reproduce",
-        "Run the paper's whole experiment on a corpus, and report on it.",
-    ),
-    "export": ("bidibeam.cli.export:export", "Write a model as a folder to pass on."),
-    "info": ("bidibeam.cli.export:info", "Show what a model's folder holds."),
+    "prepare": "Turn a corpus into pairs of token ids that training reads.",
+    "train": "Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.",
+    "tune": "Find lambda, the length settings and T on the validation split.",
+    "decode": "Answer one source per line; write one reply per line.",
+    "chat": "Talk to a model.",
+    "rerank": "Choose again among hypotheses from anywhere; no model needed.",
+    "convert": "Read and write n-best lists as other tools do.",
+    "score": "Add a model's log-probabilities to n-best lists from anywhere.",
+    "evaluate": "Score replies from anywhere, and test whether they differ by more than chance.",
+    "analyse": "Look behind the scores of n-best lists: ranks, headroom, diversity and more.",
+    "report": "Write a report of results: a page, a document and figures.",
+    "reproduce": "Run the paper's whole experiment on a corpus, and report on it.",
+    "export": "Write a model as a folder to pass on.",
+    "info": "Show what a model's folder holds.",
 }
-"""Name to where the command is, and the first line of its help."""
+"""The commands in the order of their use, each with the first line of its help."""
+MODULES = {"report": "reproduce", "info": "export"}
+"""Commands that share the module of another; the others have one of their name."""
 
 os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 """How long an idle thread of a parallel loop spins before it sleeps; the OpenMP that PyTorch brings reads it.
@@ -60,47 +50,6 @@ beside one more busy process, training was ten times slower. On an idle machine 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
-class LazyCommand(click.Command):
-    """Stands in for a command until it runs, so that help and completion import nothing."""
-
-    def __init__(self, name: str, location: str, short_help: str) -> None:
-        super().__init__(name, short_help=short_help)
-        self.location = location
-
-    def load(self) -> click.Command:
-        """Import the command."""
-        module, _, attribute = self.location.partition(":")
-        return cast("click.Command", getattr(import_module(module), attribute))
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Hand over to the real command: the context is its own."""
-        command = self.load()
-        session = parent.find_object(Session) if parent is not None else None
-        if session is not None:
-            session.command = command
-        return command.make_context(info_name, args, parent, **extra)
-
-
-class CommandGroup(click.Group):
-    """Commands in the order of their use; a name that is not one is answered with the nearest that is."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names, in the order of the table."""
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say what there is."""
-        name = args[0]
-        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
-            hint = suggest(name, self.commands)
-            ctx.fail(f"No command is called {name!r}.{hint} There are: {', '.join(self.commands)}.")
-        return super().resolve_command(ctx, args)
-
-
 @dataclass
 class Session:
     """What is known about the whole call: what the group's options say, and the command that runs."""
@@ -109,9 +58,36 @@ class Session:
     command: click.Command | None = None
 
 
+def load_command(name: str) -> click.Command:
+    """Import a command."""
+    return cast("click.Command", getattr(import_module(f"bidibeam.cli.{MODULES.get(name, name)}"), name))
+
+
+class CommandGroup(click.Group):
+    """Commands that are stubs until one runs, so that help and completion import nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in the order of the table."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Import the command; a name that is none is answered with the nearest that is."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            hint = suggest(name, self.commands)
+            ctx.fail(f"No command is called {name!r}.{hint} There are: {', '.join(self.commands)}.")
+        found, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = load_command(name)
+        ctx.ensure_object(Session).command = command
+        return found, command, rest
+
+
 @click.group(
     cls=CommandGroup,
-    commands={name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()},
+    commands={name: click.Command(name, short_help=told) for name, told in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="bidibeam", message="%(prog)s %(version)s")

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how an option is written down."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+Decorator = Callable[[Any], Any]
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 COUNT = click.IntRange(min=1)
-DIRECTION = click.Choice(["regular", "reverse"])
-DTYPE = click.Choice(["float32", "bfloat16", "float16"])
+DIRECTION = ["regular", "reverse"]
 
 STRATEGY_WORDS = (
     "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
@@ -28,122 +28,114 @@ STRATEGY_WORDS = (
 """What every --strategy says of the names of systems."""
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def option(
+    names: str, told: str, kind: Any = None, default: Any = None, *, multiple: bool = False, **more: Any
+) -> Decorator:
+    """An option by its flag, behind which its parameter may be named, and what help tells of it.
+
+    Its kind is a type of click or Python, a list of choices, bool for a flag, or what help calls its value.
+    """
+    if kind is bool:
+        more["is_flag"] = True
+    elif isinstance(kind, str):
+        more["metavar"] = kind
+    elif kind is not None:
+        more["type"] = click.Choice(kind) if isinstance(kind, list) else kind
+    if default is not None:
+        more["default"] = default
+    return click.option(*names.split(), help=told, multiple=multiple, **more)
+
+
+def together(*options: Decorator) -> Callable[[Command], Command]:
     """Several options as one decorator; help lists them in this order."""
 
     def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+        for each in reversed(options):
+            command = each(command)
         return command
 
     return decorate
 
 
-vectors = click.option(
+vectors = option(
     "--vectors",
-    type=PATH,
-    help="Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, plain, .gz or .xz.",
+    "Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, also .gz or .xz.",
+    PATH,
 )
-tuned = click.option(
-    "--tuned",
-    "tuned_file",
-    type=PATH,
-    help="A tuned.json, or the run that has it, for bidis, vbs-tuned and names with 'tuned'.",
+tuned = option(
+    "--tuned tuned_file",
+    "A tuned.json, or the run that has it: for bidis, vbs-tuned, names with 'tuned'.",
+    PATH,
 )
-max_length = click.option(
-    "--max-length", type=COUNT, default=20, help="T of bleu_t and wmd_t: the most steps that the search took."
+max_length = option("--max-length", "T of bleu_t and wmd_t: the most steps that the search took.", COUNT, 20)
+workers = option(
+    "--workers", "Threads that compare hypotheses; the result is the same.  [default: one a core]", COUNT
 )
-workers = click.option(
-    "--workers",
-    type=COUNT,
-    help="Threads that compare hypotheses; the result is the same.  [default: one a core]",
+batch_size = option("--batch-size", "Sources searched at once.  [default: 32, or 512 on a GPU]", COUNT)
+device = option("--device", "cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
+config = option(
+    "--config", "A YAML file with sections such as `model` and `training`, over the preset.", FILE
 )
-batch_size = click.option(
-    "--batch-size", type=COUNT, help="Sources searched at once.  [default: 32, or 512 on a GPU]"
-)
-device = click.option("--device", help="cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
-config = click.option(
-    "--config", type=FILE, help="A YAML file with sections such as `model` and `training`, over the preset."
-)
-override = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One setting, over everything else, such as training.epochs=3; `reproduce` has more, such as "
+override = option(
+    "--set overrides",
+    "One setting, over everything else, such as training.epochs=3; `reproduce` has more, such as "
     "beam_sizes=[2,10] and examples=5. May be repeated.",
+    "KEY=VALUE",
+    multiple=True,
 )
 length = together(
-    click.option(
-        "--length-penalty",
-        type=float,
-        default=0.6,
-        help="Exponent a of the length formula; 0 leaves the log-probability as it is.",
+    option(
+        "--length-penalty", "Exponent a of the length formula; 0 leaves log-probabilities alone.", float, 0.6
     ),
-    click.option(
+    option(
         "--length-formula",
-        type=click.Choice(["gnmt", "power"]),
-        default="gnmt",
-        help="What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
+        "What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
+        ["gnmt", "power"],
+        "gnmt",
     ),
 )
 
 model_argument = click.argument("model", required=False)
 pair = together(
-    click.option(
-        "--reverse", metavar="MODEL", help="The model that writes from the end, where it is another one."
-    ),
-    click.option(
+    option("--reverse", "The model that writes from the end, where it is another one.", "MODEL"),
+    option(
         "--dtype",
-        type=DTYPE,
-        help="Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
+        "Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
+        ["float32", "bfloat16", "float16"],
     ),
-    click.option(
-        "--trust-remote-code",
-        is_flag=True,
-        help="Let code run that a Hugging Face model's folder or repository brings along.",
+    option(
+        "--trust-remote-code", "Run code that a Hugging Face model's folder or repository brings along.", bool
     ),
     device,
 )
 """The options of a model that is named already."""
 model = together(
-    click.option(
-        "--regular",
-        metavar="MODEL",
-        help="The model that writes from left to right, where MODEL is not given.",
-    ),
-    pair,
+    option("--regular", "The model that writes from left to right, where MODEL is not given.", "MODEL"), pair
 )
 """The options that name a model."""
 
 search = together(
-    click.option(
-        "--beam-size",
-        type=int,
-        default=10,
-        help="Hypotheses kept, B; bidia gives half of them to each direction.",
-    ),
-    click.option(
+    option("--beam-size", "Hypotheses kept, B; bidia gives half of them to each direction.", int, 10),
+    option(
         "--max-length",
-        type=int,
-        help="Most steps, T, the end token counted.  [default: what the model's data were prepared with, "
-        "else 20]",
+        "Most steps, T, the end token counted.  [default: what the model's data were prepared with, else 20]",
+        int,
     ),
-    click.option("--min-length", type=int, default=1, help="Tokens before the reply may end."),
-    click.option(
+    option("--min-length", "Tokens before the reply may end.", int, 1),
+    option(
         "--stopping",
-        help="When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], "
-        "heuristic, optimal, exhaust.  [default: shrinking, or what the model's engine has]",
+        "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], heuristic, "
+        "optimal, exhaust.  [default: shrinking, or what the model's engine has]",
     ),
     length,
-    click.option("--count-end/--no-count-end", default=True, help="Does |Y| count the end token?"),
-    click.option(
+    option("--count-end/--no-count-end", "Does |Y| count the end token?", default=True),
+    option(
         "--unfinished",
-        type=click.Choice(["keep", "rank", "drop"]),
-        default="keep",
-        help="Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
+        "Replies cut off at --max-length: kept behind all others, ranked by score, or dropped.",
+        ["keep", "rank", "drop"],
+        "keep",
     ),
-    click.option("--allow-unknown", is_flag=True, help="Let the unknown token be written."),
+    option("--allow-unknown", "Let the unknown token be written.", bool),
 )
 """The options of a search."""
 
@@ -172,61 +164,50 @@ class StrategyOption(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
 
-def strategy_option(names: Sequence[str]) -> Callable[[Any], Any]:
+def strategy_option(names: Sequence[str]) -> Decorator:
     """--strategy, offering these."""
-    return click.option(
+    return option(
         "--strategy",
-        cls=StrategyOption,
-        default="bidia",
-        help=f"Who answers: {', '.join(names)}. bidia takes what both directions agree on, bidis the best "
-        "of the regular beam by both scores, vbs the most likely; the others are there to compare with. "
+        f"Who answers: {', '.join(names)}. bidia takes what both directions agree on, bidis the best of the "
+        "regular beam by both scores, vbs the most likely; the others are there to compare with. "
         f"{STRATEGY_WORDS}; flags go over such words.",
+        default="bidia",
+        cls=StrategyOption,
     )
 
 
 choice = together(
-    click.option(
+    option(
         "--similarity",
-        help=f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name "
-        "of a Python function of two lists of hypotheses.  [default: bleu_t]",
+        f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name of a "
+        "Python function of two lists of hypotheses.  [default: bleu_t]",
     ),
-    click.option(
-        "--similarity-option",
-        "similarity_options",
+    option(
+        "--similarity-option similarity_options",
+        "A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
+        "NAME=VALUE",
         multiple=True,
-        metavar="NAME=VALUE",
-        help="A setting of the similarity: smoothing=add-1, form=ratio, weights=log, max_length=30 ...",
     ),
     vectors,
-    click.option(
-        "--lambda",
-        "lambda_",
-        type=float,
-        help="bidis: weight of the reverse score.  [default: the tuned one, or 1]",
+    option("--lambda lambda_", "bidis: weight of the reverse score.  [default: the tuned one, or 1]", float),
+    option(
+        "--answer", "bidia: may a reverse hypothesis answer too?  [default: regular]", ["regular", "either"]
     ),
-    click.option(
-        "--answer",
-        type=click.Choice(["regular", "either"]),
-        help="bidia: may a reverse hypothesis answer too?  [default: regular]",
-    ),
-    click.option(
+    option(
         "--agreement",
-        type=click.Choice(["closest", "expected", "mean"]),
-        help="bidia: the closest match in the other beam, the mean weighted by probability, the mean.  "
-        "[default: closest]",
+        "bidia: the closest match in the other beam, the mean weighted by probability, the mean.  [default: "
+        "closest]",
+        ["closest", "expected", "mean"],
     ),
-    click.option("--length-exponent", type=float, help="vbs-tuned: exponent a.  [default: the tuned one]"),
-    click.option(
-        "--word-reward", type=float, help="vbs-tuned: reward for each token.  [default: the tuned one]"
-    ),
-    click.option(
-        "--strategy-option",
-        "strategy_options",
+    option("--length-exponent", "vbs-tuned: exponent a.  [default: the tuned one]", float),
+    option("--word-reward", "vbs-tuned: reward for each token.  [default: the tuned one]", float),
+    option(
+        "--strategy-option strategy_options",
+        "A setting of a strategy that another package brings.",
+        "NAME=VALUE",
         multiple=True,
-        metavar="NAME=VALUE",
-        help="A setting of a strategy that another package brings.",
     ),
-    click.option("--seed", type=int, help="random: another seed, another choice.  [default: 0]"),
+    option("--seed", "random: another seed, another choice.  [default: 0]", int),
     workers,
 )
 """The options of a choice, but for the strategy."""
@@ -234,58 +215,36 @@ strategy = together(strategy_option(STRATEGIES.names()), choice)
 """The options of a choice."""
 
 output = together(
-    click.option(
-        "--n-best",
-        "nbest_file",
-        type=FILE,
-        help="Also write every hypothesis and the full ranking, with all scores, as JSON lines.",
+    option(
+        "--n-best nbest_file", "Also write every hypothesis, ranked, with all scores, as JSON lines.", FILE
     ),
-    click.option(
-        "--resume",
-        is_flag=True,
-        help="Go on with an --n-best file that a killed call left behind; stdout gets every reply again.",
-    ),
+    option("--resume", "Go on with the --n-best file of a killed call; stdout gets every reply again.", bool),
 )
 """The options of what is written."""
-out = click.option("-o", "--out", "out_file", metavar="FILE", default="-", help="Where to; - is stdout.")
+out = option("-o --out out_file", "Where to; - is stdout.", "FILE", "-")
 
 LIST_DIRECTION = "Whose hypotheses a file holds that has one list a source.  [default: regular]"
 lists = together(
-    click.option(
-        "--from",
-        "from_format",
-        metavar="FORMAT",
-        help=f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or "
-        "the file's ending tell]",
+    option(
+        "--from from_format",
+        f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or the "
+        "file's ending tell]",
+        "FORMAT",
     ),
-    click.option(
-        "--reverse",
-        "reverse_file",
-        metavar="FILE",
-        help="The reverse lists of the same sources, by id, where they are in a file of their own.",
+    option(
+        "--reverse reverse_file",
+        "The reverse lists of the same sources, by id, where they are in a file of their own.",
+        "FILE",
     ),
-    click.option(
-        "--per-source",
-        type=COUNT,
-        metavar="N",
-        help="mbrs: how many hypotheses, a line each, every source has.",
-    ),
-    click.option("--log-prob", metavar="NAME", help="moses: the feature to read as log-probability."),
-    click.option(
-        "--sources",
-        "sources_file",
-        metavar="FILE",
-        help="The sources, one a line, in the order of the lists.",
-    ),
-    click.option(
-        "--references",
-        "references_file",
-        metavar="FILE",
-        help="The references, in the same way; of a .tsv file its second column.",
+    option("--per-source", "mbrs: how many hypotheses, a line each, every source has.", COUNT, metavar="N"),
+    option("--log-prob", "moses: the feature to read as log-probability.", "NAME"),
+    option("--sources sources_file", "The sources, one a line, in the order of the lists.", "FILE"),
+    option(
+        "--references references_file", "The references, likewise; of a .tsv file its second column.", "FILE"
     ),
 )
 """The options of what lists are read."""
 directions = together(
-    click.option("--direction", type=DIRECTION, help=LIST_DIRECTION),
-    click.option("--words", is_flag=True, help="Split the texts into words, whatever tokens the file gives."),
+    option("--direction", LIST_DIRECTION, DIRECTION),
+    option("--words", "Split the texts into words, whatever tokens the file gives.", bool),
 )

@@ -70,7 +70,7 @@ def write_answers(
                     answered, tied = answered + 1, tied + each.ranking.tied
     except KeyboardInterrupt:
         if nbest_file is not None:
-            click.echo(f"What is done is in {nbest_file}.partial; --resume goes on from there.", err=True)
+            click.echo(f"What is done is in {_partial(nbest_file)}; --resume goes on from there.", err=True)
         raise
     summary = f"{format_count(count, 'source')} in {time.perf_counter() - began:.1f} s."
     if output.replies:
@@ -96,25 +96,24 @@ def write_lists(target: Format, lists: Iterable[Beams], out_file: str) -> None:
         shutil.copyfileobj(kept, sys.stdout)
 
 
-def check_not_input(out_file: Path | str | None, input_files: Sequence[str | None]) -> None:
-    """Make sure that --out is nothing that is read."""
-    if out_file in (None, "-"):
-        return
-    written = Path(str(out_file)).resolve()
-    for file in input_files:
-        if file not in (None, "-") and Path(str(file)).resolve() == written:
-            raise SettingsError(f"--out would overwrite the input, {file}. Name another file.")
+def check_not_input(
+    out_file: Path | str | None, input_files: Sequence[str | None], *, flag: str = "--out"
+) -> None:
+    """Make sure that what a flag names for writing is nothing that is read."""
+    if out_file not in (None, "-"):
+        written = Path(str(out_file)).resolve()
+        for file in input_files:
+            if file not in (None, "-") and Path(str(file)).resolve() == written:
+                raise SettingsError(f"{flag} would overwrite the input, {file}. Name another file.")
 
 
 def check_output(nbest_file: Path | None, input_files: Sequence[str], *, resume: bool) -> None:
     """Make sure that what is to be resumed is named, and that what is to be written is no input."""
-    if nbest_file is None:
-        if resume:
-            raise SettingsError("--resume needs --n-best FILE: what is done is read from that file.")
-        return
-    for file in input_files:
-        if file != "-" and Path(file).resolve() in (nbest_file.resolve(), _partial(nbest_file).resolve()):
-            raise SettingsError(f"--n-best would overwrite the input, {file}. Name another file.")
+    if nbest_file is not None:
+        for path in (nbest_file, _partial(nbest_file)):
+            check_not_input(path, input_files, flag="--n-best")
+    elif resume:
+        raise SettingsError("--resume needs --n-best FILE: what is done is read from that file.")
 
 
 def join_lines(reply: str) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
+from bidibeam.cli.options import PATH, option
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
@@ -16,50 +16,28 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("corpus", default="chitchat")
-@click.option("--source", type=options.PATH, help="File, folder or archive to read the corpus from.")
-@click.option("--out", type=options.PATH, required=True, help="Directory to write.")
-@click.option(
-    "--pairs",
-    type=click.Choice(["turns", "utterances"]),
-    default="turns",
-    help="Pair turns (all that a speaker says in a row) or single utterances.",
+@option("--source", "File, folder or archive to read the corpus from.", PATH)
+@option("--out", "Directory to write.", PATH, required=True)
+@option(
+    "--pairs", "Pair turns (all a speaker says in a row) or utterances.", ["turns", "utterances"], "turns"
 )
-@click.option(
+@option(
     "--split-by",
-    type=click.Choice(["conversation", "pair"]),
-    default="conversation",
-    help="What goes to one of train, validation and test as a whole.",
+    "What no two splits share: conversations, or pairs.",
+    ["conversation", "pair"],
+    "conversation",
 )
-@click.option(
-    "--validation-share",
-    type=float,
-    default=0.01,
-    help="Of all conversations (or pairs), kept to choose settings on.",
-)
-@click.option(
-    "--test-share",
-    type=float,
-    default=0.02,
-    help="Of all conversations (or pairs), kept to measure on; all the rest is for training.",
-)
-@click.option("--seed", type=int, default=0, help="Another seed gives another split.")
-@click.option("--max-source-length", type=int, default=50, help="In tokens; longer are dropped.")
-@click.option("--max-response-length", type=int, default=20, help="In tokens; longer are dropped.")
-@click.option(
-    "--tokenizer",
-    type=click.Choice(["word", "bpe"]),
-    default="word",
-    help="Lower-cased words, or byte-level pieces that keep case.",
-)
-@click.option("--vocabulary-size", type=int, default=20_000, help="Four special tokens included.")
-@click.option("--limit", type=int, help="Take only so many conversations, always the same.")
-@click.option(
-    "--keep-text", is_flag=True, help="Write the text of training pairs too, which `train --base` needs."
-)
-@click.option(
-    "--overwrite", is_flag=True, help="Replace prepared data in --out, or write beside other files."
-)
-def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **options: Any) -> None:
+@option("--validation-share", "Of all conversations (or pairs), kept to choose settings on.", float, 0.01)
+@option("--test-share", "Kept to measure on; all the rest is for training.", float, 0.02)
+@option("--seed", "Another seed gives another split.", int, 0)
+@option("--max-source-length", "In tokens; longer are dropped.", int, 50)
+@option("--max-response-length", "In tokens; longer are dropped.", int, 20)
+@option("--tokenizer", "Lower-cased words, or byte-level pieces that keep case.", ["word", "bpe"], "word")
+@option("--vocabulary-size", "Four special tokens included.", int, 20_000)
+@option("--limit", "Take only so many conversations, always the same.", int)
+@option("--keep-text", "Write the text of training pairs too, which `train --base` needs.", bool)
+@option("--overwrite", "Replace prepared data in --out, or write beside other files.", bool)
+def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **flags: Any) -> None:
     """Turn a corpus into pairs of token ids that training reads.
 
     CORPUS is chitchat (the default, installed with bidibeam), cornell, convokit, swda, jsonl or tsv; all but
@@ -83,12 +61,12 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **o
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus
 
-    settings = PrepareSettings(corpus=corpus, **options)
+    settings = PrepareSettings(corpus=corpus, **flags)
     with show_preparation() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)
-    flags = "--base MODEL --out FOLDER" if options["keep_text"] else "--out RUN"
-    tell(f"Wrote {out}. Next: bidibeam train {out} {flags}", style=None)
+    more = "--base MODEL --out FOLDER" if flags["keep_text"] else "--out RUN"
+    tell(f"Wrote {out}. Next: bidibeam train {out} {more}", style=None)
 
 
 def show_summary(data: PreparedData) -> None:

@@ -20,24 +20,24 @@ from bidibeam.interchange.lists import ListReader
 
 @click.command()
 @click.argument("input_file", metavar="FILE")
-@click.option(
+@options.option(
     "--model",
-    metavar="MODEL",
-    help="Who scores: a run, a Hugging Face model's folder or its name on the Hub, a CTranslate2 folder.  "
+    "Who scores: a run, a Hugging Face model's folder or its name on the Hub, a CTranslate2 folder.  "
     "[default: the small model that comes with bidibeam]",
+    "MODEL",
 )
-@click.option(
+@options.option(
     "--direction",
-    type=options.DIRECTION,
-    help="The only direction of the model that scores; or what a Hugging Face model is whose config does not "
-    "say.  [default: all that it has]",
+    "The only direction of the model that scores; or what a Hugging Face model is whose config does not say. "
+    " [default: all that it has]",
+    options.DIRECTION,
 )
 @options.out
-@click.option("--overwrite", is_flag=True, help="Replace the numbers that are there already, too.")
+@options.option("--overwrite", "Replace the numbers that are there already, too.", bool)
 @options.length
 @options.lists
-@click.option("--list-direction", type=options.DIRECTION, help=options.LIST_DIRECTION)
-@click.option("--batch-size", type=options.COUNT, default=32, help="Sources scored at once.")
+@options.option("--list-direction", options.LIST_DIRECTION, options.DIRECTION)
+@options.option("--batch-size", "Sources scored at once.", options.COUNT, 32)
 @options.device
 def score(
     input_file: str,

@@ -20,7 +20,7 @@ class TrainingProgress(TrainingObserver):
 
     def __init__(self) -> None:
         self._progress = create_progress()
-        self._task = self._progress.add_task("training", total=None, visible=False)
+        self._task = self._progress.add_task("training", total=None, visible=False, note="")
         self._total = 0
         self._last_line = time.monotonic()
 

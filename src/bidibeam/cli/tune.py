@@ -21,22 +21,18 @@ PLOT_FILE = "tuned.svg"
 @click.command()
 @options.model_argument
 @options.model
-@click.option(
-    "--data",
-    type=options.PATH,
-    help="The prepared data that the model was trained on.  [default: where they were then]",
-)
-@click.option(
+@options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
+@options.option(
     "--strategy",
-    multiple=True,
-    metavar="NAME",
-    help="Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia wmd_t', 'bidia bleu_t either' ... What "
+    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia wmd_t', 'bidia bleu_t either' ... What "
     "tuned.json has for others is kept. May be given more than once.  [default: the first four, as far as "
     "the model has the directions]",
+    "NAME",
+    multiple=True,
 )
 @options.vectors
 @options.search
-@click.option("--sources", type=options.COUNT, help="Use only so many, the first ones.  [default: all]")
+@options.option("--sources", "Use only so many, the first ones.  [default: all]", options.COUNT)
 @options.batch_size
 def tune(
     model: str | None,
@@ -82,16 +78,8 @@ def tune(
             need = "it needs" if len(missing) == 1 else "they need"
             note(f"left out {', '.join(missing)}: {need} {needed}.")
     targets.check_vectors(vectors)
-    tuned, whole, lost = tune_model(
-        loaded,
-        prepared,
-        settings,
-        targets,
-        vectors=vectors,
-        sources=sources,
-        batch_size=batch_size,
-        watch=track,
-    )
+    options: dict[str, Any] = {"vectors": vectors, "sources": sources, "batch_size": batch_size}
+    tuned, whole, lost = tune_model(loaded, prepared, settings, targets, watch=track, **options)
     if lost:
         note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
     assert loaded.path is not None

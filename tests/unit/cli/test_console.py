@@ -52,7 +52,7 @@ def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO)
     with progress.create_progress() as bars:
         task = bars.add_task("training [x]", total=8, note="loss 4.2")
         bars.update(task, completed=2)
-        bars.add_task("reading", total=None)
+        bars.add_task("reading", total=None, note="")
 
     for part in ("training [x]", "2/8", "0:00:00", "left", "loss 4.2", "reading", "0/?"):
         assert part in terminal.getvalue()
@@ -60,13 +60,13 @@ def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO)
 
 def test_progress_that_is_transient_or_never_began_leaves_no_line(log: io.StringIO) -> None:
     with progress.create_progress(transient=True) as bars:
-        bars.advance(bars.add_task("reading", total=1))
-    with progress.create_progress():
+        bars.advance(bars.add_task("reading", total=1, note=""))
+    with progress.show_preparation():
         pass
     assert log.getvalue() == ""  # a log has no line to take back
 
-    with progress.create_progress() as bars:
-        bars.add_task("reading", total=1)
+    with progress.show_preparation() as update:
+        update("reading", 1, 1)
     assert log.getvalue().startswith("reading")
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from bidibeam.api import load_run
 from bidibeam.api.cards import render_card
 from bidibeam.api.export import FILES
-from bidibeam.cli.main import COMMANDS, LazyCommand
+from bidibeam.cli.main import load_command
 from bidibeam.config import resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.data.prepared import PreparedData
@@ -198,7 +198,7 @@ def test_the_commands_of_the_card_make_such_a_run(half: Path) -> None:
     for line in card_of(half).split("```")[1].strip().splitlines():
         program, name, *arguments = shlex.split(line)
         assert program == "bidibeam"
-        given[name] = LazyCommand(name, *COMMANDS[name]).load().make_context(name, arguments).params
+        given[name] = load_command(name).make_context(name, arguments).params
 
     config = load_run(half).config
     names = set(asdict(PrepareSettings()))
