@@ -1,20 +1,28 @@
-"""Reading compressed text, and writing files so that a kill never leaves half of one."""
+"""Packed files, JSON, locks, and writing files so that a kill never leaves half of one."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import lzma
 import os
 import re
+import sys
+import zlib
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, cast
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+"""How packed files are opened, by the ending of their names."""
+UNPACKING_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading one may raise."""
 
 PARTIAL = re.compile(r"\.(.+)\.\d+\.partial")
 """The name of a file that is being written by `replacing`, or was when its process died."""
@@ -74,25 +82,47 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """The value that a text spells in JSON; one that is nested too deeply is a ValueError too."""
+    try:
+        return json.loads(text, **options)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a plain, .gz or .xz file; a ValueError says what is wrong with another."""
+    with open_binary(path) as file:
+        value = parse_json(file.read())
+    if not isinstance(value, dict):
+        raise ValueError(f"an object is needed, not {type(value).__name__}")  # noqa: TRY004
+    return value
+
+
+def unpack(stream: IO[bytes], name: str) -> IO[bytes]:
+    """The bytes of an open file, unpacked if its name ends in .gz or .xz."""
+    open_packed = PACKED.get(PurePath(name).suffix)
+    return stream if open_packed is None else open_packed(stream)
+
+
 def open_binary(path: Path) -> IO[bytes]:
     """Open a plain, .gz or .xz file for reading bytes; the ending decides."""
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if path.suffix == ".xz":
-        return lzma.open(path, "rb")
-    return path.open("rb")
+    return cast("IO[bytes]", PACKED.get(path.suffix, open)(path, "rb"))
 
 
 def create_text(path: Path, *, named: Path | None = None) -> IO[str]:
     """Open a file for writing UTF-8 text, compressed if the ending of its name, or of `named`, says so."""
-    ending = (named or path).suffix
-    if ending == ".gz":
-        return cast("IO[str]", gzip.open(path, "wt", encoding="utf-8", newline="\n"))
-    if ending == ".xz":
-        return cast("IO[str]", lzma.open(path, "wt", encoding="utf-8", newline="\n"))
-    return path.open("w", encoding="utf-8", newline="\n")
+    create = PACKED.get((named or path).suffix, open)
+    return cast("IO[str]", create(path, "wt", encoding="utf-8", newline="\n"))
 
 
-def open_text(path: Path, *, encoding: str = "utf-8", errors: str = "strict") -> IO[str]:
-    """Open a plain, .gz or .xz file for reading text; the ending decides."""
-    return io.TextIOWrapper(open_binary(path), encoding=encoding, errors=errors, newline="\n")
+def lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process alone, where that is possible; False if another process has it."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            pass
+    return True

@@ -90,20 +90,27 @@ def test_plain_and_packed_files_read_the_same(tmp_path: Path, name: str, packed:
 
     with files.open_binary(path) as binary:
         assert binary.read() == CONTENT
-    with files.open_text(path) as text:
-        assert list(text) == ["été\r\n", "\u2028a\rb\n"]
+    with path.open("rb") as raw, files.unpack(raw, name) as stream:
+        assert stream.read() == CONTENT
 
 
-def test_another_encoding_and_its_errors_can_be_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_bytes(b"caf\xe9")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "Expecting property name"),
+        ("[1]", "an object is needed, not list"),
+        ("[" * 100_000, "recursion"),
+        ("9" * 5_000, "Exceeds the limit"),
+    ],
+)
+def test_what_is_no_json_object_is_a_value_error(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "x.json.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}'))
+    assert files.read_json(path) == {"a": 1}
 
-    with files.open_text(path, encoding="latin-1") as text:
-        assert text.read() == "café"
-    with files.open_text(path, errors="replace") as text:
-        assert text.read() == "caf\ufffd"
-    with files.open_text(path) as text, pytest.raises(UnicodeDecodeError):
-        text.read()
+    path.write_bytes(gzip.compress(content.encode()))
+    with pytest.raises(ValueError, match=message):
+        files.read_json(path)
 
 
 def test_a_link_keeps_pointing_at_the_file_that_is_replaced(old: Path, tmp_path: Path) -> None:

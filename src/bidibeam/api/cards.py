@@ -15,6 +15,7 @@ from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
+from bidibeam.files import read_json
 from bidibeam.models import checkpoint
 from bidibeam.models.cards import format_table
 from bidibeam.search.settings import SearchSettings
@@ -58,7 +59,7 @@ def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
         InputError: If the file cannot be read, or holds no scores of these weights.
     """
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
+        results = read_json(path)
         for seed in results["seeds"]:
             signatures = [str(each["signature"]) for each in seed["perplexity"].values()]
             if not any(f"model:{fingerprint}" in signature.split("|") for signature in signatures):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import write_json
+from bidibeam.files import parse_json, write_json
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -36,7 +35,7 @@ class TunedSettings:
     def __init__(self, path: Path) -> None:
         try:
             raw = path.read_bytes()
-            self.content: dict[str, Any] = json.loads(raw)
+            self.content: dict[str, Any] = parse_json(raw)
             version = self.content["format_version"]
             if version != FORMAT_VERSION:
                 raise RunError(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bidibeam.data.conversations import SPLITS
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import RunError
+from bidibeam.files import parse_json, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,12 +136,9 @@ class PreparedData:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError as error:
         raise RunError(f"{path} is damaged ({error}). {AGAIN}") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged (not a JSON object). {AGAIN}")
-    return value
 
 
 def _map_tensors(path: Path) -> dict[str, Array]:
@@ -150,7 +148,7 @@ def _map_tensors(path: Path) -> dict[str, Array]:
         (header_length,) = struct.unpack("<Q", file.read(8))
         if header_length > size:
             raise ValueError("its header is cut off")
-        header = json.loads(file.read(header_length))
+        header = parse_json(file.read(header_length))
     header.pop("__metadata__", None)
     begin = 8 + header_length
     expected = begin + max(tensor["data_offsets"][1] for tensor in header.values())

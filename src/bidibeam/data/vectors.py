@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import lzma
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bidibeam.errors import InputError
-from bidibeam.files import open_binary
+from bidibeam.files import UNPACKING_ERRORS, open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -68,7 +66,7 @@ def read_words(
                 word = start.decode(errors="replace") if names is None else names.get(start)
                 if word is not None and word not in found:
                     found[word] = _parse_vector(rest, dimension, f"{path}, line {number}")
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except UNPACKING_ERRORS as error:
         raise InputError(f"{path} cannot be read to its end ({error}). Is the file complete?") from error
     values = np.stack(list(found.values())) if found else np.zeros((0, dimension), np.float32)
     return list(found), values

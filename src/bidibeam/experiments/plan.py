@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -16,6 +15,7 @@ from bidibeam.errors import InputError, RunError
 from bidibeam.evaluation.systems import TUNED
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import ExperimentObserver, hash_file
+from bidibeam.files import parse_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
@@ -166,7 +166,7 @@ def read_beams(path: Path) -> list[Beams]:
 def read_json(path: Path) -> Any:
     """Reads what a stage wrote."""
     with _blame_file(path):
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_bytes())
 
 
 @contextmanager

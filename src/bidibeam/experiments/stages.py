@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +16,9 @@ from bidibeam._version import __version__
 from bidibeam.data.prepare import Progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
-from bidibeam.files import write_json
+from bidibeam.files import lock, read_json, write_json
 from bidibeam.reporting.results import flatten
 from bidibeam.training.logs import TrainingObserver
-
-if sys.platform != "win32":
-    import fcntl
 
 T = TypeVar("T")
 STAMPS = "stages"
@@ -81,24 +77,6 @@ class ExperimentObserver:
         """Something worth knowing happened."""
 
 
-@contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Locks a file for this process alone; raises RunError if another process has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(
-                    f"Another process is running the experiment in {path.parent.parent}. "
-                    "Wait until it is done, or name another folder."
-                ) from None
-            except OSError:  # a file system without locks
-                pass
-        yield
-
-
 def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserver) -> list[str]:
     """Runs the stages of a folder that are not done, in order, and stamps them; returns their names.
 
@@ -106,7 +84,13 @@ def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserv
     """
     ran: list[str] = []
     identities: dict[str, str] = {}
-    with lock(folder / STAMPS / "lock"):
+    (folder / STAMPS).mkdir(parents=True, exist_ok=True)
+    with (folder / STAMPS / "lock").open("a") as file:
+        if not lock(file):
+            raise RunError(
+                f"Another process is running the experiment in {folder}. "
+                "Wait until it is done, or name another folder."
+            )
         for number, stage in enumerate(stages, start=1):
             before = {other.name: identities[other.name] for other in stage.after}
             content = json.dumps([stage.name, stage.settings, before], sort_keys=True, default=str)
@@ -133,10 +117,10 @@ def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserv
 def _read_stamp(path: Path) -> dict[str, Any]:
     """Reads the stamp of a stage; empty if it is damaged, so that the stage runs again."""
     try:
-        stamp = json.loads(path.read_text(encoding="utf-8"))
+        stamp = read_json(path)
     except (OSError, ValueError):
         return {}
-    is_whole = isinstance(stamp, dict) and {"fingerprint", "is_done"} <= stamp.keys()
+    is_whole = {"fingerprint", "is_done"} <= stamp.keys()
     return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
 
 

@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, open_text, replacing
+from bidibeam.files import create_text, lock, replacing
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe, parse_object
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,7 +117,7 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
             partial.unlink()
         elif path.suffix in (".gz", ".xz"):
             with (
-                open_text(partial) as plain,
+                partial.open(encoding="utf-8", newline="\n") as plain,
                 replacing(path) as packed,
                 create_text(packed, named=path) as target,
             ):
@@ -137,15 +133,10 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading and appending, for this process alone."""
     while True:
         with path.open("a+b") as stream:
-            try:
-                if sys.platform != "win32":
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(stream):
                 raise InputError(
                     f"Another process is writing to {path}. Wait until it is done, or name another file."
-                ) from None
-            except OSError:  # a file system without locks
-                pass
+                )
             try:
                 is_there = os.path.samestat(os.fstat(stream.fileno()), path.stat())
             except FileNotFoundError:

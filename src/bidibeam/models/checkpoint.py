@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError, SettingsError
-from bidibeam.files import replacing, write_json
+from bidibeam.files import read_json, replacing, write_json
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
@@ -72,7 +71,7 @@ def read_config(folder: Path) -> ModelConfig:
             "and so do the commands decode, chat, tune, info and score."
         )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         version = content["format_version"]
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
@@ -116,10 +115,9 @@ def hugging_face_config(folder: Path) -> dict[str, Any] | None:
 def _read_json(folder: Path) -> dict[str, Any] | None:
     """What config.json holds; None if it is missing or not a JSON object."""
     try:
-        content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        return read_json(folder / CONFIG_FILE)
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def describe_unfinished(folder: Path) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation import RESULTS_VERSION
+from bidibeam.files import parse_json
 from bidibeam.reporting.numbers import (
     Interval,
     format_fixed,
@@ -46,7 +46,7 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
     contents: dict[str, dict[str, Any]] = {}
     for file in found:
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = parse_json(file.read_bytes())
         except ValueError as error:
             raise InputError(f"{file} is not JSON: {error}.") from None
         if not isinstance(content, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -14,7 +13,7 @@ from safetensors.torch import load_file
 from bidibeam._version import __version__
 from bidibeam.data.batching import TokenBatches
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import names_in, write_json, write_text
+from bidibeam.files import names_in, read_json, write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
 from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
@@ -222,8 +221,8 @@ def started_with(out: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        return read_json(path)
+    except ValueError as error:
         raise RunError(f"{path} is damaged ({error}). Remove {out}, and train again.") from error
 
 

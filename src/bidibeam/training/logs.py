@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError
-from bidibeam.files import write_text
+from bidibeam.files import parse_json, read_json, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line.decode(errors="replace"))
+            record = parse_json(line.decode(errors="replace"))
         except ValueError:
             record = None
         if isinstance(record, dict) and isinstance(record.get("step"), int) and "kind" in record:
@@ -126,7 +126,7 @@ def _keeps_last(run: Path) -> bool:
     """Whether the run's weights are the last ones, not the best."""
     for file, section in (("config.json", "training"), ("bidibeam.json", "settings")):
         try:
-            if json.loads((run / file).read_text(encoding="utf-8"))[section]["keep"] == "last":
+            if read_json(run / file)[section]["keep"] == "last":
                 return True
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -355,7 +355,7 @@ MOVIE = "u0 +++$+++ u2 +++$+++ m0 +++$+++ "
     ("corpus", "name", "text", "fragment"),
     [
         ("chitchat", "dataset.json", "{", "dataset.json is not the JSON that chitchat-dataset ships ("),
-        ("chitchat", "dataset.json", "[]", "ships (not an object)"),
+        ("chitchat", "dataset.json", "[]", "ships (an object is needed, not list)"),
         ("chitchat", "dataset.json", '{"c1": {"messages": [[{}]]}}', "conversation c1 (not a list"),
         ("convokit", "utterances.jsonl", "{", "line 1 of utterances.jsonl (not JSON: Expecting property"),
         ("convokit", "utterances.jsonl", '{"id": 1, "speaker": "s", "root": 1}', "(no field text)"),

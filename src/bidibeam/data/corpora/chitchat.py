@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora.files import Line, LineErrors
 from bidibeam.errors import CorpusError
-from bidibeam.files import open_text
+from bidibeam.files import UNPACKING_ERRORS, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,9 @@ class ChitchatReader:
         if not path.is_file():
             raise CorpusError(f"There is no {path}: the corpus 'chitchat' is read from a file {FILE_NAME}.")
         try:
-            with open_text(path) as file:
-                conversations = json.load(file)
-        except (ValueError, EOFError, OSError) as error:
+            conversations = read_json(path)
+        except (ValueError, *UNPACKING_ERRORS) as error:
             raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships ({error}).") from error
-        if not isinstance(conversations, dict):
-            raise CorpusError(f"{path} is not the JSON that chitchat-dataset ships (not an object).")
         for identifier, conversation in conversations.items():
             where = f"{path.name}, conversation {identifier}"
             yield Conversation(identifier, tuple(self._read_turns(conversation, where)))

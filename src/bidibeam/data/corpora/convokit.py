@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora.files import LineErrors, find_file, open_source
 from bidibeam.errors import CorpusError
+from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ class ConvokitReader:
                     self.line_errors.reject(line, f"not JSON: {error.msg} at column {error.colno}")
                 except KeyError as error:
                     self.line_errors.reject(line, f"no field {error.args[0]}")
-                except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                except (ValueError, TypeError, AttributeError) as error:
                     self.line_errors.reject(line, str(error))
                 else:
                     replies[conversation].append(reply)
@@ -90,7 +91,7 @@ def order_branches(replies: Sequence[Reply]) -> list[list[Reply]]:
 
 def _parse(text: str) -> tuple[str, Reply]:
     """Returns the id of the conversation, and the reply; field names of older releases will do."""
-    fields: dict[str, Any] = json.loads(text)
+    fields: dict[str, Any] = parse_json(text)
     speaker = _get_either(fields, "speaker", "user")
     if isinstance(speaker, dict):
         speaker = speaker["id"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora.files import LineErrors, hash_texts
+from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,14 @@ class JsonlReader:
         for line in self.line_errors.read_source(source, "jsonl", EXPECTED, (".jsonl",)):
             try:
                 conversation = _parse(line.text)
-            except (ValueError, TypeError, RecursionError) as error:
+            except (ValueError, TypeError) as error:
                 self.line_errors.reject(line, str(error))
             else:
                 yield conversation
 
 
 def _parse(text: str) -> Conversation:
-    fields = json.loads(text)
+    fields = parse_json(text)
     if not isinstance(fields, dict):
         raise TypeError("not a JSON object")
     if "messages" in fields:

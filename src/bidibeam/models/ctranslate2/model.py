@@ -9,7 +9,6 @@ encoder pass for each, so tokens are masked only for sources where they were wri
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -22,7 +21,7 @@ import torch
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
-from bidibeam.files import write_json
+from bidibeam.files import read_json, write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, find_device, hash_file
@@ -100,7 +99,7 @@ class Manifest:
         """Read a folder's."""
         path = folder / MANIFEST
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             version = content.pop("format_version")
             content.pop("bidibeam_version")
             content["directions"] = tuple(Direction(name).value for name in content["directions"])

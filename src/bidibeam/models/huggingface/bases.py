@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast, set
 
 from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import InputError, RunError, SettingsError
+from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import describe_unfinished
 from bidibeam.models.huggingface.configs import JOINT, mark
@@ -119,7 +119,7 @@ def _find_config(name: str) -> tuple[Any, bool]:
 
 def _read_config(path: Path) -> Any:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_bytes())
     except ValueError:
         values = None
     config = _make_config(values, str(path))

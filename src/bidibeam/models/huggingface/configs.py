@@ -5,12 +5,12 @@ Nothing here imports transformers, which takes seconds and may be missing.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError, SettingsError
+from bidibeam.files import read_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import hugging_face_config, tensor_shapes
 
@@ -76,10 +76,9 @@ class HuggingFaceFolder:
 def read_metadata(folder: Path) -> dict[str, Any]:
     """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
     try:
-        content = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
+        return read_json(folder / METADATA_FILE)
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def mark(model: Any, direction: Direction) -> None:
