@@ -91,6 +91,7 @@ class Beams:
     reference: str | None = None
     regular: NBest = field(default_factory=NBest)
     reverse: NBest = field(default_factory=NBest)
+    line: int = field(default=0, compare=False, repr=False, kw_only=True)  # where a file has it, for messages
 
     def of(self, direction: Direction) -> NBest:
         """The hypotheses that one direction wrote."""
@@ -98,9 +99,12 @@ class Beams:
 
     def with_hypotheses(self, direction: Direction, hypotheses: NBest) -> Beams:
         """The same source with one direction's hypotheses filled in."""
+        regular, reverse = self.regular, self.reverse
         if direction is Direction.REGULAR:
-            return Beams(self.id, self.source, self.reference, hypotheses, self.reverse)
-        return Beams(self.id, self.source, self.reference, self.regular, hypotheses)
+            regular = hypotheses
+        else:
+            reverse = hypotheses
+        return Beams(self.id, self.source, self.reference, regular, reverse, line=self.line)
 
 
 class Ranked(NamedTuple):

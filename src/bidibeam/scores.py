@@ -23,6 +23,12 @@ class Signature:
         return Signature((*self.facts, *((key, str(value)) for key, value in facts.items())))
 
     @classmethod
+    def parse(cls, text: str) -> Signature:
+        """The signature that was printed as this text."""
+        facts = (fact.partition(":") for fact in text.split("|") if fact)
+        return cls(tuple((key, value) for key, _, value in facts))
+
+    @classmethod
     def of_settings(cls, settings: Any, **facts: object) -> Signature:
         """Some facts, and behind them every field of a dataclass that its `repr` shows.
 

@@ -22,7 +22,7 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
 from bidibeam.interchange.reading import model_of
-from bidibeam.interchange.text_lines import open_named
+from bidibeam.interchange.text_lines import open_lines
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -237,7 +237,7 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
     lists: list[list[Beams]] = []
     advice = "Give lists of the same sources, in the same order."
     for name in files:
-        lines = open_named(name)
+        lines = open_lines(name)
         if tuned is not None:
             note_other_model(tuned, name, model_of(lines))
         lists.append(list(track(nbest.read(lines), None, f"reading {name}", lines=lines)))

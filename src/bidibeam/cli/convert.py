@@ -61,7 +61,7 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     direction = settings.get("direction", Direction.REGULAR) if "direction" in known else None
     conversion = Conversion(direction, dropped={*OF_SOURCES, *OF_HYPOTHESES} - {*target.carries})
     is_there = out_file != "-" and Path(out_file).is_file()
-    write_lists(target, conversion.count(beams for _, beams in reader), out_file)
+    write_lists(target, conversion.count(reader), out_file)
     hypotheses = format_count(conversion.hypotheses, "hypothesis", "hypotheses")
     tell(f"{format_count(conversion.sources, 'source')}, {hypotheses}, from {reader.format_name} to {name}.")
     count = conversion.other_direction

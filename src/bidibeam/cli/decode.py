@@ -19,7 +19,7 @@ from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
-from bidibeam.interchange.text_lines import Lines, open_named
+from bidibeam.interchange.text_lines import Lines, open_lines
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import warm_up
 
@@ -130,7 +130,7 @@ def _open(input_file: str) -> Lines:
     """The lines of the file, if it can be read, or of stdin; a person at a keyboard is told so."""
     if input_file == "-" and sys.stdin.isatty():
         click.echo("Reading sources from the keyboard, one a line; Ctrl-D ends.", err=True)
-    lines = open_named(input_file)
+    lines = open_lines(input_file)
     click.get_current_context().call_on_close(lines.close)
     if lines.size is not None or not (input_file == "-" or Path(input_file).exists()):
         lines.peek()  # so that what cannot be read is refused before a model is loaded

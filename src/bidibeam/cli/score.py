@@ -103,7 +103,7 @@ def score(
 
 def _check_sources(reader: ListReader) -> Iterator[Beams]:
     """The lists, as long as each has a source; all are read before a model is loaded."""
-    for _, beams in reader:
+    for beams in reader:
         if not beams.source.strip():
             raise InputError(
                 f"{reader.input_file}: the list with the id {beams.id!r} has no source, and a model reads "

@@ -21,7 +21,7 @@ from bidibeam.interchange.formats import (
     settings_of,
 )
 from bidibeam.interchange.reading import model_of, read_references, read_sources
-from bidibeam.interchange.text_lines import Lines, describe, open_named
+from bidibeam.interchange.text_lines import Lines, describe, open_lines
 from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
@@ -29,15 +29,13 @@ if TYPE_CHECKING:
 
     from bidibeam.protocols import Requirements
 
-Numbered = tuple[int, Beams]
-
 SPLITTING = frozenset({"tokens", "length"})
 """To compare these with words takes longer than to read and write them: the first of a list tells enough."""
 
 
 @dataclass
 class ListReader:
-    """Reads n-best lists once, one source at a time, each with the number of its line in the first file.
+    """Reads n-best lists once, one source at a time; files are opened once something of them is asked for.
 
     Attributes:
         input_file: A file, or - for stdin.
@@ -49,10 +47,6 @@ class ListReader:
         settings: Settings of formats: direction, per_source, log_prob, ranked.
         known: Settings that something else takes, so that the formats which are read need not.
         allow_empty: Whether a source may have no hypotheses at all.
-
-    Raises:
-        SettingsError: If two of them contradict each other, or none of the formats has a setting.
-        InputError: If a file cannot be read, or its format cannot be told; once something of it is asked for.
     """
 
     input_file: str
@@ -95,31 +89,31 @@ class ListReader:
         """The format of the first file."""
         return self._opened[0][1]
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[Beams]:
         names = [lines.name for lines, _, _ in self._opened]
         lists, *reverse = (
-            format_.read_numbered(lines, allow_empty=self.allow_empty) for lines, _, format_ in self._opened
+            format_.read(lines, allow_empty=self.allow_empty) for lines, _, format_ in self._opened
         )
         if reverse:
             lists = join_directions(
                 lists, *reverse, names=(names[0], names[1]), compare_sources=self.sources_file is None
             )
         if self.sources_file is not None:
-            sources = [beams.source for beams in read_sources(open_named(self.sources_file))]
+            sources = [beams.source for beams in read_sources(self.sources_file)]
             lists = fill_in(lists, sources, "source", names=(names[0], self.sources_file))
         if self.references_file is not None:
-            references = read_references(open_named(self.references_file))
+            references = read_references(self.references_file)
             lists = fill_in(lists, references, "reference", names=(names[0], self.references_file))
         return split_texts(lists) if self.words else lists
 
     def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
         """Each source's lists, which must hold what a strategy needs."""
         names = [lines.name for lines, _, _ in self._opened]
-        for number, beams in self:
+        for beams in self:
             try:
                 check_requirements(beams, requirements, strategy)
             except InputError as error:
-                place = f"{names[0]}, line {number}" if len(names) == 1 else " and ".join(names)
+                place = f"{names[0]}, line {beams.line}" if len(names) == 1 else " and ".join(names)
                 raise InputError(f"{place}: {error}") from error
             yield beams
 
@@ -145,73 +139,73 @@ class ListReader:
         return files
 
     def _open(self, name: str, settings: Mapping[str, Any]) -> tuple[Lines, str, Format]:
-        lines = open_named(name)
+        lines = open_lines(name)
         format_name = self.from_format or detect_format(lines, has_count="per_source" in settings)
         return lines, format_name, create_format(format_name, settings)
 
 
 def join_directions(
-    regular: Iterable[Numbered],
-    reverse: Iterable[Numbered],
+    regular: Iterable[Beams],
+    reverse: Iterable[Beams],
     *,
     names: tuple[str, str],
     compare_sources: bool = True,
-) -> Iterator[Numbered]:
+) -> Iterator[Beams]:
     """Regular lists with the reverse lists of the same ids, in the order of the regular ones.
 
     Where both files are in the same order, one source is in memory at a time. Messages call the files by
     `names`; sources that both give must be the same if `compare_sources`.
     """
-    waiting: dict[str, Numbered] = {}
+    waiting: dict[str, Beams] = {}
     rest = iter(reverse)
-    for number, beams in regular:
+    for beams in regular:
         while beams.id not in waiting:
             other = next(rest, None)
             if other is None:
-                raise _missing_source(beams.id, number, names)
-            waiting[other[1].id] = other
-        line, found = waiting.pop(beams.id)
-        places = (f"{names[0]}, line {number}", f"{names[1]}, line {line}")
+                raise _missing_source(beams, names)
+            waiting[other.id] = other
+        found = waiting.pop(beams.id)
+        place, other_place = f"{names[0]}, line {beams.line}", f"{names[1]}, line {found.line}"
         if beams.reverse:
-            raise InputError(f"{places[0]}: source {beams.id!r} has reverse hypotheses already.")
+            raise InputError(f"{place}: source {beams.id!r} has reverse hypotheses already.")
         if found.regular:
             raise InputError(
-                f"{places[1]}: source {found.id!r} has regular hypotheses, but this file should have reverse "
-                "ones only."
+                f"{other_place}: source {found.id!r} has regular hypotheses, but this file should have "
+                "reverse ones only."
             )
         if compare_sources and beams.source and found.source and beams.source != found.source:
             raise InputError(
-                f"{places[0]}: the source is {describe(beams.source)}, but that of {places[1]}, with the "
+                f"{place}: the source is {describe(beams.source)}, but that of {other_place}, with the "
                 f"same id, is {describe(found.source)}. If they belong together, give the sources in a file "
                 "of their own."
             )
-        source = beams.source or found.source
         reference = found.reference if beams.reference is None else beams.reference
-        yield number, Beams(beams.id, source, reference, beams.regular, found.reverse)
-    for line, found in chain(waiting.values(), rest):
-        raise _missing_source(found.id, line, names[::-1])
+        source = beams.source or found.source
+        yield replace(beams, source=source, reference=reference, reverse=found.reverse)
+    for found in chain(waiting.values(), rest):
+        raise _missing_source(found, names[::-1])
 
 
-def _missing_source(id_: str, number: int, names: tuple[str, str]) -> InputError:
+def _missing_source(beams: Beams, names: tuple[str, str]) -> InputError:
     return InputError(
-        f"{names[1]} has no source with the id {id_!r}, but {names[0]} has, on line {number}. "
+        f"{names[1]} has no source with the id {beams.id!r}, but {names[0]} has, on line {beams.line}. "
         "Both must have the same sources, by id."
     )
 
 
 def fill_in(
-    lists: Iterable[Numbered],
+    lists: Iterable[Beams],
     texts: Sequence[str],
     what: Literal["source", "reference"],
     *,
     names: tuple[str, str],
-) -> Iterator[Numbered]:
+) -> Iterator[Beams]:
     """Lists with their sources, or references, one for each, in order; `names` are the two files'."""
     count = 0
-    for count, (number, beams) in enumerate(lists, start=1):
+    for count, beams in enumerate(lists, start=1):
         if count <= len(texts):
             text = texts[count - 1]
-            yield number, replace(beams, source=text) if what == "source" else replace(beams, reference=text)
+            yield replace(beams, source=text) if what == "source" else replace(beams, reference=text)
     if count != len(texts):
         raise InputError(
             f"{names[1]} has {len(texts)} {what}{'' if len(texts) == 1 else 's'}, but {names[0]} has lists "
@@ -219,14 +213,13 @@ def fill_in(
         )
 
 
-def split_texts(lists: Iterable[Numbered]) -> Iterator[Numbered]:
+def split_texts(lists: Iterable[Beams]) -> Iterator[Beams]:
     """The same lists with the words of the texts as tokens, whatever tokens there were."""
-    for number, beams in lists:
-        regular, reverse = (
-            NBest(tuple(each._replace(tokens=tuple(words.split(each.text))) for each in beams.of(direction)))
-            for direction in Direction
-        )
-        yield number, replace(beams, regular=regular, reverse=reverse)
+    for beams in lists:
+        for direction in Direction:
+            found = (one._replace(tokens=tuple(words.split(one.text))) for one in beams.of(direction))
+            beams = beams.with_hypotheses(direction, NBest(tuple(found)))
+        yield beams
 
 
 @dataclass

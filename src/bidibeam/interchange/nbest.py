@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
@@ -63,7 +63,7 @@ def write(beams: Iterable[Beams], path: Path) -> None:
 
 
 def read(source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
-    """Read an n-best file one source at a time; see `Jsonl.read_numbered`."""
+    """Read an n-best file one source at a time; see `Format.read`."""
     return Jsonl().read(source, allow_empty=allow_empty)
 
 
@@ -87,8 +87,8 @@ class Jsonl(Format):
         value = guess_object(lines)
         return any(direction in value for direction in Direction)
 
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
-        """Read a file one source at a time, with the numbers of their lines; blank ones are skipped."""
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
+        """Read a file one source at a time; blank lines are skipped."""
         lines = open_lines(source)
         line_of_id: dict[str, int] = {}
         first_place: dict[bool, str] = {}
@@ -96,11 +96,11 @@ class Jsonl(Format):
             beams = parse_beams(entry)
             if self.ranked:
                 order = NBest(tuple(_read_ranking(entry, beams)))
-                beams = Beams(beams.id, beams.source, beams.reference, order)
+                beams = replace(beams, regular=order, reverse=NBest())
             else:
                 _check_tokens_alike(entry, lines.name, first_place)
-            check_source(beams, entry.number, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
-            yield entry.number, beams
+            check_source(beams, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write all sources, with all that is known of them."""
@@ -115,22 +115,18 @@ def parse_beams(entry: JsonObject) -> Beams:
             "one of them must be there, a list of hypotheses."
         )
     id_, source, reference = entry.get_id(), entry.get("source", str) or "", entry.get("reference", str)
-    regular, reverse = (
-        NBest(
-            tuple(
-                _parse_hypothesis(item, f"{entry.place}, {direction}[{rank}]")
-                for rank, item in enumerate(entry.get(direction, list) or ())
-            )
-        )
-        for direction in Direction
-    )
-    return Beams(id_, source, reference, regular, reverse)
+    beams = Beams(id_, source, reference, line=entry.number)
+    for direction in Direction:
+        items: list[Any] = entry.get(direction, list) or []
+        hypotheses = [
+            _parse_hypothesis(item, f"{entry.place}, {direction}[{rank}]") for rank, item in enumerate(items)
+        ]
+        beams = beams.with_hypotheses(direction, NBest(tuple(hypotheses)))
+    return beams
 
 
 def _parse_hypothesis(value: object, place: str) -> Hypothesis:
-    if not isinstance(value, dict):
-        raise InputError(f"{place}: expected a hypothesis object, received {describe(value)}.")
-    found = JsonObject(value, place)
+    found = JsonObject.of(value, place, "a hypothesis object")
     text = found.get("text", str)
     items: list[Any] | None = found.get("tokens", list)
     odd = [item for item in items or () if not isinstance(item, str)]
@@ -181,13 +177,10 @@ def _read_ranking(entry: JsonObject, beams: Beams) -> Iterator[Hypothesis]:
     if not isinstance(replies, list):
         raise InputError(f'{entry.place}: there is no "ranking"; `bidibeam rerank --n-best FILE` writes one.')
     for index, item in enumerate(replies):
-        where = f"{entry.place}, replies[{index}]"
-        if not isinstance(item, dict):
-            raise InputError(f"{where}: expected an object, received {describe(item)}.")
-        reply = JsonObject(item, where)
+        reply = JsonObject.of(item, f"{entry.place}, replies[{index}]")
         direction, rank = reply.require("direction", str), reply.require("place", int)
         if direction not in list(Direction) or not 0 <= rank < len(beams.of(Direction(direction))):
-            raise InputError(f"{where}: there is no hypothesis {direction}[{rank}] on this line.")
+            raise InputError(f"{reply.place}: there is no hypothesis {direction}[{rank}] on this line.")
         found = beams.of(Direction(direction))[rank]._replace(score=reply.require("score", float))
         if direction == Direction.REVERSE:  # what was its own direction is the other one in a regular list
             found = found._replace(log_prob=found.other_log_prob, other_log_prob=found.log_prob)

@@ -16,11 +16,9 @@ from bidibeam.interchange.text_lines import (
     JsonObject,
     Lines,
     LineSource,
-    describe,
     guess_object,
     has_ending,
     open_lines,
-    open_named,
 )
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import check_requirements
@@ -39,14 +37,8 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
     the source and its reference in the first two columns. Anything else is text, one source a line; a blank
     line is an empty source, so that line n of the answers belongs to line n of the input. A source without
     an id has its line number for one. What has no ending, such as a stream, holds objects if its first line
-    is one with a "source".
-
-    Args:
-        source: The file or stream.
-        skip_blank: Whether that is the first line that is not blank; if not, no line is read ahead.
-
-    Raises:
-        InputError: With file and line, if it is not UTF-8, or not such an object.
+    is one with a "source": the first that is not blank or, if `skip_blank` is False, so that no line is read
+    ahead, the very first.
     """
     lines = open_lines(source)
     is_json = has_ending(lines.name, ".jsonl")
@@ -79,10 +71,7 @@ def read_references(source: LineSource) -> list[str]:
     """What people answered: a line of text each, or the "reference" (or "response") of an object a line.
 
     Of a file whose name ends in .tsv (or .tsv.gz, .tsv.xz) it is the second column, as where sources are
-    read.
-
-    Raises:
-        InputError: With file and line, if one is missing, or a line of text holds a tab.
+    read. A line that has none is refused, and so is a line of text with a tab.
     """
     lines = open_lines(source)
     is_table = has_ending(lines.name, ".tsv")
@@ -95,7 +84,7 @@ def read_references(source: LineSource) -> list[str]:
             references.append(reference)
         return references
     for number, line in lines:
-        place, columns = f"{lines.name}, line {number}", line.split("\t")
+        place, columns = lines.place(number), line.split("\t")
         if is_table and len(columns) == 1:
             raise InputError(
                 f"{place}: there is no tab, and of a .tsv file the reference is the second column. Add it, "
@@ -122,20 +111,18 @@ def _get_reference(entry: JsonObject) -> str | None:
 
 @dataclass(frozen=True)
 class Replies:
-    """A file of replies or of n-best lists, read whole.
+    """A file of replies or of n-best lists, read whole; what the file does not say is 0, empty or None.
 
     Attributes:
         file: Its name.
-        numbers: The line of each source.
         beams: Each source, with all its hypotheses if those were asked for, or else with its reply alone.
         has_lists: Whether it is an n-best file.
-        beam_size: N_B, as far as the file says.
-        signature: How its replies came about, as far as the file says.
-        model: Who wrote its lists, as far as the file says.
+        beam_size: N_B.
+        signature: How its replies came about.
+        model: Who wrote its lists.
     """
 
     file: str
-    numbers: Sequence[int]
     beams: Sequence[Beams]
     has_lists: bool
     beam_size: int
@@ -144,7 +131,7 @@ class Replies:
 
     def place(self, index: int) -> str:
         """What a message calls a source."""
-        return f"{self.file}, line {self.numbers[index]}"
+        return f"{self.file}, line {self.beams[index].line}"
 
     def check(self, requirements: Requirements, strategy: str) -> None:
         """Refuse a source that has not what a strategy needs, with file and line."""
@@ -156,79 +143,70 @@ class Replies:
 
 
 def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
-    """Read a file of replies.
+    """Read a file of replies, - for stdin, with all hypotheses of n-best lists if `whole_lists`.
 
     A line of text is a reply, a blank one an empty reply. Of n-best lists it is the first of the ranking that
-    stands beside them or else, where nothing has ranked them, the first regular hypothesis.
-
-    Args:
-        file: Its name; - is stdin.
-        whole_lists: Whether all hypotheses of n-best lists are wanted.
-
-    Raises:
-        InputError: With file and line, if it does not fit, or was ranked otherwise than the first line; or if
-            the file is empty.
+    stands beside them or else, where nothing has ranked them, the first regular hypothesis. A line that does
+    not fit, or was ranked otherwise than the first one, is refused, and so is an empty file.
     """
     digest = hashlib.blake2b()
-    lines = open_named(file, digest)
+    lines = open_lines(file, digest)
     has_lists = _holds_objects(lines, *Direction)
     model = model_of(lines) if has_lists else None
+    beam_size, ranked_by = 0, ""
     if not has_lists:
-        read = [(number, Beams(str(number), "", regular=_as_list(line)), 0, "") for number, line in lines]
+        beams = [Beams(str(number), "", regular=_as_list(line), line=number) for number, line in lines]
     elif whole_lists:
-        read = [(number, beams, 0, "") for number, beams in Jsonl().read_numbered(lines)]
+        beams = list(Jsonl().read(lines))
     else:
-        read = list(_read_first_places(lines))
-    if not read:
+        beams, beam_size, ranked_by = _read_first_places(lines)
+    if not beams:
         raise InputError(f"{file} is empty; it must hold one reply a line, or n-best lists.")
-    numbers, beams, counts, (ranked_by, *_) = zip(*read, strict=True)
-    facts = [fact.partition(":") for fact in ranked_by.split("|") if fact]
-    signature = Signature(tuple((key, value) for key, _, value in facts))
-    signature = signature.extended(file=f"{PurePath(file).name}@{digest.hexdigest()[:8]}")
-    return Replies(file, list(numbers), list(beams), has_lists, max(counts), signature, model)
+    name = f"{PurePath(file).name}@{digest.hexdigest()[:8]}"
+    return Replies(file, beams, has_lists, beam_size, Signature.parse(ranked_by).extended(file=name), model)
 
 
 def model_of(lines: Lines) -> str | None:
     """The model that wrote an n-best file, as the ranking on its first line says; None where it does not."""
     try:
-        facts = guess_object(lines.peek())["ranking"]["signature"].split("|")
+        signature = Signature.parse(guess_object(lines.peek())["ranking"]["signature"])
     except (KeyError, TypeError, AttributeError):
         return None
-    return next((value for key, _, value in (fact.partition(":") for fact in facts) if key == "model"), None)
+    return dict(signature.facts).get("model")
 
 
-def _read_first_places(lines: Lines) -> Iterator[tuple[int, Beams, int, str]]:
-    """Of each of n-best lists its line, the reply, how many hypotheses there were, and what ranked them."""
-    first: tuple[int, str] | None = None
+def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:
+    """The reply of each of n-best lists, the most hypotheses that one has, and what ranked them."""
+    found: list[Beams] = []
+    beam_size, ranked_by = 0, ""
     for entry in lines.objects():
-        found = {direction.value: entry.fields.get(direction) for direction in Direction}
-        firsts = {key: items[:1] if isinstance(items, list) else items for key, items in found.items()}
+        lists = {direction.value: entry.fields.get(direction) for direction in Direction}
+        firsts = {key: items[:1] if isinstance(items, list) else items for key, items in lists.items()}
         beams = parse_beams(replace(entry, fields={**entry.fields, **firsts}))  # the others need not be read
         regular, signature = beams.regular, ""
         if entry.fields.get("ranking") is not None:
-            regular, signature = _read_best(entry.fields["ranking"], entry.place)
-        first = first or (entry.number, signature)
-        if signature != first[1]:
+            regular, signature = _read_best(JsonObject(entry.require("ranking", dict), entry.place))
+        if not found:
+            ranked_by = signature
+        if signature != ranked_by:
             raise InputError(
                 f"{entry.place}: its replies were ranked by {signature or 'nothing'}, but those of line "
-                f"{first[0]} by {first[1] or 'nothing'}. Give each system a file of its own."
+                f"{found[0].line} by {ranked_by or 'nothing'}. Give each system a file of its own."
             )
-        count = sum(len(items) for items in found.values() if items is not None)
-        yield entry.number, Beams(beams.id, beams.source, beams.reference, regular), count, signature
+        found.append(replace(beams, regular=regular, reverse=NBest()))
+        beam_size = max(beam_size, sum(len(items) for items in lists.values() if items is not None))
+    return found, beam_size, ranked_by
 
 
-def _read_best(ranking: object, place: str) -> tuple[NBest, str]:
+def _read_best(ranking: JsonObject) -> tuple[NBest, str]:
     """The reply that a ranking begins with, and the ranking's signature."""
-    if not isinstance(ranking, dict):
-        raise InputError(f'{place}: "ranking" must be an object, received {describe(ranking)}.')
-    entry = JsonObject(ranking, place)
-    signature = entry.get("signature", str) or "an unknown strategy"
-    replies: list[Any] = entry.get("replies", list) or []
+    signature = ranking.get("signature", str) or "an unknown strategy"
+    replies: list[Any] = ranking.get("replies", list) or []
     if not replies:
         return NBest(), signature
-    text = JsonObject(replies[0], place).get("text", str) if isinstance(replies[0], dict) else None
-    if text is None:
-        raise InputError(f'{place}: the first of "replies" in its "ranking" has no "text".')
+    text = replies[0].get("text") if isinstance(replies[0], dict) else None
+    if not isinstance(text, str):
+        raise InputError(f'{ranking.place}: the first of "replies" in its "ranking" has no "text".')
     return _as_list(text), signature
 
 
@@ -239,9 +217,8 @@ def _as_list(text: str) -> NBest:
 def with_references(files: Sequence[Replies], references_file: str | None = None) -> list[Replies]:
     """The same with a reference for every source: those of a file, or else those of the n-best lines.
 
-    Raises:
-        InputError: If one is missing, or all are empty; if there are not as many as replies, or if the
-            files' sources differ.
+    Refused if one is missing or all are empty, if there are not as many as replies, or if the files' sources
+    differ.
     """
     first, lists = files[0], [each for each in files if each.has_lists]
     for each in files:
@@ -251,7 +228,7 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     if references_file is None:
         references = _own_references(first.file, lists)
     else:
-        references = read_references(open_named(references_file))
+        references = read_references(references_file)
         if not references:
             raise InputError(f"{references_file} is empty; it must hold one reference for each reply.")
         _check_counts(first, references_file, len(references), ("reference", "references"))

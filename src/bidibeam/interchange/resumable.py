@@ -22,12 +22,11 @@ from bidibeam.errors import InputError
 from bidibeam.files import create_text, lock, replacing
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
-from bidibeam.interchange.text_lines import JsonObject, Lines, describe, parse_object
+from bidibeam.interchange.text_lines import JsonObject, Lines, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
     from bidibeam.hypotheses import Beams, Ranking
     from bidibeam.scores import Signature
@@ -57,6 +56,9 @@ def open_output(
     If the block raises, or the process dies in it, `path` stays as it was and `path`.partial keeps the lines
     that are done. What is no file (a pipe, /dev/stdout) is simply written to, and None is nowhere.
 
+    What is to be resumed must have been written for the same sources and with the same signature, and no
+    other process may be writing to the same file.
+
     Args:
         path: The file; compressed, in the end, if its name ends in .gz or .xz.
         sources: What is to be answered, in order: the same from call to call, hypotheses too if they have
@@ -64,10 +66,6 @@ def open_output(
         signature: All that the answers depend on besides the sources.
         resume: Whether to keep the lines of `path`.partial, or of `path` itself if there is no such file, and
             go on behind them; a last line that was torn is dropped. Otherwise they are done again.
-
-    Raises:
-        InputError: If what is to be resumed was written for other sources or with another signature, or if
-            another process is writing to the same file.
     """
     rest = iter(sources)
     if path is None:
@@ -152,31 +150,32 @@ def _read_replies(done: Lines, sources: Iterator[Beams], signature: str) -> list
     for number, line in done:
         if not line.strip():
             continue
-        place = f"{done.name}, line {number}"
         source = next(sources, None)
         try:
-            value = parse_object(line, place)
-            replies.append(_read_reply(value, signature, place))
-            _check_source(parse_beams(JsonObject(value, place, number)), source, place)
+            entry = JsonObject.parse(line, done.place(number), number)
+            replies.append(_read_reply(entry, signature))
+            _check_source(parse_beams(entry), source, entry.place)
         except InputError as error:
             raise InputError(f"{error} Remove {done.name}, or do not resume, to start over.") from error
     return replies
 
 
-def _read_reply(value: Mapping[str, Any], signature: str, place: str) -> str:
+def _read_reply(entry: JsonObject, signature: str) -> str:
     """The reply that a line's ranking begins with; empty if nothing was found."""
     try:
-        written, replies = value["ranking"]["signature"], value["ranking"]["replies"]
+        written, replies = entry.fields["ranking"]["signature"], entry.fields["ranking"]["replies"]
         reply = str(replies[0]["text"]) if replies else ""
         there, here = written.split("|"), signature.split("|")
     except (KeyError, TypeError, AttributeError):
-        raise InputError(f"{place}: it has no ranking that says how it was made.") from None
+        raise InputError(f"{entry.place}: it has no ranking that says how it was made.") from None
     if written != signature:
         old, new = (
             ", ".join(fact for fact in one if fact not in other) or "nothing"
             for one, other in ((there, here), (here, there))
         )
-        raise InputError(f"{place}: it was written with other settings: {old}, where now there is {new}.")
+        raise InputError(
+            f"{entry.place}: it was written with other settings: {old}, where now there is {new}."
+        )
     return reply
 
 

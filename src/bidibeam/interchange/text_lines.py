@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import lzma
 import math
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.errors import InputError
+from bidibeam.files import PACKED, parse_json, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ BYTE_ORDER_MARK = "\ufeff"
 EXPECTED = {
     str: "a string",
     list: "a list",
+    dict: "an object",
     int: "a whole number",
     float: "a finite number",
     bool: "true or false",
@@ -39,7 +40,8 @@ class Lines:
     r"""The lines of a file or stream with their numbers, counted from 1, read once and as they are asked for.
 
     Only \n ends a line, \r\n too; lines come without their ends. `peek` looks ahead and loses nothing, so a
-    pipe is read as any file is. A file is closed at its end, and where its reader is given up before.
+    pipe is read as any file is. A file is closed at its end, and where its reader is given up before. What
+    cannot be opened, unpacked or decoded is refused while lines are read.
 
     Args:
         source: A plain, .gz or .xz file, or a stream that is open already; bytes are read as UTF-8.
@@ -48,9 +50,6 @@ class Lines:
     Attributes:
         name: What messages call it.
         size: How many bytes it has, packed as it lies on the disk; None if that is not known.
-
-    Raises:
-        InputError: While lines are read, if it cannot be opened or unpacked, or a line is not UTF-8.
     """
 
     def __init__(self, source: Path | IO[bytes] | IO[str], digest: blake2b | None = None) -> None:
@@ -80,6 +79,10 @@ class Lines:
             return 0
         return self.size if self._raw.closed else self._raw.tell()
 
+    def place(self, number: int) -> str:
+        """What messages call a line."""
+        return f"{self.name}, line {number}"
+
     def peek(self, count: int = 1, *, skip_blank: bool = True) -> list[str]:
         """The next lines, up to so many, without taking them; those that are blank are not counted."""
         found = [line for _, line in self._ahead if line.strip() or not skip_blank]
@@ -91,10 +94,7 @@ class Lines:
 
     def objects(self) -> Iterator[JsonObject]:
         """The JSON object on each line that is not blank."""
-        for number, line in self:
-            if line.strip():
-                place = f"{self.name}, line {number}"
-                yield JsonObject(parse_object(line, place), place, number)
+        return (JsonObject.parse(line, self.place(number), number) for number, line in self if line.strip())
 
     def close(self) -> None:
         """Read no further; a file that was opened here is closed."""
@@ -109,8 +109,7 @@ class Lines:
         self._raw = self._source.open("rb")
         # Held from outside, the file is never garbage itself, in whatever order the collector takes a cycle.
         weakref.finalize(self, self._raw.close)
-        open_packed: Any = {".gz": gzip.open, ".xz": lzma.open}.get(self._source.suffix)
-        return open_packed(self._raw) if open_packed else self._raw  # type: ignore[no-any-return]
+        return unpack(self._raw, self.name)
 
     def _read(self) -> tuple[int, str] | None:
         """The next line that was not looked at; None at the end."""
@@ -129,7 +128,7 @@ class Lines:
             self.close()
             return None
         self._number += 1
-        line = raw if isinstance(raw, str) else _decode(raw, f"{self.name}, line {self._number}")
+        line = raw if isinstance(raw, str) else _decode(raw, self.place(self._number))
         if self._number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
         line = line.removesuffix("\n").removesuffix("\r")
@@ -138,44 +137,48 @@ class Lines:
         return self._number, line
 
 
-LineSource = Path | IO[bytes] | IO[str] | Lines
-"""What can be read by lines."""
+def _size_of(source: Path | IO[bytes] | IO[str]) -> int | None:
+    try:
+        found = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
+    except (OSError, AttributeError):
+        return None
+    is_counted = stat.S_ISREG(found.st_mode) and "b" in getattr(source, "mode", "rb")
+    return found.st_size if is_counted else None
 
 
-def open_named(name: str, digest: blake2b | None = None) -> Lines:
-    """The lines of a file by its name; - is stdin."""
-    return Lines(sys.stdin.buffer if name == "-" else Path(name), digest)
+def _decode(raw: bytes, place: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin1"
+        raise InputError(
+            f"{place}: byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8. "
+            f"Convert the file first, for example with iconv -f {encoding} -t utf-8."
+        ) from error
 
 
-def open_lines(source: LineSource) -> Lines:
+LineSource = str | Path | IO[bytes] | IO[str] | Lines
+"""What can be read by lines: a file's name, - for stdin, a path, a stream, or lines that are read already."""
+
+
+def open_lines(source: LineSource, digest: blake2b | None = None) -> Lines:
     """Read a source by lines, unless that has begun already."""
-    return source if isinstance(source, Lines) else Lines(source)
+    if isinstance(source, str):
+        source = sys.stdin.buffer if source == "-" else Path(source)
+    return source if isinstance(source, Lines) else Lines(source, digest)
 
 
 def has_ending(name: str, *endings: str) -> bool:
     """Whether a file's name has one of the endings, packed or not."""
     path = Path(name)
-    return (path.stem if path.suffix in (".gz", ".xz") else path.name).endswith(endings)
-
-
-def parse_object(line: str, place: str) -> dict[str, Any]:
-    """The JSON object on a line; anything else is refused, as are NaN and infinities, which JSON has not."""
-    try:
-        value = json.loads(line, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place}: this is not JSON: {error.msg} at column {error.colno}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: this is not usable JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{place}: expected a JSON object, received {describe(value)}.")
-    return value
+    return (path.stem if path.suffix in PACKED else path.name).endswith(endings)
 
 
 def guess_object(lines: Sequence[str]) -> dict[str, Any]:
     """The JSON object that a file's first lines begin with; an empty one if they begin with anything else."""
     try:
-        value = json.loads(lines[0]) if lines else None
-    except (ValueError, RecursionError):
+        value = parse_json(lines[0]) if lines else None
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -197,6 +200,24 @@ class JsonObject:
     fields: Mapping[str, Any]
     place: str
     number: int = 0
+
+    @classmethod
+    def parse(cls, line: str, place: str, number: int) -> JsonObject:
+        """The object on a line; anything else is refused, as are NaN and infinities, which JSON has not."""
+        try:
+            value = parse_json(line, parse_constant=_refuse_constant)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{place}: this is not JSON: {error.msg} at column {error.colno}.") from error
+        except ValueError as error:
+            raise InputError(f"{place}: this is not usable JSON: {error}.") from error
+        return cls.of(value, place, "a JSON object", number)
+
+    @classmethod
+    def of(cls, value: object, place: str, expected: str = "an object", number: int = 0) -> JsonObject:
+        """A value that must be an object."""
+        if not isinstance(value, dict):
+            raise InputError(f"{place}: expected {expected}, received {describe(value)}.")
+        return cls(value, place, number)
 
     def require(self, key: str, kind: type[T]) -> T:
         """What a field holds, which must be there and of that type; a whole number serves for a `float`."""
@@ -223,6 +244,10 @@ class JsonObject:
         return str(found)
 
 
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
 def to_line(value: object) -> str:
     """A value as one line of JSON, in UTF-8 wherever that can hold it; numbers must be finite."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -231,27 +256,3 @@ def to_line(value: object) -> str:
     except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
         return json.dumps(value)
     return line
-
-
-def _size_of(source: Path | IO[bytes] | IO[str]) -> int | None:
-    try:
-        found = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
-    except (OSError, AttributeError):
-        return None
-    is_counted = stat.S_ISREG(found.st_mode) and "b" in getattr(source, "mode", "rb")
-    return found.st_size if is_counted else None
-
-
-def _decode(raw: bytes, place: str) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin1"
-        raise InputError(
-            f"{place}: byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8. "
-            f"Convert the file first, for example with iconv -f {encoding} -t utf-8."
-        ) from error
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number in JSON")

@@ -236,7 +236,7 @@ def test_a_line_of_text_is_a_reply_and_a_blank_one_an_empty_reply(tmp_path: Path
 
     assert texts(replies) == [["Not now."], [""], ["a\u2028b"]]
     assert [beams.regular.best.tokens for beams in replies.beams] == [("not", "now", "."), (), ("a", "b")]
-    assert (replies.numbers, [beams.id for beams in replies.beams]) == ([1, 2, 3], ["1", "2", "3"])
+    assert [(beams.line, beams.id) for beams in replies.beams] == [(1, "1"), (2, "2"), (3, "3")]
     assert (replies.has_lists, replies.beam_size, replies.model) == (False, 0, None)
 
 

@@ -6,18 +6,17 @@ import inspect
 import json
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from bidibeam.data import words
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Hypothesis
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.text_lines import LineSource, has_ending, open_lines
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from bidibeam.hypotheses import Beams, Direction, NBest
 
 LONGEST = 1_000_000
 """The most tokens that a hypothesis can have."""
@@ -48,7 +47,7 @@ class Format(Protocol):
         """Whether the first lines of a file, blank ones left out, can only be of this format."""
 
     @abstractmethod
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file one source at a time, each with the number of its first line.
 
         What cannot be used is refused with file and line; so are sources without hypotheses, unless allowed.
@@ -58,9 +57,26 @@ class Format(Protocol):
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write all sources, in order; one that the format has no way to write is refused."""
 
-    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
-        """Read a file one source at a time; see `read_numbered`."""
-        return (beams for _, beams in self.read_numbered(source, allow_empty=allow_empty))
+
+@dataclass(frozen=True)
+class OneDirection(Format):
+    """A format of one list per source: that of `direction`, which no file says itself."""
+
+    direction: Direction = Direction.REGULAR
+
+    def make_beams(self, id_: str, hypotheses: Iterable[Hypothesis], *, line: int) -> Beams:
+        """A source with that list."""
+        return Beams(id_, "", line=line).with_hypotheses(self.direction, NBest(tuple(hypotheses)))
+
+    def list_to_write(self, beams: Beams) -> NBest:
+        """That list; refused if it is empty and the other direction's is not."""
+        other = self.direction.other
+        if not beams.of(self.direction) and beams.of(other):
+            raise InputError(
+                f"Source {beams.id!r} has {other.value} hypotheses only, where {self.direction.value} ones "
+                f"are to be written. Choose the direction {other.value} to write those."
+            )
+        return beams.of(self.direction)
 
 
 FORMATS: Registry[Format] = Registry(
@@ -147,13 +163,11 @@ def make_hypothesis(
     return Hypothesis(text, tokens, log_prob, length, score, finished, other_log_prob)
 
 
-def check_source(
-    beams: Beams, number: int, place: str, *, line_of_id: dict[str, int], allow_empty: bool
-) -> None:
+def check_source(beams: Beams, place: str, *, line_of_id: dict[str, int], allow_empty: bool) -> None:
     """Refuse a source whose id an earlier line has, or that has no hypotheses."""
     quoted = json.dumps(beams.id, ensure_ascii=False)
-    earlier = line_of_id.setdefault(beams.id, number)
-    if earlier != number:
+    earlier = line_of_id.setdefault(beams.id, beams.line)
+    if earlier != beams.line:
         raise InputError(
             f"{place}: the id {quoted} stands on line {earlier} already. "
             "Give every source an id of its own, or leave all ids out."
@@ -163,16 +177,6 @@ def check_source(
             f"{place}: the source with the id {quoted} has no hypotheses. "
             "Give it at least one, or leave the line out."
         )
-
-
-def list_to_write(beams: Beams, direction: Direction) -> NBest:
-    """One direction's hypotheses; refused if there are none and the other direction has some."""
-    if not beams.of(direction) and beams.of(direction.other):
-        raise InputError(
-            f"Source {beams.id!r} has {direction.other.value} hypotheses only, where {direction.value} ones "
-            f"are to be written. Choose the direction {direction.other.value} to write those."
-        )
-    return beams.of(direction)
 
 
 def one_line(text: str) -> str:

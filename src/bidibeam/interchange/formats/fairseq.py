@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Hypothesis
 from bidibeam.interchange.formats import (
-    Format,
+    OneDirection,
     check_source,
-    list_to_write,
     make_hypothesis,
     one_line,
     parse_finite,
@@ -65,14 +64,8 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class Fairseq(Format):
-    """fairseq's output, sorted by id; lines that are not of a sample, such as logs, are passed over.
-
-    Args:
-        direction: Whose hypotheses the file holds.
-    """
-
-    direction: Direction = Direction.REGULAR
+class Fairseq(OneDirection):
+    """fairseq's output, sorted by id; lines that are not of a sample, such as logs, are passed over."""
 
     endings: ClassVar[tuple[str, ...]] = (".fairseq", ".out")
     has_tokens: ClassVar[bool | None] = True
@@ -83,7 +76,7 @@ class Fairseq(Format):
         """Whether one of the lines is that of a sample."""
         return any((match := LINE.fullmatch(line)) is not None and match[3] is not None for line in lines)
 
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file, then give its sources by rising id: fairseq sorts them by length."""
         lines = open_lines(source)
         samples: dict[int, _Sample] = {}
@@ -92,7 +85,7 @@ class Fairseq(Format):
             match = LINE.fullmatch(line)
             if match is None:
                 continue
-            id_, place = int(match[2]), f"{lines.name}, line {number}"
+            id_, place = int(match[2]), lines.place(number)
             if id_ != last and id_ in samples:
                 raise InputError(
                     f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].number} "
@@ -101,11 +94,10 @@ class Fairseq(Format):
             last = id_
             samples.setdefault(id_, _Sample(number)).add(match[1], match[3] or "", place)
         for id_, sample in sorted(samples.items()):
-            beams = Beams(str(id_), sample.source, sample.reference)
-            beams = beams.with_hypotheses(self.direction, NBest(tuple(sample.found)))
-            place = f"{lines.name}, line {sample.number}"
-            check_source(beams, sample.number, place, line_of_id={}, allow_empty=allow_empty)
-            yield sample.number, beams
+            beams = self.make_beams(str(id_), sample.found, line=sample.number)
+            beams = replace(beams, source=sample.source, reference=sample.reference)
+            check_source(beams, lines.place(sample.number), line_of_id={}, allow_empty=allow_empty)
+            yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.
@@ -116,7 +108,7 @@ class Fairseq(Format):
             stream.write(f"S-{place}\t{one_line(each.source)}\n")
             if each.reference is not None:
                 stream.write(f"T-{place}\t{one_line(each.reference)}\n")
-            for rank, found in enumerate(list_to_write(each, self.direction)):
+            for rank, found in enumerate(self.list_to_write(each)):
                 where = f"Source {each.id!r}, {self.direction.value}[{rank}]"
                 if found.score is None:
                     raise InputError(

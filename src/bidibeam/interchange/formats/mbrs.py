@@ -6,26 +6,23 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Direction, NBest
-from bidibeam.interchange.formats import Format, list_to_write, make_hypothesis, one_line
+from bidibeam.interchange.formats import OneDirection, make_hypothesis, one_line
 from bidibeam.interchange.text_lines import LineSource, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bidibeam.hypotheses import Hypothesis
+    from bidibeam.hypotheses import Beams, Hypothesis
 
 
 @dataclass(frozen=True)
-class Mbrs(Format):
+class Mbrs(OneDirection):
     """Texts alone, N lines a source: what `mbrs-generate` writes and `mbrs-decode -n N` reads.
 
     Args:
-        direction: Whose hypotheses the file holds.
         per_source: N. To be read, a file needs it; written, it is the first source's unless given.
     """
 
-    direction: Direction = Direction.REGULAR
     per_source: int | None = None
 
     endings: ClassVar[tuple[str, ...]] = (".txt",)
@@ -41,7 +38,7 @@ class Mbrs(Format):
         """No: any text at all could be this."""
         return False
 
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:  # noqa: ARG002
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:  # noqa: ARG002
         """Read a file one source at a time, counted from 1; a blank line is an empty hypothesis."""
         lines = open_lines(source)
         if self.per_source is None:
@@ -54,9 +51,8 @@ class Mbrs(Format):
         for number, line in lines:
             found.append(make_hypothesis(line))
             if len(found) == self.per_source:
-                beams = Beams(str(number // self.per_source), "")
                 first = number - self.per_source + 1
-                yield first, beams.with_hypotheses(self.direction, NBest(tuple(found)))
+                yield self.make_beams(str(number // self.per_source), found, line=first)
                 found = []
         if found:
             raise InputError(
@@ -67,7 +63,7 @@ class Mbrs(Format):
         """Write one list of each source; all must have the same length."""
         wanted, whose = self.per_source, "per_source says"
         for each in beams:
-            found = list_to_write(each, self.direction)
+            found = self.list_to_write(each)
             if wanted is None:
                 wanted, whose = len(found), f"source {each.id!r} has"
             if len(found) != wanted or not found:

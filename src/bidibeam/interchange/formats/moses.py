@@ -9,11 +9,9 @@ from operator import itemgetter
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import (
     LONGEST,
-    Format,
-    list_to_write,
+    OneDirection,
     make_hypothesis,
     one_line,
     parse_finite,
@@ -24,6 +22,8 @@ from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from bidibeam.hypotheses import Beams, Hypothesis
+
 SEPARATOR = " ||| "
 SPLIT = re.compile(r" \|\|\|(?= |$)")
 SENTENCE = re.compile(r"[0-9]{1,18}")
@@ -31,7 +31,7 @@ FIRST_LINE = re.compile(r" *[0-9]+ \|\|\| .*\|\|\|")
 
 
 @dataclass(frozen=True)
-class Moses(Format):
+class Moses(OneDirection):
     """Moses n-best lists: sentence number, text, features, total score.
 
     The number counts sentences from 0; where a source has no hypotheses, its number is left out. The total
@@ -39,11 +39,9 @@ class Moses(Format):
     Finished; others are passed over.
 
     Args:
-        direction: Whose hypotheses the file holds.
         log_prob: The feature to read as the log-probability; LogProb, if there is one, unless given.
     """
 
-    direction: Direction = Direction.REGULAR
     log_prob: str | None = None
 
     endings: ClassVar[tuple[str, ...]] = (".moses", ".nbest")
@@ -55,29 +53,25 @@ class Moses(Format):
         """Whether the first line begins with a number and has the separators."""
         return bool(lines) and FIRST_LINE.match(lines[0]) is not None
 
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:  # noqa: ARG002
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:  # noqa: ARG002
         """Read a file one source at a time: the lines that follow each other with the same id."""
         lines = open_lines(source)
         line_of_id: dict[str, int] = {}
-        parsed = (
-            (number, *self._parse(line, f"{lines.name}, line {number}"))
-            for number, line in lines
-            if line.strip()
-        )
+        parsed = ((number, *self._parse(line, lines.place(number))) for number, line in lines if line.strip())
         for id_, group in groupby(parsed, key=itemgetter(1)):
             numbers, _, found = zip(*group, strict=True)
             earlier = line_of_id.setdefault(id_, numbers[0])
             if earlier != numbers[0]:
                 raise InputError(
-                    f"{lines.name}, line {numbers[0]}: the id {id_} comes back, after its list began on line "
+                    f"{lines.place(numbers[0])}: the id {id_} comes back, after its list began on line "
                     f"{earlier} and ended. Keep the lines of each id together; a file holds each list once."
                 )
-            yield numbers[0], Beams(id_, "").with_hypotheses(self.direction, NBest(found))
+            yield self.make_beams(id_, found, line=numbers[0])
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place."""
         for place, each in enumerate(beams):
-            for rank, found in enumerate(list_to_write(each, self.direction)):
+            for rank, found in enumerate(self.list_to_write(each)):
                 text = one_line(found.text)
                 if SEPARATOR in f" {text} ":
                     raise InputError(

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.interchange.formats import Format, check_source, list_to_write, make_hypothesis
+from bidibeam.hypotheses import Beams, Direction, Hypothesis
+from bidibeam.interchange.formats import OneDirection, check_source, make_hypothesis
 from bidibeam.interchange.text_lines import (
     JsonObject,
     LineSource,
-    describe,
     guess_object,
     open_lines,
     to_line,
@@ -28,14 +28,8 @@ MODEL = "bidibeam"
 
 
 @dataclass(frozen=True)
-class OpenAI(Format):
-    """Responses of the OpenAI API, one a line; each choice is a hypothesis.
-
-    Args:
-        direction: Whose hypotheses the file holds.
-    """
-
-    direction: Direction = Direction.REGULAR
+class OpenAI(OneDirection):
+    """Responses of the OpenAI API, one a line; each choice is a hypothesis."""
 
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
     has_tokens: ClassVar[bool | None] = False
@@ -48,24 +42,21 @@ class OpenAI(Format):
         is_ours = any(direction in value for direction in Direction)
         return not is_ours and ("choices" in value or "custom_id" in value)
 
-    def read_numbered(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[tuple[int, Beams]]:
+    def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file one source at a time, choices by their index; the id is that of the request."""
         line_of_id: dict[str, int] = {}
         for entry in open_lines(source).objects():
             found: list[tuple[int, Hypothesis]] = []
             choices: list[object] = _unwrap(entry).require("choices", list)
             for at, item in enumerate(choices):
-                where = f"{entry.place}, choices[{at}]"
-                if not isinstance(item, dict):
-                    raise InputError(f"{where}: expected an object, received {describe(item)}.")
-                choice = JsonObject(item, where)
+                choice = JsonObject.of(item, f"{entry.place}, choices[{at}]")
                 index = choice.get("index", int)
                 found.append((at if index is None else index, _read_choice(choice)))
-            hypotheses = NBest(tuple(each for _, each in sorted(found, key=lambda each: each[0])))
+            found.sort(key=itemgetter(0))
             id_ = entry.get_id("id" if entry.fields.get("custom_id") is None else "custom_id")
-            beams = Beams(id_, "").with_hypotheses(self.direction, hypotheses)
-            check_source(beams, entry.number, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
-            yield entry.number, beams
+            beams = self.make_beams(id_, (each for _, each in found), line=entry.number)
+            check_source(beams, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write a chat completion for each source; log-probabilities are those of tokens there, so none."""
@@ -77,7 +68,7 @@ class OpenAI(Format):
                     "logprobs": None,
                     "finish_reason": "stop" if found.finished else "length",
                 }
-                for index, found in enumerate(list_to_write(each, self.direction))
+                for index, found in enumerate(self.list_to_write(each))
             ]
             head = {"id": each.id, "object": "chat.completion", "created": 0, "model": MODEL}
             stream.write(f"{to_line({**head, 'choices': choices})}\n")
@@ -97,9 +88,7 @@ def _unwrap(entry: JsonObject) -> JsonObject:
             f"{entry.place}: this request failed{f' ({said})' if said else ''}, so it has no choices. Leave "
             "the line out, or ask again."
         )
-    if not isinstance(body, dict):
-        raise InputError(f'{entry.place}: "body" must be an object, received {describe(body)}.')
-    return JsonObject(body, entry.place)
+    return JsonObject(JsonObject({"body": body}, entry.place).require("body", dict), entry.place)
 
 
 def _read_choice(choice: JsonObject) -> Hypothesis:

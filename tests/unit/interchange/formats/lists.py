@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from bidibeam.data import words
-from bidibeam.errors import BidibeamError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.interchange.formats import Format
 
 FILES = Path(__file__).parent / "files"
+FOUND: dict[str, Any] = {
+    "text": "hello there.",
+    "tokens": ["hello", "there", "."],
+    "log_prob": -2.5,
+    "other_log_prob": -3.0,
+    "length": 4,
+    "score": -1.25,
+    "finished": True,
+}
+LINE: dict[str, Any] = {"id": "7", "source": "hi", "reference": None, "regular": [FOUND], "reverse": []}
 
 texts = st.text(st.characters(exclude_characters="\ufeff") | st.sampled_from(" |\n\r\t\u2028="), max_size=12)
 
@@ -82,20 +92,6 @@ def read(format_: Format, content: str, *, allow_empty: bool = False) -> list[Be
     return list(format_.read(stream_of(content), allow_empty=allow_empty))
 
 
-def refusal(format_: Format, content: str) -> str:
-    """What is said of text that cannot be read."""
-    with pytest.raises(BidibeamError) as caught:
-        read(format_, content)
-    return str(caught.value)
-
-
-def write_refusal(format_: Format, *beams: Beams) -> str:
-    """What is said of lists that cannot be written."""
-    with pytest.raises(BidibeamError) as caught:
-        written(format_, beams)
-    return str(caught.value)
-
-
 def said(text: str, score: float | None = None) -> Hypothesis:
     """A hypothesis of which little is known."""
     tokens = tuple(text.lower().split())
@@ -105,3 +101,19 @@ def said(text: str, score: float | None = None) -> Hypothesis:
 def listed(id_: str, *found: Hypothesis | str) -> Beams:
     """A source with regular hypotheses."""
     return Beams(id_, "", regular=NBest(tuple(said(one) if isinstance(one, str) else one for one in found)))
+
+
+def ranked_line(*replies: Any, **fields: Any) -> str:
+    """Our own lists of a source with such replies, and other fields."""
+    lists = {
+        "id": "x",
+        "source": "who?",
+        "regular": [{"text": "a", "log_prob": -1, "score": -0.5}, {"text": "b"}],
+        "reverse": [{"text": "c", "log_prob": -2, "other_log_prob": -3}],
+    }
+    return json.dumps({**lists, "ranking": {"signature": "s", "replies": list(replies)}, **fields})
+
+
+def reply(direction: str, place: int, score: float = 0.25) -> dict[str, Any]:
+    """One of a ranking's replies."""
+    return {"text": "?", "score": score, "direction": direction, "place": place, "partner": None}

@@ -11,7 +11,7 @@ from hypothesis import given
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats.fairseq import Fairseq
 from tests.unit.interchange.formats import lists as made
-from tests.unit.interchange.formats.lists import FILES, line, listed, read, said, write_refusal, written
+from tests.unit.interchange.formats.lists import FILES, line, listed, read, said, written
 
 GENERATED = FILES / "fairseq-generate.txt"
 INTERACTIVE = FILES / "fairseq-interactive.out"
@@ -23,7 +23,7 @@ def test_what_fairseq_generate_wrote_is_read_sorted_by_id_in_natural_logarithms(
     sources = ["where are you?", "are you at home?", "will you come?", "will you see the red cat?"]
     assert [(each.id, each.source) for each in beams] == [(str(n), text) for n, text in enumerate(sources)]
     assert beams[0].reference == "i 'm at work."
-    assert [number for number, _ in Fairseq().read_numbered(GENERATED)] == [19, 41, 8, 30]
+    assert [each.line for each in beams] == [19, 41, 8, 30]
     found = beams[2].regular[1]
     assert (found.text, found.tokens) == ("i do at work", ("i", "do", "at", "work"))
     tokens = -0.3274 - 0.9122 - 1.4480 - 1.3764 - 0.8152 - 1.1700
@@ -105,31 +105,3 @@ def test_other_lines_are_passed_over() -> None:
     (beams,) = read(Fairseq(), "\n".join(["S-0\thi", *lines, "H-0\t-1\ta", *lines]))
 
     assert beams.regular.best.text == "a"
-
-
-LINES = {
-    "S-1\ta\nH-1\t-1\tb\nS-2\tc\nH-2\t-1\td\nS-1\ta": "line 5: the id 1 comes back, after its lines began on",
-    "H-0\thigh\ta": 'line 1: expected a finite number, received the string "high".',
-    "H-0\t-inf\ta": 'line 1: expected a finite number, received the string "-inf".',
-    "H-0\t-1\ta\nP-0\t-1 x": 'line 2: expected a finite number, received the string "x".',
-    "S-0\ta\nD-0\t-1\ta": "line 2: this D- line stands before any H- line of its id.",
-    "P-0\t-1": "line 1: this P- line stands before any H- line of its id.",
-    "S-0\ta\nH-0\t-1\ta\nS-3\tb": 'line 3: the source with the id "3" has no hypotheses.',
-}
-
-
-@pytest.mark.parametrize(("content", "message"), LINES.items())
-def test_a_line_that_does_not_fit_is_named(content: str, message: str) -> None:
-    assert made.refusal(Fairseq(), content).startswith(f"in, {message}")
-
-
-def test_what_cannot_be_written_is_named() -> None:
-    assert write_refusal(Fairseq(), listed("x", said("fine", -1.0), "odd")) == (
-        "Source 'x', regular[1] has no \"score\", and fairseq's H- lines need one; moses and mbrs do not."
-    )
-    for token in ("a b", "", "a\nb"):
-        found = Hypothesis("a b", ("a", token), None, 3, -1.0)
-        assert write_refusal(Fairseq(), listed("x", found)) == (
-            f"Source 'x', regular[0]: the token {token!r} cannot be written, for spaces separate tokens in "
-            "fairseq's output."
-        )

@@ -14,6 +14,7 @@ import pytest
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import FORMATS, Format, detect_format, format_for
+from bidibeam.interchange.text_lines import LineSource
 from tests.unit.interchange.formats.lists import FILES, listed, read, said, stream_of, written
 
 DOCS = Path(__file__).parents[4] / "docs" / "nbest.md"
@@ -52,15 +53,15 @@ def test_texts_are_read_back_in_order_in_the_direction_they_were_written_in(
 def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, name: str) -> None:
     format_ = formats(name, per_source=2)
     content = written(format_, lists()).encode()
-    plain = list(format_.read_numbered(stream_of(content.decode())))
+    plain = [(each.line, each) for each in format_.read(stream_of(content.decode()))]
 
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf" + content)
     (tmp_path / "a.gz").write_bytes(gzip.compress(content))
     (tmp_path / "a.xz").write_bytes(lzma.compress(content))
     (tmp_path / "crlf").write_bytes(content.replace(b"\n", b"\r\n"))
-    for path in tmp_path.iterdir():
-        assert list(format_.read_numbered(path)) == plain
-    assert list(format_.read_numbered(io.BytesIO(content))) == plain
+    sources: list[LineSource] = [*tmp_path.iterdir(), io.BytesIO(content)]
+    for source in sources:
+        assert [(each.line, each) for each in format_.read(source)] == plain
 
 
 @pytest.mark.parametrize("name", NAMES)

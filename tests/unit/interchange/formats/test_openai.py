@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from hypothesis import given
 
 from bidibeam.data import words
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange.formats.openai import OpenAI
 from tests.unit.interchange.formats import lists as made
-from tests.unit.interchange.formats.lists import FILES, listed, read, refusal, said, written
+from tests.unit.interchange.formats.lists import FILES, listed, read, said, written
 
 CHAT = FILES / "openai-chat.jsonl"
 
@@ -79,49 +77,9 @@ def test_what_is_written_has_the_fields_that_the_package_writes() -> None:
         assert type(value) is type(theirs[key])
 
 
-def line(**body: Any) -> str:
-    return json.dumps(body)
-
-
-def choice(**fields: Any) -> str:
-    return line(choices=[{"text": "a"}, fields])
-
-
-LINES = {
-    "{oops": "line 1: this is not JSON: ",
-    line(id="x"): 'line 1: the field "choices" is missing; it must be a list.',
-    line(id=[], choices=[]): 'line 1: "id" must be a string or a whole number, received a list.',
-    line(id="x", choices=[]): 'line 1: the source with the id "x" has no hypotheses.',
-    line(choices=["a"]): 'line 1, choices[0]: expected an object, received the string "a".',
-    choice(message={"content": None}): "line 1, choices[1]: there is no text, neither in",
-    choice(text=3): 'line 1, choices[1]: "text" must be a string, received the number 3.',
-    choice(text="b", index="0"): 'line 1, choices[1]: "index" must be a whole number, received the string',
-    choice(text="b", finish_reason=1): 'line 1, choices[1]: "finish_reason" must be a string, received',
-    choice(text="b", logprobs={"token_logprobs": [-1, "x"]}): 'logprobs: "logprob" must be a finite number',
-    choice(text="b", logprobs={"content": 3}): 'line 1, choices[1], logprobs: "content" must be a list',
-    line(custom_id="r", response=None, error={"message": "too long"}): "this request failed (too long), so",
-    line(
-        custom_id="r", response={"body": {"error": {"message": "no"}}}, error=None
-    ): "failed (no), so it has",
-    line(custom_id="r", response=None, error=None): "line 1: this request failed, so it has no choices.",
-    line(custom_id="r", response={"body": "x"}): '"body" must be an object, received the string "x".',
-    f"{line(id='x', choices=[{'text': 'a'}])}\n\n{line(id='x', choices=[{'text': 'b'}])}": (
-        'line 3: the id "x" stands on line 1 already. Give every source an id'
-    ),
-}
-
-
-@pytest.mark.parametrize(("content", "message"), LINES.items())
-def test_a_line_that_does_not_fit_is_named(content: str, message: str) -> None:
-    found = refusal(OpenAI(), content)
-
-    assert found.startswith("in, line ")
-    assert message in found
-
-
 def test_what_is_missing_is_not_made_up() -> None:
     echoed = {"text": "a b", "logprobs": {"token_logprobs": [None, -1.0]}}
-    (beams,) = read(OpenAI(), line(choices=[echoed, {"text": "", "logprobs": {"content": []}}]))
+    (beams,) = read(OpenAI(), json.dumps({"choices": [echoed, {"text": "", "logprobs": {"content": []}}]}))
 
     assert beams.id == "1"
     assert [(found.log_prob, found.length) for found in beams.regular] == [(None, 3), (None, 1)]
