@@ -14,7 +14,6 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def load_decoder(
     """
     model = load(run, reverse) if run is None or isinstance(run, str | Path) else run
     search = settings or default_search(model)
-    named = SystemName.of(strategy).settings() if isinstance(strategy, str) else strategy
+    named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
     chosen, tuned = _with_tuned(named, model)
     built = chosen.build(max_length=search.max_length, space=lambda: model.word_vectors(chosen.vectors))
     requirements = built.requirements

@@ -25,7 +25,6 @@ from bidibeam.models.huggingface.loading import check_given_as
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 
 RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
@@ -147,7 +146,7 @@ class BidiGenerate:
         self._reverse = reverse.reverse if isinstance(reverse, BidirectionalSeq2Seq) else reverse
         self._tokenizer, self._vectors = tokenizer, vectors
         self._compared: set[tuple[str, str]] = set()
-        self._strategy = SystemName.of(strategy).settings(similarity=similarity, options=options)
+        self._strategy = StrategySettings.named(strategy).override(similarity=similarity, options=options)
         self._strategy.check_tuned()
         self._requirements = self._strategy.requirements
         if self._requirements.reference:

@@ -14,7 +14,6 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED
 from bidibeam.hypotheses import Beams
 from bidibeam.metrics import METRICS
-from bidibeam.strategies.naming import SystemName
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 
@@ -56,13 +55,12 @@ class TuningTargets:
         """Read the names of systems; one that is unknown, or has nothing to tune, is refused."""
         lengths, penalised = [], {}
         for name in names:
-            words = SystemName.of(name)
-            settings = words.settings()
-            if words.strategy in LENGTHS:
-                lengths.append(words.strategy)
+            settings = StrategySettings.named(name)
+            if settings.name in LENGTHS:
+                lengths.append(settings.name)
             elif settings.compares:
                 replace(settings, wants_tuned=True).check_penalty()
-                penalised[words.untuned] = replace(settings, wants_tuned=False)
+                penalised[settings.untuned] = replace(settings, wants_tuned=False)
             else:
                 raise SettingsError(
                     f"There is nothing to tune of {name}. Choose among: {', '.join((*LENGTHS, *PENALISED))}."

@@ -153,14 +153,14 @@ def _analyse_lists(
     from bidibeam.cli.tables import print_analyses
     from bidibeam.evaluation.evidence import AGREEING, Evidence
     from bidibeam.evaluation.systems import choose_systems
-    from bidibeam.strategies.naming import SystemName, check_systems, strategy_named
+    from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
     for name in names:
         if name in OF_DATA:
             raise SettingsError(f"The analysis {name} is one of prepared data: give them with --data.")
         ANALYSES.get(name)
     check_systems(systems)
-    wanted = [str(SystemName.of(name)) for name in systems]
+    wanted = [StrategySettings.named(name).system for name in systems]
     tuned = read_tuned(tuned_file)
     lists = _read(files, tuned)
     space = word_vectors(vectors, chain.from_iterable(lists))

@@ -174,20 +174,20 @@ class ChatSession:
 
     def _read_strategy(self, name: str) -> StrategySettings:
         """A system by its name, with what the command line said where the name does not say otherwise."""
-        from bidibeam.strategies.naming import SystemName
+        from bidibeam.strategies.settings import StrategySettings
 
         _check_known(name)
-        words, given = SystemName.of(name), self._given
-        chosen = words.settings()
+        chosen, given = StrategySettings.named(name), self._given
         if chosen.name == given.name:
             chosen = replace(chosen, options={**given.options, **chosen.options})
         if not chosen.compares:
             return chosen
-        if given.compares and words.words.get("similarity", given.similarity) == given.similarity:
+        is_named = chosen.similarity in name.split()
+        if given.compares and (not is_named or chosen.similarity == given.similarity):
             options = dict(given.similarity_options)
-            if words.is_tuned:
+            if chosen.wants_tuned:
                 options.pop("max_length", None)
-            is_tuned = words.is_tuned or given.wants_tuned
+            is_tuned = chosen.wants_tuned or given.wants_tuned
             chosen = replace(
                 chosen, similarity=given.similarity, similarity_options=options, wants_tuned=is_tuned
             )

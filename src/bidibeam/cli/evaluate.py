@@ -187,16 +187,17 @@ def _name_systems(files: Sequence[tuple[str | None, str]], strategies: Sequence[
 
 def _strategy_settings(names: Sequence[str], tuned_file: Path | None) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
-    from bidibeam.strategies.naming import SystemName, strategy_named
+    from bidibeam.strategies.settings import StrategySettings, strategy_named
 
     tuned = inputs.read_tuned(tuned_file)
     known = {} if tuned is None else tuned.options
     found: list[TunedStrategy] = []
     for name in names:
-        words, settings = SystemName.of(name), strategy_named(name, known)
-        inputs.allow_local(words.similarity)
+        named, settings = StrategySettings.named(name), strategy_named(name, known)
+        if named.compares:
+            inputs.allow_local(named.similarity)
         _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
-        found.append((settings, tuned if words.is_tuned or words.strategy in known else None))
+        found.append((settings, tuned if named.wants_tuned or named.name in known else None))
     return found
 
 

@@ -72,14 +72,14 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
 
     Flags go over the words of the name; where they contradict one, a note says so.
     """
-    from bidibeam.strategies.naming import SystemName
+    from bidibeam.strategies.settings import StrategySettings
 
-    name = SystemName.of(flags.pop("strategy"))
+    name = flags.pop("strategy")
     similarity, options, vectors = (
         flags.pop(each) for each in ("similarity", "similarity_options", "vectors")
     )
     given = {flag: value for flag in STRATEGY_FLAGS if (value := flags.pop(flag)) is not None}
-    strategy = name.settings(
+    strategy = StrategySettings.named(name).override(
         options={**_parse_pairs("--strategy-option", flags.pop("strategy_options")), **given},
         similarity=similarity,
         similarity_options=_parse_pairs("--similarity-option", options),
@@ -92,7 +92,7 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
     if strategy.compares:
         allow_local(strategy.similarity)
         strategy.check_similarity()
-    if words := name.contradictions(strategy):
+    if words := [word for word in name.split()[1:] if word not in strategy.system.split()]:
         note(f"flags go over {' and '.join(map(repr, words))} of --strategy.")
     return strategy, flags.pop("workers") or count_cores()
 

@@ -12,8 +12,12 @@ from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interva
 from bidibeam.evaluation.systems import ORACLE, TUNED
 from bidibeam.hypotheses import Direction
 from bidibeam.strategies.bidia import compare
-from bidibeam.strategies.naming import DEFAULT_SIMILARITY, strategy_named
-from bidibeam.strategies.settings import StrategySettings, build_similarity
+from bidibeam.strategies.settings import (
+    DEFAULT_SIMILARITY,
+    StrategySettings,
+    build_similarity,
+    strategy_named,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

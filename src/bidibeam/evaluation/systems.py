@@ -14,8 +14,8 @@ from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics.bleu import ORDER
 from bidibeam.metrics.ngrams import NgramCounts, count_ngrams
 from bidibeam.scores import Signature
-from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.ranking import check_requirements, rank_all
+from bidibeam.strategies.settings import strategy_named
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Strategy

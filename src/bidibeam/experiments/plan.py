@@ -21,7 +21,7 @@ from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
-from bidibeam.strategies.naming import SystemName, requirements_of
+from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 VALIDATION, TEST = "validation", "test"
 TUNED_STRATEGIES = ("bidis", TUNED)
@@ -72,18 +72,20 @@ class Plan:
         return self.data or self.folder / "data"
 
     @cached_property
-    def names(self) -> list[SystemName]:
+    def systems(self) -> list[StrategySettings]:
         """The systems."""
-        return [SystemName.of(name) for name in self.settings.systems]
+        return [StrategySettings.named(name) for name in self.settings.systems]
 
     @cached_property
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
-        requirements = [(name, requirements_of(str(name))) for name in self.names]
-        tuning = [each for name, each in requirements if name.is_tuned or name.strategy in TUNED_STRATEGIES]
+        requirements = [(each, requirements_of(each.system)) for each in self.systems]
+        tuning = [
+            needed for each, needed in requirements if each.wants_tuned or each.name in TUNED_STRATEGIES
+        ]
         return {
             VALIDATION: plan_searches(tuning, self.settings.beam_sizes),
-            TEST: plan_searches((each for _, each in requirements), self.settings.beam_sizes),
+            TEST: plan_searches((needed for _, needed in requirements), self.settings.beam_sizes),
         }
 
     @property

@@ -30,7 +30,7 @@ from bidibeam.files import write_json
 from bidibeam.models.base import Model
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
-from bidibeam.strategies.naming import SystemName, requirements_of, strategy_named
+from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 COUNTS = ("sources", "validation_sources", "examples", "cost_sources", "cost_turns")
 
@@ -179,7 +179,7 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
     """Finds the systems that a model cannot serve: by name, the reason."""
     reasons: dict[str, str] = {}
     for name in systems:
-        requirements, strategy = requirements_of(name), strategy_named(SystemName.of(name).untuned)
+        requirements, strategy = requirements_of(name), StrategySettings.named(name)
         try:
             check_directions(model, requirements, name)
             if requirements.other_weight is not None:

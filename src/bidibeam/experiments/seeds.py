@@ -36,7 +36,7 @@ from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.naming import requirements_of, strategy_named
+from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
@@ -224,10 +224,12 @@ class Seed:
         """Tunes lambda and the length settings on the regular beam, and T on both, for one N_B."""
         plan = self.plan
         tuned, search = TuningResult({}, {}, (), 0), plan.settings.search_with(size)
-        if any(name.strategy in TUNED_STRATEGIES for name in plan.names):
+        if any(each.name in TUNED_STRATEGIES for each in plan.systems):
             regular = files.for_system(Requirements((Direction.REGULAR,)), size) or []
             tuned = tune((beams for beams in regular if len(beams.regular)), search=search)
-        strategies = {name.untuned: strategy_named(name.untuned) for name in plan.names if name.is_tuned}
+        strategies = {
+            each.untuned: replace(each, wants_tuned=False) for each in plan.systems if each.wants_tuned
+        }
         both = files.for_system(Requirements(tuple(Direction)), size) if strategies else None
         if both is None:
             return tuned

@@ -21,7 +21,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.naming import check_systems
+from bidibeam.strategies.settings import check_systems
 from bidibeam.training.settings import TrainingSettings
 
 RUN = ("architecture", "model", "training")

@@ -1,13 +1,14 @@
-"""From names and options to a strategy that can choose."""
+"""From the names of systems, as command lines and reports have them, and options to strategies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.registry import suggest
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.similarities.custom import as_similarity, import_similarity
 from bidibeam.strategies import STRATEGIES
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Requirements, Similarity, Strategy
     from bidibeam.similarities.word_vectors import WordVectors
 
+DEFAULT_SIMILARITY = "bleu_t"
 OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
 """Words of a system's name, and the options whose values they are."""
 TUNED = "tuned"
@@ -41,10 +43,51 @@ class StrategySettings:
 
     name: str = "bidia"
     options: Mapping[str, Any] = field(default_factory=dict)
-    similarity: Any = "bleu_t"
+    similarity: Any = DEFAULT_SIMILARITY
     similarity_options: Mapping[str, Any] = field(default_factory=dict)
     vectors: Path | None = None
     wants_tuned: bool = False
+
+    @classmethod
+    def named(cls, system: str) -> StrategySettings:
+        """Reads a system's name: its strategy, and after it a similarity, `either`, an agreement, `tuned`."""
+        strategy, *words = system.split() or [""]
+        if not strategy:
+            raise SettingsError(f"A system is named by its strategy, such as 'bidia bleu_t', not {system!r}.")
+        plain = cls(strategy)
+        kinds = {"similarity", TUNED} if plain.compares else set()
+        kinds |= plain.unset & set(OPTION_WORDS.values())
+        by_kind: dict[str, str] = {}
+        for word in words:
+            kind = _find_kind(word, system, kinds)
+            if kind in by_kind:
+                both = f"{word!r} twice" if word == by_kind[kind] else f"both {by_kind[kind]!r} and {word!r}"
+                raise SettingsError(f"The system {system!r} has {both}. It takes one {kind} at most.")
+            by_kind[kind] = word
+        wants_tuned = by_kind.pop(TUNED, None) is not None
+        similarity = by_kind.pop("similarity", DEFAULT_SIMILARITY)
+        settings = cls(strategy, by_kind, similarity, wants_tuned=wants_tuned)
+        settings.check_penalty()
+        return settings
+
+    def override(
+        self,
+        *,
+        options: Mapping[str, Any] | None = None,
+        similarity: Any = None,
+        similarity_options: Mapping[str, Any] | None = None,
+        vectors: Path | None = None,
+    ) -> StrategySettings:
+        """Returns the same with what is given; a T among the similarity's options goes over `tuned`."""
+        own = {**self.similarity_options, **(similarity_options or {})}
+        return StrategySettings(
+            self.name,
+            {**self.options, **(options or {})},
+            similarity or self.similarity,
+            own,
+            vectors,
+            wants_tuned=self.wants_tuned and "max_length" not in own,
+        )
 
     def build(
         self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
@@ -90,14 +133,19 @@ class StrategySettings:
 
     @property
     def system(self) -> str:
-        """The name that a system with these settings has in tables, `tuned` left out."""
+        """The name that a system with these settings has in tables."""
+        return f"{self.untuned} {TUNED}" if self.wants_tuned else self.untuned
+
+    @property
+    def untuned(self) -> str:
+        """The same without `tuned`: what a tuned T is known by."""
         words = [value for value in map(self.options.get, ("answer", "agreement")) if value in OPTION_WORDS]
         return " ".join(map(str, [self.name, *([self.similarity] if self.compares else []), *words]))
 
     def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:
-        """Returns the same with what was tuned (by strategy; T by `system`) where it says nothing itself."""
+        """Returns the same with what was tuned (by strategy; T by `untuned`) where it says nothing itself."""
         options = {**known.get(self.name, {}), **self.options}
-        value = known.get(self.system, {}).get("T") if self.wants_tuned else None
+        value = known.get(self.untuned, {}).get("T") if self.wants_tuned else None
         if value is None:
             return replace(self, options=options)
         length = int(value) if float(value).is_integer() else value
@@ -129,8 +177,8 @@ class StrategySettings:
         """Makes sure that no T is still to come."""
         if self.wants_tuned:
             raise SettingsError(
-                f"The system '{self.system} {TUNED}' must be tuned first: no T was tuned for "
-                f"{self.system!r}. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
+                f"The system {self.system!r} must be tuned first: no T was tuned for "
+                f"{self.untuned!r}. `bidibeam tune` does so, for a run or for Hugging Face models; rerank, "
                 "evaluate and analyse take its result by `tuned`."
             )
 
@@ -147,6 +195,54 @@ class StrategySettings:
             STRATEGIES.get(self.name), options, f"The strategy {self.name}", hint=TUNING_HINT
         )
         return strategy
+
+
+def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
+    """Returns the strategy that a system's name stands for, such as "bidia bleu_t either expected" or "vbs".
+
+    `tuned` holds options by strategy, and T by the name of the system without `tuned`.
+    """
+    settings = StrategySettings.named(name).with_tuned(tuned or {})
+    settings.check_tuned()
+    return settings
+
+
+def requirements_of(name: str) -> Requirements:
+    """Returns what a system needs; that does not depend on what is tuned for it."""
+    settings = StrategySettings.named(name)
+    if settings.name == "vbs-tuned":  # it cannot do without its settings
+        settings = replace(settings, options={"length_exponent": 0.0, "word_reward": 0.0})
+    return settings.requirements
+
+
+def check_systems(names: Sequence[str]) -> None:
+    """Makes sure that all of these are systems, no two of them the same."""
+    known: dict[str, str] = {}
+    for name in names:
+        requirements_of(name)
+        system = StrategySettings.named(name).system
+        if system in known:
+            raise SettingsError(
+                f"A system is named twice, as {known[system]!r} and as {name!r}. Name each of them once."
+            )
+        known[system] = name
+
+
+def _find_kind(word: str, name: str, kinds: Collection[str]) -> str:
+    """Returns what a word of a system's name says, if it is one of these kinds."""
+    similarities = SIMILARITIES.names()
+    is_similarity = word in similarities or ":" in word
+    kind = "similarity" if is_similarity else OPTION_WORDS.get(word, TUNED if word == TUNED else "")
+    if kind in kinds:
+        return kind
+    options = [each for each, its_kind in OPTION_WORDS.items() if its_kind in kinds]
+    choices = [*similarities, "package.module:name", *options, TUNED] if "similarity" in kinds else options
+    strategy = name.split()[0]
+    takes = f"takes: {', '.join(choices)}" if choices else "takes no further words"
+    if kind:
+        raise SettingsError(f"The system {name!r} cannot have the word {word!r}. {strategy} {takes}.")
+    hint = suggest(word, choices)
+    raise UnknownNameError(f"Unknown word {word!r} in the system {name!r}.{hint} {strategy} {takes}.")
 
 
 def build_similarity(

@@ -13,8 +13,8 @@ from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.systems import System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.naming import strategy_named
 from bidibeam.strategies.ranking import choose
+from bidibeam.strategies.settings import strategy_named
 
 WORDS = ["a", "b", "c", "d", "e", "the", "of"]
 SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)), "toy")

@@ -10,7 +10,7 @@ from bidibeam.experiments.plan import BeamFiles, plan_searches, split_size
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements
-from bidibeam.strategies.naming import strategy_named
+from bidibeam.strategies.settings import strategy_named
 
 REGULAR, REVERSE = Direction.REGULAR, Direction.REVERSE
 BOTH = (REGULAR, REVERSE)

@@ -10,8 +10,7 @@ from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation.systems import BASELINES, SYSTEMS
 from bidibeam.hypotheses import Direction
 from bidibeam.similarities.bleu import BleuT
-from bidibeam.strategies.naming import SystemName, check_systems, requirements_of, strategy_named
-from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.settings import StrategySettings, check_systems, requirements_of, strategy_named
 
 Tuned = dict[str, dict[str, Any]]
 
@@ -61,7 +60,7 @@ def test_each_word_means_what_it_says(name: str, expected: StrategySettings) -> 
     ],
 )
 def test_a_word_that_cannot_be_is_named_with_the_choices(name: str, message: str) -> None:
-    for use in (strategy_named, requirements_of, SystemName.of, lambda name: check_systems(["random", name])):
+    for use in (strategy_named, requirements_of, lambda name: check_systems(["random", name])):
         with pytest.raises(BidibeamError) as caught:
             use(name)
         assert message in str(caught.value)
@@ -97,9 +96,9 @@ def test_what_was_not_tuned_must_be_first(tuned: Any) -> None:
         caught.value
     )
     with pytest.raises(SettingsError, match="no T was tuned for 'bidia bleu_t mean'"):
-        SystemName.of("bidia bleu_t tuned mean").settings().build(max_length=20)
+        StrategySettings.named("bidia bleu_t tuned mean").build(max_length=20)
     with pytest.raises(SettingsError, match=r"^The similarity bleu has no T to be tuned"):
-        SystemName.of("bidia bleu_t tuned").settings(similarity="bleu").build()
+        StrategySettings.named("bidia bleu_t tuned").override(similarity="bleu").build()
 
 
 @pytest.mark.parametrize("value", [1, 0, 0.5, -3])
@@ -128,39 +127,31 @@ def test_no_system_is_named_twice(names: list[str], twice: str) -> None:
 def test_our_own_systems_are_named_once_in_the_usual_order_of_words() -> None:
     check_systems(SYSTEMS)
 
-    assert [str(SystemName.of(name)) for name in SYSTEMS] == list(SYSTEMS)
+    assert [StrategySettings.named(name).system for name in SYSTEMS] == list(SYSTEMS)
     assert set(BASELINES) < set(SYSTEMS)
     for name in SYSTEMS:
-        if SystemName.of(name).is_tuned:
-            assert SystemName.of(name).untuned in SYSTEMS  # a tuned T stands beside the paper's
+        if StrategySettings.named(name).wants_tuned:
+            assert StrategySettings.named(name).untuned in SYSTEMS  # a tuned T stands beside the paper's
 
 
 @pytest.mark.parametrize(
-    ("given", "changed", "contradictions"),
+    ("given", "changed", "system"),
     [
-        ({}, {}, []),
-        (
-            {"similarity": "bleu_t", "similarity_options": {"order": 2}},
-            {"similarity": "bleu_t", "similarity_options": {"order": 2}},
-            ["wmd_t"],
-        ),
-        ({"options": {"answer": "regular"}}, {"options": {"answer": "regular"}}, ["either"]),
+        ({}, {}, "bidia wmd_t either tuned"),
+        ({"similarity": "bleu_t", "similarity_options": {"order": 2}}, ..., "bidia bleu_t either tuned"),
+        ({"options": {"answer": "regular"}}, ..., "bidia wmd_t tuned"),
         (
             {"similarity_options": {"max_length": 9}},
             {"similarity_options": {"max_length": 9}, "wants_tuned": False},
-            ["tuned"],
+            "bidia wmd_t either",
         ),
-        ({"similarity": "wmd_t", "options": {"answer": "either"}}, {}, []),
+        ({"similarity": "wmd_t", "options": {"answer": "either"}}, {}, "bidia wmd_t either tuned"),
     ],
 )
-def test_what_is_given_besides_goes_over_the_words_and_contradictions_are_listed(
-    given: dict[str, Any], changed: dict[str, Any], contradictions: list[str]
-) -> None:
-    name = SystemName.of("bidia either wmd_t tuned")
+def test_what_is_given_besides_goes_over_the_words(given: dict[str, Any], changed: Any, system: str) -> None:
     words = {"options": {"answer": "either"}, "similarity": "wmd_t", "wants_tuned": True}
 
-    settings = name.settings(**given)
+    settings = StrategySettings.named("bidia either wmd_t tuned").override(**given)
 
-    assert settings == StrategySettings("bidia", **{**words, **changed})
-    assert name.contradictions(settings) == contradictions
-    assert SystemName.of("bidia").contradictions(SystemName.of("bidia").settings(similarity="edit")) == []
+    assert settings == StrategySettings("bidia", **{**words, **(given if changed is ... else changed)})
+    assert settings.system == system
