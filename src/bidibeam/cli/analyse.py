@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,25 @@ from bidibeam.interchange.text_lines import open_lines
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.evaluation.evidence import Evidence
 
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
 OUT_FILE = "analyses.json"
+SAMPLES = 3
+"""Examples that are printed; the file has all."""
+HEADERS = {
+    "beam_size": "N_B",
+    "length_ratio": "length",
+    "distinct-1": "dist-1",
+    "distinct-2": "dist-2",
+    "word_reward": "reward",
+    "tied": "tied for it",
+    "approximate_randomisation": "p, approximate\nrandomisation",
+    "validation_bleu": "validation",
+    "entropy_bits": "bits",
+    "above_1000": "above 1,000",
+}
+"""The heads of columns that are not called as the results have them."""
 HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 
 
@@ -118,7 +132,6 @@ def analyse(
 
 def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
-    from bidibeam.cli.tables import print_analyses
     from bidibeam.data.prepared import PreparedData
     from bidibeam.evaluation.corpus import CORPUS_ANALYSES
 
@@ -130,7 +143,7 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     about = {name: value for name, value in data.info.items() if name != "path"}
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
         content = CORPUS_ANALYSES[name](data, track=track)
-        print_analyses({name: content})
+        _print_analyses({name: content})
         if out is not None:
             file = out / f"{name}.json"
             write_json(file, {**HEAD, "corpus": about["corpus"], "data": about, name: content})
@@ -150,9 +163,8 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
-    from bidibeam.cli.tables import print_analyses
     from bidibeam.evaluation.evidence import AGREEING, Evidence
-    from bidibeam.evaluation.systems import choose_systems
+    from bidibeam.evaluation.systems import SYSTEMS, choose_systems
     from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
     for name in names:
@@ -173,9 +185,11 @@ def _analyse_lists(
         )
 
     by_size = {size: known for sizes in found.values() for size in sizes}
-    evidence = Evidence(found, max_length, space, by_size, threads, examples)
-    contents, missing = _make(evidence, names, wanted)
-    print_analyses(contents)
+    absent = {name: "and --systems leaves it out." for name in SYSTEMS if wanted and name not in wanted}
+    evidence = Evidence(found, max_length, space, by_size, threads, examples, absent=absent)
+    with notice_if_slow("Analysing ..."):
+        contents, missing = make_analyses(evidence, names or None)
+    _print_analyses(contents)
     sizes = (f"{name} {', '.join(map(str, sorted(each)))}" for name, each in found.items())
     show(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
     if AGREEING in found:
@@ -211,25 +225,6 @@ def _analyse_lists(
         },
     )
     tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
-
-
-def _make(
-    evidence: Evidence, names: Sequence[str], systems: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The analyses by name, and why others cannot be made: where it leaves a system out, for --systems."""
-
-    def blame(reason: str) -> str:
-        needed = re.match(r"It needs the system '([^']+)'", reason)
-        if not systems or needed is None or needed[1] in systems:
-            return reason
-        return f"{needed[0]}, and --systems leaves it out."
-
-    with notice_if_slow("Analysing ..."):
-        try:
-            contents, missing = make_analyses(evidence, names or None)
-        except InputError as error:
-            raise InputError(blame(str(error))) from error
-    return contents, {name: blame(reason) for name, reason in missing.items()}
 
 
 def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]]:
@@ -270,3 +265,70 @@ def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
             reason = re.sub(r"^It needs\b", "They need", shared)
             sentence = f"Left out the {kinds} {', '.join(names[:-1])} and {names[-1]}: {reason}"
         tell(name_flags(sentence, click.get_current_context().command))
+
+
+def _print_analyses(contents: Mapping[str, Any]) -> None:
+    """Print the tables of each analysis, by its name; those of other packages go to the file alone."""
+    from bidibeam.reporting.tables import samples_panel, values_table  # brings rich
+
+    def print_table(title: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *keys: str) -> None:
+        values = [(name, [row[key] for key in keys]) for name, row in rows]
+        show(values_table(title, [HEADERS.get(key, key) for key in keys], values))
+
+    scores = ("bleu", "length_ratio", "distinct-1", "distinct-2")
+    for name, content in contents.items():
+        systems = content.get("systems", {})
+        if name == "ranks":
+            rows = []
+            for system, row in systems.items():
+                first, five = (100 * sum(row["counts"][:count]) / sum(row["counts"]) for count in (1, 5))
+                rows.append((system, {**row, "first, %": first, "first 5, %": five}))
+            title = f"Ranks: places in the regular beam of {content['beam_size']}"
+            print_table(title, rows, "mean", "median", "first, %", "first 5, %", "tied")
+        elif name == "headroom":
+            by_size = content["by_beam_size"]
+            names = dict.fromkeys(system for shares in by_size.values() for system in shares)
+            rows = [(each, {size: shares.get(each) for size, shares in by_size.items()}) for each in names]
+            title = f"Headroom: of the way from {content['baseline']} to the oracle, by N_B"
+            print_table(title, rows, *by_size)
+            for size, intervals in list(content["intervals"].items())[-1:]:
+                ends = [
+                    (each, dict(zip(("low", "high"), ends or (None, None), strict=True)))
+                    for each, ends in intervals.items()
+                ]
+                print_table(f"95 % intervals of it at N_B = {size}", ends, "low", "high")
+        elif name == "diversity":
+            rows = [
+                (each, {**row, "same words": row["same_words"]["distinct-2"]})
+                for each, row in systems.items()
+            ]
+            title = "Diversity: of replies, and dist-2 of as many words of each"
+            print_table(title, rows, "beam_size", *scores, "same words")
+            matched = [(each, row["matched"]) for each, row in systems.items() if row["matched"]]
+            if matched:
+                title = "Beside it, VBS with a word reward that makes it as long"
+                print_table(title, matched, *scores, "word_reward")
+                tests = ("difference", "low", "high", "approximate_randomisation")
+                print_table("BLEU beside that of this VBS", matched, *tests)
+        elif name == "sensitivity":
+            rows = []
+            for row in content["rows"]:
+                changed = f", {row['option']} {row['value']}{' *' if row['is_default'] else ''}"
+                rows.append((row["system"] + (changed if row["option"] != "baseline" else ""), row))
+            title = f"Sensitivity at N_B = {content['beam_size']} (* is the default)"
+            print_table(title, rows, "bleu", "length_ratio", "distinct-2")
+        elif name == "examples" and content["examples"]:
+            show(samples_panel("Where the systems disagree most", content["examples"][:SAMPLES]))
+        elif name == "constant":
+            rows = [(row["reply"], row) for row in (content["chosen"], *content["runners_up"])]
+            count = content["references"]["sources"]
+            title = f"One reply to all {count:,} test sources, best on validation first"
+            print_table(title, rows, "validation_bleu", "bleu", "low", "high", "length_ratio", "exact")
+        elif name == "positions":
+            rows = [
+                (f"{row['position']} from the {end}", row)
+                for end, counted in content["from"].items()
+                for row in counted
+            ]
+            title = f"Words by position in {content['pairs']:,} replies"
+            print_table(title, rows, "different", "entropy_bits", "above_1000")

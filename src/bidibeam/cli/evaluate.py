@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
-from bidibeam.cli.console import note, notice_if_slow, tell, track
+from bidibeam.cli.console import FEW_SOURCES, format_count, note, notice_if_slow, show, tell, track
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.files import write_json
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from bidibeam.strategies.settings import StrategySettings
 
     TunedStrategy = tuple[StrategySettings, TunedSettings | None]
+
+WHY_TWO_ANSWERS = (
+    "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
+    "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "
+    "0.05 they can disagree, also with whether low and high leave out 0: take such a difference as undecided."
+)
+"""What stands under the tests."""
 
 
 @click.command()
@@ -111,7 +118,6 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     """  # noqa: D301
-    from bidibeam.cli.tables import print_evaluation, print_signatures
     from bidibeam.evaluation.evaluate import TESTED, evaluate_systems
     from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import system_from_replies
@@ -151,9 +157,9 @@ def evaluate(
     wanted = list(dict.fromkeys(metrics)) or METRICS.names()
     with notice_if_slow("Scoring and testing ..."):
         results = evaluate_systems(found, wanted, against, resampling=Resampling(samples, trials, seed))
-    print_evaluation(results, against)
+    _print_evaluation(results, against)
     if signatures:
-        print_signatures(results)
+        _print_signatures(results)
     if out_file is not None:
         write_json(out_file, results)
         tell(f"Wrote {out_file}.", style=None)
@@ -253,3 +259,76 @@ def _choose(
             choose_system(name, strategy, file.beams, signature=signature, workers=workers, track=track)
         )
     return systems
+
+
+def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> None:
+    """Tables of scores and tests, and what is to be noted about them."""
+    from bidibeam.reporting.tables import NumbersTable  # brings rich
+
+    systems: dict[str, Any] = results["systems"]
+    scores = next(iter(systems.values()))["scores"]
+    columns = {name: [key for key in score if key != "signature"] for name, score in scores.items()}
+    groups = [
+        [(name if key == "value" else key).replace("_", "\n").replace("-", "\n-") for key in keys]
+        for name, keys in columns.items()
+    ]
+    rows = [
+        (system, [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys])
+        for system, each in systems.items()
+    ]
+    show(NumbersTable(format_count(results["sources"], "source"), groups, rows, is_dense=True), crop=False)
+    groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
+    for baseline in baselines:
+        rows = [
+            (
+                test["system"],
+                [f"{test[key]:.4g}" for key in ("difference", "low", "high")]
+                + [f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")],
+            )
+            for test in results["tests"]
+            if test["baseline"] == baseline
+        ]
+        if rows:
+            show(NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True), crop=False)
+    if results["tests"]:
+        show(WHY_TWO_ANSWERS, style="dim")
+    for sentence in _list_notes(results):
+        note(sentence)
+
+
+def _list_notes(results: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be noted about scores and tests."""
+    sources, systems = results["sources"], results["systems"]
+    if sources < FEW_SOURCES:
+        yield f"{format_count(sources, 'source')}: scores and tests on so few say little."
+    empty = results["empty_references"]
+    if empty:
+        fate = (
+            "is empty; it counts as it is, and no reply has a word in common with it"
+            if empty == 1
+            else "are empty; they count as they are, and no reply has a word in common with them"
+        )
+        yield f"{empty:,} of {format_count(sources, 'reference')} {fate}."
+    for name, each in systems.items():
+        if each["empty"]:
+            is_one = each["empty"] == 1
+            fate = "is empty; it scores as it is" if is_one else "are empty; they score as they are"
+            yield f"{each['empty']:,} of {format_count(sources, 'reply', 'replies')} of {name} {fate}."
+    sizes: dict[str, int] = results["beam_sizes"]
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield f"the systems did not choose among as many hypotheses (N_B): {told}."
+    if len(systems) == 1:
+        yield "there is one system and nothing to compare it with, so no test was made."
+    elif not results["tests"]:
+        yield "tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
+
+
+def _print_signatures(results: Mapping[str, Any]) -> None:
+    """How every number was computed; what is the same for all systems is said once."""
+    told = [(name, each["signature"]) for name, each in results["systems"].items()]
+    for each in results["systems"].values():
+        told += [(metric, score["signature"]) for metric, score in each["scores"].items()]
+    told += [("tests", test["signature"]) for test in results["tests"]]
+    for name, signature in dict.fromkeys(told):
+        tell(f"{name}: {signature}", style=None)

@@ -40,6 +40,7 @@ class Evidence:
     workers: int = 1
     examples: int = 20
     bleu: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # known, also of absent systems
+    absent: Mapping[str, str] = field(default_factory=dict)  # why a system is not there
 
     def __post_init__(self) -> None:
         first: list[str] | None = None
@@ -73,7 +74,7 @@ class Evidence:
         """The system whose regular and reverse beams are looked into, at its largest N_B."""
         system = self.widest.get(AGREEING)
         if system is None:
-            raise InputError(f"It needs the system {AGREEING!r}, which needs a regular and a reverse beam.")
+            raise self.needs(AGREEING, "which needs a regular and a reverse beam.")
         if not any(len(line.regular) and len(line.reverse) for line in system.beams):
             raise InputError(f"No source has hypotheses of both directions in the beams of {AGREEING!r}.")
         return system
@@ -89,6 +90,10 @@ class Evidence:
         if self.load_vectors is None:
             raise InputError("There are no word vectors, and WMD compares by them.")
         return self.load_vectors()
+
+    def needs(self, name: str, why: str = "which is not there.") -> InputError:
+        """Returns the error of an analysis for want of a system."""
+        return InputError(f"It needs the system {name!r}, {self.absent.get(name, why)}")
 
     def bleu_sizes(self, name: str) -> set[int]:
         """Returns every N_B at which a system's corpus BLEU is known or can be computed."""
