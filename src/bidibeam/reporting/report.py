@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
 from bidibeam.files import replacing, write_text
-from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks
+from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
-from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
-from bidibeam.reporting.sensitivity import sensitivity
-from bidibeam.reporting.summary import summary
+from bidibeam.reporting.scores import headroom, quality, summary
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
