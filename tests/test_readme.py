@@ -98,9 +98,14 @@ def test_strategies_and_similarities_are_documented() -> None:
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
-    namespace = runpy.run_path(str(ROOT / "scripts" / "settings_page"))
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
-    assert namespace["page"]() == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(ROOT / "scripts" / "settings_page"))["page"]() == page
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    for name, *_, meaning in rows:
+        assert meaning.endswith("."), name
+        assert not meaning.startswith("As in"), name
 
 
 def test_contributing_names_code_dependencies_and_entry_points_that_exist() -> None:

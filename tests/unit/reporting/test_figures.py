@@ -56,7 +56,7 @@ def test_no_two_systems_look_the_same_and_each_looks_the_same_beside_any_others(
     assert assign_looks(["a"])["vbs"] == LOOKS["vbs"]
 
 
-def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
+def test_quality_draws_lines_error_bars_and_the_papers_points() -> None:
     lines = [
         Series("vbs", [1, 10, 50], [0.7, 0.6, 0.5], [None, None, None]),
         Series("bidia bleu_t", [10, 50], [2.0, 2.5], [0.1, 0.2]),
@@ -68,24 +68,18 @@ def test_quality_draws_lines_error_bars_and_the_papers_points_on_top() -> None:
     (axes,) = axes_of(figure)
     highest_first = ["bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +12 %"]
     assert labels(axes) == highest_first
-    bidia, vbs, printed, claimed = axes.lines
+    _, vbs, printed, claimed = axes.lines
     assert list(vbs.get_ydata()) == [0.7, 0.6, 0.5]
     assert list(printed.get_ydata()) == [1.23, 1.25]
     assert list(claimed.get_ydata()) == pytest.approx([1.4])
-    assert 5.5 < printed.get_xdata()[0] < 6
-    assert 50 < claimed.get_xdata()[0] < 60
-    for theirs in (printed, claimed):
-        assert theirs.get_markerfacecolor() == "white"
-        assert theirs.get_markersize() > vbs.get_markersize()
-        assert theirs.get_zorder() > max(bidia.get_zorder(), vbs.get_zorder())
+    assert printed.get_xdata()[0] < 6 < 50 < claimed.get_xdata()[0]  # clear of ours
+    assert printed.get_markerfacecolor() == claimed.get_markerfacecolor() == "white"
     (bars,) = axes.collections
     assert [[round(float(y), 6) for _, y in bar] for bar in bars.get_segments()] == [[1.9, 2.1], [2.3, 2.7]]
     assert {"1", "6", "10", "50", "corpus BLEU-4 (0 to 100)"} <= set(words(figure))
     equal = [Series(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
     (axes,) = axes_of(draw_quality(equal, assign_looks(NAMES), paper=None))
-    places = [float(bars.get_segments()[0][0][0]) for bars in axes.collections]
-    assert len(set(places)) == 3  # side by side
-    assert all(9.5 < place < 10.5 for place in places)
+    assert len({float(bars.get_segments()[0][0][0]) for bars in axes.collections}) == 3  # side by side
 
 
 def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
@@ -241,19 +235,13 @@ def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(t
     assert len([*tmp_path.iterdir()]) == 3
 
 
-def test_each_tuning_curve_has_its_own_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[tuple[float, float]] = []
-
-    def save(figure: Figure, path: Path, **_: object) -> None:
-        path.touch()
-        limits.extend(axis.get_ylim() for axis in figure.axes)
-
-    monkeypatch.setattr(Figure, "savefig", save)
+def test_each_tuning_curve_has_its_own_scale(tmp_path: Path) -> None:
     panels = [("lambda", (0.0, 1.0), (0.002, 0.0), 0.0), ("exponent", (0.0, 1.0), (0.0, 0.5), 1.0)]
 
     assert draw_tuning_curves(tmp_path / "curves.svg", panels, baseline=("vbs", 0.001))
 
-    assert [limit for pair in limits for limit in pair] == pytest.approx([0.0, 0.0022, 0.0, 0.55])
+    ticks = texts_of((tmp_path / "curves.svg").read_bytes())
+    assert {"0.00200", "0.5"} <= set(ticks)
 
 
 def test_without_matplotlib_no_curve_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

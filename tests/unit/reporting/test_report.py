@@ -176,6 +176,7 @@ def damaged(path: str, value: object) -> dict[str, Any]:
     [
         ({"seeds": "all"}, "`seeds` must be a list of objects"),
         (damaged("seeds.0.analyses.ranks.systems.oracle", {}), "section 'ranks' cannot be made: .*'counts'"),
+        (damaged("seeds.0.analyses.ranks.systems.oracle", 3), "section 'ranks' cannot be made"),
         (damaged("seeds.0.systems.vbs", ["x"]), "section 'summary' cannot be made"),
         (damaged("positions.from.left.0.counts", ["many"]), "figure 'positions' cannot be made"),
     ],

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import (
     BAR_WIDTH,
+    NumbersTable,
     beams_table,
     hypotheses_table,
     metadata_table,
@@ -19,13 +20,13 @@ from bidibeam.reporting.tables import (
 )
 
 
-def printed(renderable: RenderableType) -> list[str]:
-    """The lines as a terminal of 80 columns shows them."""
-    console = Console(file=io.StringIO(), width=80, color_system=None, legacy_windows=False)
+def printed(renderable: RenderableType, width: int = 80) -> list[str]:
+    """The lines as a terminal shows them."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    assert all(len(line) <= 80 for line in lines)
+    assert all(len(line) <= width for line in lines)
     return [line.rstrip() for line in lines if line.strip()]
 
 
@@ -56,6 +57,19 @@ def test_values_stand_right_under_their_headers() -> None:
     assert lines[3].split() == ["regular", "4.5", "90.02"]
     assert lines[4].split() == ["reverse", "4.25"]
     assert lines[1].index("loss") + len("loss") == lines[3].index("4.5") + len("4.5")
+
+
+def test_what_belongs_together_stays_together_while_it_can() -> None:
+    groups = [["one", "two"], ["three", "four", "five"]]
+    table = NumbersTable("Title", groups, [("name", ["1.234"] * 5), ("other", ["-9.5"] * 5)])
+
+    for width, headers in (
+        (60, [["one", "two", "three", "four", "five"]]),
+        (38, groups),
+        (18, [["one"], ["two"], ["three"], ["four"], ["five"]]),
+    ):
+        rows = [row.split() for row in printed(table, width)]
+        assert [row for row in rows if {*row} & {"one", "two", "three", "four", "five"}] == headers
 
 
 def sample(source: str, reply: str, reference: str | None = None) -> dict[str, Any]:
