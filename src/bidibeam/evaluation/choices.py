@@ -97,7 +97,7 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
     """
     for needed in (TUNED, ORACLE):
         if not evidence.bleu_sizes(needed):
-            raise evidence.needs(needed)
+            raise evidence.lack(needed)
     names = [
         name for name in dict.fromkeys([*evidence.systems, *evidence.bleu]) if name not in (TUNED, ORACLE)
     ]

@@ -74,7 +74,7 @@ class Evidence:
         """The system whose regular and reverse beams are looked into, at its largest N_B."""
         system = self.widest.get(AGREEING)
         if system is None:
-            raise self.needs(AGREEING, "which needs a regular and a reverse beam.")
+            raise self.lack(AGREEING, "which needs a regular and a reverse beam.")
         if not any(len(line.regular) and len(line.reverse) for line in system.beams):
             raise InputError(f"No source has hypotheses of both directions in the beams of {AGREEING!r}.")
         return system
@@ -91,7 +91,7 @@ class Evidence:
             raise InputError("There are no word vectors, and WMD compares by them.")
         return self.load_vectors()
 
-    def needs(self, name: str, why: str = "which is not there.") -> InputError:
+    def lack(self, name: str, why: str = "which is not there.") -> InputError:
         """Returns the error of an analysis for want of a system."""
         return InputError(f"It needs the system {name!r}, {self.absent.get(name, why)}")
 
