@@ -26,7 +26,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.logs import TrainingObserver
 from bidibeam.training.settings import RunSettings
-from bidibeam.training.train import train_run
+from bidibeam.training.train import train
 
 
 class Stopwatch(TrainingObserver):
@@ -100,7 +100,7 @@ def measure(data: PreparedData, variant: str, settings: RunSettings) -> dict[str
     training = replace(settings.training, precision=precision, cuda_graphs=kind == "graphs")
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
-        train_run(data, Path(folder) / "run", replace(settings, training=training), observer=watch)
+        train(data, Path(folder) / "run", replace(settings, training=training), observer=watch)
     tokens = int(data.split("train").response_length.sum()) + len(data.split("train"))
     floating = operations(settings.model, data) if settings.architecture == "gru" else None
     directions = len(watch.directions)

@@ -18,7 +18,7 @@ from bidibeam.evaluation import diversity
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.reporting import report
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.settings import RunSettings, TrainingSettings
 from bidibeam.training.train import train
 
 WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
@@ -90,7 +90,7 @@ def toy_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) ->
     """A run that has learnt to repeat, in both directions."""
     run = tmp_path_factory.mktemp("toy-run") / "run"
     settings = TrainingSettings(epochs=10, batch_size=32, learning_rate=0.01, early_stopping=0, log_every=10)
-    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    train(toy_data, run, RunSettings(TINY_MODEL, settings))
     return run
 
 
@@ -99,5 +99,5 @@ def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory)
     """A run that has learnt a part of its rule, so that settings make a difference."""
     run = tmp_path_factory.mktemp("unsure-run") / "run"
     settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
-    train(toy_data, run, model_settings=TINY_MODEL, settings=settings)
+    train(toy_data, run, RunSettings(TINY_MODEL, settings))
     return run

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.loading import load_pair as load_pair
     from bidibeam.models.huggingface.scorer import HFScorer as HFScorer
     from bidibeam.training.fine_tune import fine_tune as fine_tune
-    from bidibeam.training.fine_tune import started_with as started_with
     from bidibeam.training.settings import FineTuneSettings as FineTuneSettings
+    from bidibeam.training.state import started_with as started_with
 
 _HOMES = {
     "api.huggingface": ("BidiGenerate", "HFGenerator", "load_hf_decoder"),
@@ -40,8 +40,9 @@ _HOMES = {
     "models.huggingface.labels": ("PairCollator", "ReverseCollator", "reverse_labels", "special_ids"),
     "models.huggingface.loading": ("load_models", "load_pair"),
     "models.huggingface.scorer": ("HFScorer",),
-    "training.fine_tune": ("fine_tune", "started_with"),
+    "training.fine_tune": ("fine_tune",),
     "training.settings": ("FineTuneSettings",),
+    "training.state": ("started_with",),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 

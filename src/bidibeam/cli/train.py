@@ -13,6 +13,7 @@ from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
 from bidibeam.config import build, load_yaml, merge, parse_override, resolve
+from bidibeam.training.settings import HUGGING_FACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,107 +93,84 @@ def train(
     bidibeam train data --base facebook/bart-base --direction reverse --out bart-reverse
     bidibeam train data --base bart/config.json --direction both --out bart --learning-rate 1e-3
     """  # noqa: D301
+    from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config
+    from bidibeam.training.state import started_with
+    from bidibeam.training.train import train as train_run
 
     common = {name: value for name, value in common.items() if value is not None}
-    started = hf.started_with(run) if resume and (run / STARTED_FILE).is_file() else None
-    is_finished = resume and hugging_face_config(run) is not None
-    if base is not None or is_finished or (started is not None and isinstance(started["base"], str)):
-        layers: list[dict[str, Any]] = []
-        if not is_finished:
-            own = {"--preset": preset, "--architecture": architecture, "--vectors": vectors}
-            for flag in (flag for flag, value in own.items() if value is not None):
-                raise click.UsageError(
-                    f"{flag} does not go with a Hugging Face model: it is for the network that bidibeam "
-                    "trains without --base."
-                )
-            layers = [load_yaml(config)] if config is not None else []
-            layers += [common, *map(parse_override, overrides)]  # each over those before it
-        chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
-        _fine_tune(PreparedData.open(data), run, chosen, layers, resume=resume, started=started)
+    before = (started_with(run) if resume else None) or {}
+    is_fine_tuned = base is not None or isinstance(before.get("base"), str)
+    ours = {"--preset": preset, "--architecture": architecture, "--vectors": vectors}
+    theirs = {"--direction": direction, "--tokenizer": tokenizer}
+    if wrong := [flag for flag, value in (ours if is_fine_tuned else theirs).items() if value is not None]:
+        raise click.UsageError(
+            f"{wrong[0]} does not go with a Hugging Face model: it is for the network that bidibeam trains "
+            "without --base."
+            if is_fine_tuned
+            else f"{wrong[0]} goes with --base: name a Hugging Face model or a config."
+        )
+    pairs = PreparedData.open(data)
+    if resume and not before and not (run / "config.json").is_file():
+        show(f"There is no run in {run} yet: starting one.")
+    if is_fine_tuned:
+        layers = [load_yaml(config)] if config is not None else []
+        layers += [common, *map(parse_override, overrides)]  # each over those before it
+        model = _fine_tune(
+            pairs,
+            run,
+            before,
+            {"base": base, "direction": direction, "tokenizer": tokenizer},
+            layers,
+            resume=resume,
+        )
     else:
-        for flag, value in (("--direction", direction), ("--tokenizer", tokenizer)):
-            if value is not None:
-                raise click.UsageError(f"{flag} goes with --base: name a Hugging Face model or a config.")
-        before = _read_settings(run, started) if resume else None
-        overrides = (*overrides, *(f"training.{name}={value}" for name, value in common.items()))
-        layered = {"architecture": architecture, "config": config, "overrides": overrides}
-        pairs = PreparedData.open(data)
-        _train_run(pairs, run, preset, vectors, resume=resume, before=before, **layered)
+        settings = resolve(
+            base=_read_settings(before),
+            preset=preset or (None if before else "paper"),
+            config=config,
+            overrides=(*overrides, *(f"training.{name}={value}" for name, value in common.items())),
+            architecture=architecture,
+        )
+        if vectors is not None:
+            show(f"Reading {vectors.name} ...")
+        with _naming_resume(run), TrainingProgress() as progress:
+            train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
+        model = f"{run}, or bidibeam tune {run}"
+    if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
+        tell(f"Next: bidibeam chat {model}", style=None)
 
 
-def _read_settings(run: Path, started: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The settings that a run began with; None if there is none."""
-    from bidibeam.models import checkpoint
-
-    if started is not None:
-        directions = ["regular", "reverse"] if started["direction"] == "both" else [started["direction"]]
-        model = {**started["base"], "directions": directions}
-        return {"architecture": "huggingface", "model": model, "training": started["settings"]}
-    if not (run / "config.json").exists():
-        return None
-    config = checkpoint.read_config(run)
-    return {
-        "architecture": config.architecture,
-        "model": checkpoint.settings_mapping(config.model),
-        "training": config.metadata.get("training", {}),
-    }
-
-
-def _train_run(
-    data: PreparedData,
-    run: Path,
-    preset: str | None,
-    vectors: Path | None,
-    *,
-    resume: bool,
-    before: dict[str, Any] | None,
-    **layers: Any,
-) -> None:
-    """Train a network of our own, or a preset of Hugging Face's, in one or both directions."""
-    from bidibeam.cli.training_progress import TrainingProgress
-    from bidibeam.training.train import train_run
-
-    if resume and before is None:
-        click.echo(f"There is no run in {run} yet: starting one.", err=True)
-    settings = resolve(base=before, preset=preset or (None if before else "paper"), **layers)
-    if vectors is not None:
-        show(f"Reading {vectors.name} ...")
-    with _naming_resume(run), TrainingProgress() as progress:
-        train_run(data, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
-    _tell_next(f"{run}, or bidibeam tune {run}")
+def _read_settings(before: dict[str, Any]) -> dict[str, Any]:
+    """The sections of settings that a run began with."""
+    if "base" in before:  # the values of a config
+        both, way = ["regular", "reverse"], before["direction"]
+        shape = {**before["base"], "directions": both if way == "both" else [way]}
+        return {"architecture": HUGGING_FACE, "model": shape, "training": before["settings"]}
+    return {name: before[name] for name in ("architecture", "model", "training") if name in before}
 
 
 def _fine_tune(
     data: PreparedData,
-    out: Path,
-    chosen: dict[str, str | None],
+    run: Path,
+    before: dict[str, Any],
+    chosen: dict[str, Any],
     layers: list[dict[str, Any]],
     *,
     resume: bool,
-    started: dict[str, Any] | None,
-) -> None:
-    """Fine-tune a Hugging Face model; what is not chosen is as it was where a training goes on."""
+) -> str:
+    """Fine-tune a Hugging Face model, what is not chosen as it was before; return what to chat with."""
     from bidibeam.cli.training_progress import TrainingProgress
 
-    before = started or {"direction": "regular", "settings": {}}
-    if resume and started is None and not (out / "config.json").is_file():
-        show(f"There is no training in {out} yet: starting one.")
-    settings = build(hf.FineTuneSettings, merge(before["settings"], *layers))
-    named: dict[str, Any] = {
-        name: value if value is not None else before.get(name) for name, value in chosen.items()
-    }
-    with _naming_resume(out), TrainingProgress() as progress:
-        metadata = hf.fine_tune(data, out, settings=settings, resume=resume, observer=progress, **named)
-    loss, direction = metadata["best"]["loss"], metadata["direction"]
-    show(f"Wrote {out}: direction {direction}, from {metadata['base']}, validation loss {loss:.4f}.")
-    words = {
-        "regular": f"{out} --strategy vbs",
-        "reverse": f"REGULAR_MODEL --reverse {out}",
-        "both": str(out),
-    }
-    _tell_next(words[direction])
+    settings = build(hf.FineTuneSettings, merge(before.get("settings", {}), *layers))
+    began = {"direction": "regular", **{name: before[name] for name in chosen if name in before}}
+    named: Any = {**began, **{name: value for name, value in chosen.items() if value is not None}}
+    with _naming_resume(run), TrainingProgress() as progress:
+        metadata = hf.fine_tune(data, run, settings=settings, resume=resume, observer=progress, **named)
+    loss, way = metadata["best"]["loss"], metadata["direction"]
+    show(f"Wrote {run}: direction {way}, from {metadata['base']}, validation loss {loss:.4f}.")
+    models = {"regular": f"{run} --strategy vbs", "reverse": f"REGULAR_MODEL --reverse {run}"}
+    return models.get(way, str(run))
 
 
 @contextmanager
@@ -203,9 +181,3 @@ def _naming_resume(run: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo(f"What is trained is in {run}; --resume goes on from its last checkpoint.", err=True)
         raise
-
-
-def _tell_next(model: str) -> None:
-    """Say what to do with a model, once: of several processes only the first does."""
-    if os.environ.get("RANK", "0") == "0":
-        tell(f"Next: bidibeam chat {model}", style=None)

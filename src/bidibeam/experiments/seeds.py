@@ -33,6 +33,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.interchange import nbest
 from bidibeam.metrics import METRICS
 from bidibeam.models.base import Model
+from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
@@ -40,7 +41,7 @@ from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
-from bidibeam.training.train import train_run
+from bidibeam.training.train import train
 
 NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
 """Training settings that do not change the weights."""
@@ -149,16 +150,17 @@ class Seed:
         is_ours = settings.architecture != HUGGING_FACE
 
         def work() -> None:
-            with plan.progress.show_training() as observer:
-                train_run(
-                    PreparedData.open(plan.data_folder),
-                    self.run,
-                    settings,
-                    vectors=plan.vectors if is_ours else None,
-                    resume=True,
-                    observer=observer,
-                    note=plan.progress.note,
-                )
+            if is_ours or hugging_face_config(self.run) is None:  # which is written when training is over
+                with plan.progress.show_training() as observer:
+                    train(
+                        PreparedData.open(plan.data_folder),
+                        self.run,
+                        settings,
+                        vectors=plan.vectors if is_ours else None,
+                        resume=True,
+                        observer=observer,
+                        note=plan.progress.note,
+                    )
             write_json(self.file("model"), self.identify_model())
 
         stamped = stamp_settings(training)

@@ -42,9 +42,14 @@ class Network(Protocol):
     directions: list[Direction]
 
     def forward(
-        self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor, regular_weight: float = 0.5
+        self,
+        sources: Tensor,
+        lengths: Tensor,
+        inputs: Tensor,
+        targets: Tensor,
+        shares: Sequence[float] | None = None,
     ) -> Losses:
-        """Teacher forcing in every direction; see `data.batching.Batch`."""
+        """Teacher forcing of a `data.batching.Batch`; of the loss each direction has its share, all alike."""
         ...
 
     def scorer(self, direction: Direction) -> NetworkScorer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 
 from bidibeam._version import __version__
 from bidibeam.data.batching import TokenBatches
-from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import names_in, read_json, write_json, write_text
+from bidibeam.errors import SettingsError
+from bidibeam.files import write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
-from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
+from bidibeam.models.checkpoint import STARTED_FILE, write_weights
 from bidibeam.models.huggingface.bases import open_base
 from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.models.huggingface.labels import padding_id, special_ids
@@ -24,10 +24,10 @@ from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_p
 from bidibeam.models.huggingface.quiet import without_progress_bars
 from bidibeam.models.huggingface.training import ModelWithLoss, check_positions, save_model
 from bidibeam.training.logs import read_metrics
-from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
+from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import LinearSchedule
 from bidibeam.training.settings import FineTuneSettings
-from bidibeam.training.state import FOLDER, load_unique, unique_weights
+from bidibeam.training.state import FOLDER, check_folder, load_unique, unique_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.huggingface.bases import Base
     from bidibeam.training.logs import TrainingObserver
-    from bidibeam.training.settings import RunSettings
 
 DIRECTIONS = ("regular", "reverse", "both")
 """What can be trained; both are one model with a shared encoder."""
@@ -91,13 +90,13 @@ def fine_tune(
         "fingerprint": data.fingerprint,
         "settings": asdict(settings),
     }
-    is_started = _check_folder(out, started, resume=resume)
+    is_resumed = check_folder(out, started, resume=resume)
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
         data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing
     with without_progress_bars():
         opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
         task = FineTuneTask(data, opened, settings, started)
-        loop = TrainingLoop(task, out, resume=is_started, observer=observer)
+        loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)
         position = loop.fit()
         evaluations = [
             {"epoch": round(record["step"] / loop.steps_per_epoch, 4), "step": record["step"]}
@@ -121,36 +120,6 @@ def fine_tune(
             _finish(out, task, metadata)
         loop.accelerator.wait_for_everyone()
     return metadata
-
-
-def train_from_config(
-    data: PreparedData,
-    out: Path,
-    settings: RunSettings,
-    *,
-    resume: bool = False,
-    observer: TrainingObserver | None = None,
-) -> None:
-    """Train fresh weights of a transformers config with the tokenizer of the data.
-
-    A model that is finished stays as it is if `resume`.
-    """
-    if resume and hugging_face_config(out) is not None:
-        return
-    config = dict(settings.model)
-    directions = config.pop("directions", ["regular", "reverse"])
-    if not directions or not isinstance(directions, list | tuple) or {*directions} - {"regular", "reverse"}:
-        raise SettingsError(f"model.directions is {directions!r}; choose from: regular, reverse.")
-    direction = "both" if len({*directions}) == 2 else directions[0]
-    prepared = data.info["settings"]  # the longest that prepared pairs are, and their end
-    limits = {
-        name: min(getattr(settings.training, name), prepared[name] + 1)
-        for name in ("max_source_length", "max_response_length")
-    }
-    training = replace(settings.training, **limits)
-    fine_tune(
-        data, out, base=config, direction=direction, settings=training, resume=resume, observer=observer
-    )
 
 
 class FineTuneTask:
@@ -213,44 +182,6 @@ class FineTuneTask:
     def save_weights(self, run: Path) -> None:
         """Keep the weights in the training folder: `out` has a model only when it is finished."""
         write_weights(run / FOLDER / KEPT_WEIGHTS, unique_weights(self.network))
-
-
-def started_with(out: Path) -> dict[str, Any] | None:
-    """What an unfinished training in a folder began with: base, direction, tokenizer, settings."""
-    path = out / STARTED_FILE
-    if not path.is_file():
-        return None
-    try:
-        return read_json(path)
-    except ValueError as error:
-        raise RunError(f"{path} is damaged ({error}). Remove {out}, and train again.") from error
-
-
-def _check_folder(out: Path, started: Mapping[str, Any], *, resume: bool) -> bool:
-    """Refuse a folder that holds something else; return whether a training was started there."""
-    if (out / "config.json").is_file():
-        if hugging_face_config(out) is None:
-            raise RunError(f"{out} holds a run of bidibeam's own network. Choose another folder.")
-        what = (
-            "is finished already: there is nothing to resume" if resume else "holds a finished model already"
-        )
-        raise RunError(
-            f"{out} {what}. To train it further, give it as the base, and write to another folder."
-        )
-    before = started_with(out)
-    if before is None:
-        if out.exists() and (not out.is_dir() or names_in(out) - {FOLDER}):
-            raise RunError(f"{out} holds other things. Name an empty or new directory.")
-        return False
-    if any((out / FOLDER).glob("checkpoint-*")):
-        raise RunError(
-            f"{out} holds a training that an earlier bidibeam began, which this one cannot resume: remove "
-            "it, and start anew."
-        )
-    if not resume:
-        raise RunError(f"{out} holds an unfinished training. Resume it, or write to another folder.")
-    check_same_settings(out, *({**each, **each["settings"], "settings": None} for each in (before, started)))
-    return True
 
 
 def _finish(out: Path, task: FineTuneTask, metadata: dict[str, Any]) -> None:

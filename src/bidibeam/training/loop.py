@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from accelerate import Accelerator
 
-from bidibeam.errors import RunError, SettingsError, TrainingError
+from bidibeam.errors import RunError, TrainingError
 from bidibeam.files import leftovers
 from bidibeam.models import checkpoint
 from bidibeam.training import state
@@ -26,28 +26,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from bidibeam.data.batching import BatchPlan
+    from bidibeam.data.batching import BatchPlan, TokenBatches
     from bidibeam.data.prepared import PreparedData
     from bidibeam.hypotheses import Direction
     from bidibeam.training.optimization import Schedule
 
-MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
 """Files of a run's folder that training writes."""
-
-
-class Batches(Protocol):
-    """The pairs of a split, ready to be cut into batches on a device."""
-
-    def __len__(self) -> int: ...
-
-    def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
-        """Cut the split into batches of one shape each, shuffled if there is a seed."""
-        ...
-
-    def batch(self, plan: BatchPlan, *, rows: int | None = None) -> Sequence[Tensor]:
-        """Build one batch, filled up with rows that cost nothing to `rows` of them."""
-        ...
 
 
 class TrainingTask(Protocol):
@@ -69,7 +54,7 @@ class TrainingTask(Protocol):
     shares: Sequence[float]
     is_capturable: bool
 
-    def batches(self, split: str, device: torch.device) -> Batches:
+    def batches(self, split: str, device: torch.device) -> TokenBatches:
         """The pairs of "train" or "validation"."""
         ...
 
@@ -145,7 +130,7 @@ class TrainingLoop:
             if not len(batches):
                 raise RunError(f"The prepared data have no {split} pairs. Prepare more conversations.")
         self.position = state.Position()
-        self.plans = self._epoch_plans(0)
+        self.plans = self._epoch_batches(0)
         self.schedule = task.schedule(self.total_steps)
         self.optimizer = self.schedule.optimizer
         self.directions = [direction.value for direction in task.directions]
@@ -162,7 +147,7 @@ class TrainingLoop:
         if newest is not None:
             self.position = state.load(newest, self.network, self.optimizer, self.accelerator)
             self.schedule.restore(self.position.scheduler, self.position.learning_rate or 0.0)
-            self.plans = self._epoch_plans(self.position.epoch)
+            self.plans = self._epoch_batches(self.position.epoch)
         else:
             if self.is_main:
                 shutil.rmtree(self.run / state.FOLDER, ignore_errors=True)
@@ -186,7 +171,7 @@ class TrainingLoop:
         self.observer.on_start(step=position.step, total_steps=self.total_steps, metadata=self._describe())
         model.train()
         try:
-            while plans := self._next_plans():
+            while plans := self._next_batches():
                 self.schedule.begin_step(position.step)
                 self.window.add(take_step(plans))
                 position.step += 1
@@ -225,12 +210,12 @@ class TrainingLoop:
         steps, most = self.settings.epochs * self.steps_per_epoch, self.settings.max_steps
         return int(min(steps, most) if most else steps)
 
-    def _next_plans(self) -> Sequence[BatchPlan]:
+    def _next_batches(self) -> Sequence[BatchPlan]:
         """The batches of the next step, none when training is over; the position then says why."""
         position, settings = self.position, self.settings
         if position.batch >= len(self.plans):
             position.epoch, position.batch = position.epoch + 1, 0
-            self.plans = self._epoch_plans(position.epoch)
+            self.plans = self._epoch_batches(position.epoch)
         if settings.early_stopping and position.stale_evaluations >= settings.early_stopping:
             position.stopped_by = "early_stopping"
         elif settings.max_steps and position.step >= settings.max_steps:
@@ -242,9 +227,9 @@ class TrainingLoop:
             return self.plans[position.batch : position.batch + settings.accumulation]
         return []
 
-    def _epoch_plans(self, epoch: int) -> list[BatchPlan]:
+    def _epoch_batches(self, epoch: int) -> list[BatchPlan]:
         plans = self.batches.plan(seed=(self.settings.seed, epoch))
-        return share_plans(plans, self.accelerator.num_processes, self.accelerator.process_index)
+        return shard_batches(plans, self.accelerator.num_processes, self.accelerator.process_index)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.accelerator.device.type, torch.bfloat16) if self.is_bf16 else nullcontext()
@@ -335,7 +320,7 @@ class TrainingLoop:
         )
 
 
-def share_plans(plans: Sequence[BatchPlan], processes: int, index: int) -> list[BatchPlan]:
+def shard_batches(plans: Sequence[BatchPlan], processes: int, index: int) -> list[BatchPlan]:
     """One process' batches of an epoch; every process has as many, so that none waits for another."""
     filled = [*plans, *islice(cycle(plans), -len(plans) % processes)]
     return filled[index::processes]
@@ -352,17 +337,3 @@ def describe_data(data: PreparedData) -> dict[str, Any]:
     """What is written beside a model of the data it was trained on."""
     kept = {name: data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
     return {"path": str(data.path.resolve()), **kept}
-
-
-def check_same_settings(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Make sure that a training goes on with what it began with.
-
-    Raises:
-        SettingsError: Naming the first setting that differs.
-    """
-    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
-        if before[name] != now[name]:
-            raise SettingsError(
-                f"{run} began with {name}={before[name]!r}, not {now[name]!r}. Resume with the same "
-                "settings, or choose another directory."
-            )

@@ -1,4 +1,4 @@
-"""A training run on disk, so that a kill at any moment costs at most the steps since the last checkpoint.
+"""A training on disk: what it began with, and its checkpoints: a kill costs at most the steps since the last.
 
 A checkpoint is a folder, training/step-00000123, that appears under its name only when it is complete. The
 newest one is what a resumed training continues from; older ones are removed once a newer one stands.
@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from bidibeam.errors import RunError
-from bidibeam.files import write_json
-from bidibeam.models.checkpoint import check_weights
+from bidibeam.errors import RunError, SettingsError
+from bidibeam.files import names_in, read_json, write_json
+from bidibeam.models.checkpoint import (
+    CONFIG_FILE,
+    STARTED_FILE,
+    TOKENIZER_FILE,
+    check_weights,
+    hugging_face_config,
+    read_config,
+    settings_mapping,
+)
+from bidibeam.training.settings import HUGGING_FACE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -30,6 +40,85 @@ FOLDER = "training"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 RANDOM_FILE = "random-{}.safetensors"
 FORMAT_VERSION = 1
+MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
+
+
+def started_with(run: Path) -> dict[str, Any] | None:
+    """What an unfinished training in a folder began with; None where there is none.
+
+    Of a Hugging Face model: its base, direction, tokenizer and settings, and the fingerprint of the data. Of
+    a network of our own: architecture, model, training and fingerprint.
+    """
+    path = run / STARTED_FILE
+    if path.is_file():
+        try:
+            return read_json(path)
+        except ValueError as error:
+            raise RunError(f"{path} is damaged ({error}). Remove {run}, and train again.") from error
+    if not (run / CONFIG_FILE).exists() or hugging_face_config(run) is not None:
+        return None
+    config = read_config(run)
+    return {
+        "architecture": config.architecture,
+        "model": settings_mapping(config.model),
+        "training": config.metadata.get("training", {}),
+        "fingerprint": config.metadata.get("data", {}).get("fingerprint"),
+    }
+
+
+def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
+    """Return whether a training goes on in a folder, which began as this one does, or it begins there.
+
+    Args:
+        run: The folder.
+        now: What this training is, as `started_with` tells it.
+        resume: Whether one may go on.
+
+    Raises:
+        RunError: If the folder holds something else, or was trained on other data.
+        SettingsError: If a setting differs, which is named.
+    """
+    if hugging_face_config(run) is not None:
+        what = (
+            "is finished already: there is nothing to resume" if resume else "holds a finished model already"
+        )
+        raise RunError(
+            f"{run} {what}. To train it further, give it as the base, and write to another folder."
+        )
+    if not (run / CONFIG_FILE).exists() and not (run / STARTED_FILE).is_file():
+        names = names_in(run)  # a kill may have come before anything told of a training
+        is_begun = FOLDER in names and names <= {FOLDER, TOKENIZER_FILE}
+        if (run.exists() and not run.is_dir()) or (names and not is_begun):
+            raise RunError(f"{run} holds other things. Name an empty or new directory.")
+        return False
+    if not resume:
+        raise RunError(f"{run} already holds a run. Go on with it by `resume`, or choose another directory.")
+    before, now = (_flatten(each) for each in (started_with(run) or {}, now))
+    if any((run / FOLDER).glob("checkpoint-*")):
+        raise RunError(
+            f"{run} holds a training that an earlier bidibeam began, which this one cannot resume: remove "
+            "it, and start anew."
+        )
+    if before["fingerprint"] != now["fingerprint"]:
+        raise RunError(
+            f"{run} was trained on other data (fingerprint {before['fingerprint']}, not "
+            f"{now['fingerprint']}). Give the data it began with, or choose another directory."
+        )
+    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
+        if before[name] != now[name]:
+            raise SettingsError(
+                f"{run} began with {name}={before[name]!r}, not {now[name]!r}. Resume with the same "
+                "settings, or choose another directory."
+            )
+    return True
+
+
+def _flatten(started: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a training by its name, with what else it began with."""
+    flat = {"architecture": HUGGING_FACE, "fingerprint": None, **started}
+    for section in ("model", "training", "settings"):
+        flat |= flat.pop(section, {})
+    return flat
 
 
 @dataclass

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from bidibeam.data.batching import BatchPlan
+    from bidibeam.data.batching import BatchPlan, TokenBatches
     from bidibeam.models.base import Losses
-    from bidibeam.training.loop import Batches, TrainingTask
+    from bidibeam.training.loop import TrainingTask
 
     BatchLosses = list[tuple[Tensor, Tensor]]  # each batch's summed losses, (directions,), and its tokens
 
@@ -34,7 +34,7 @@ class PlainStep:
     model: nn.Module
     optimizer: Optimizer
     task: TrainingTask
-    batches: Batches
+    batches: TokenBatches
     autocast: Callable[[], AbstractContextManager[Any]]
 
     def __call__(self, plans: Sequence[BatchPlan]) -> BatchLosses:

@@ -1,8 +1,8 @@
-"""Training a network of our own on prepared ids, and of either kind of model from a run's settings."""
+"""Training from a run's settings: a network of our own, or a Hugging Face model that a config describes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +10,15 @@ import torch
 
 from bidibeam.data.batching import PairBatches
 from bidibeam.data.vectors import read_vectors
-from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import names_in
+from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
 from bidibeam.models.loading import require_transformers
 from bidibeam.models.networks import NETWORKS
-from bidibeam.training import state
-from bidibeam.training.loop import TrainingLoop, check_same_settings, describe_data
+from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import PlateauSchedule
 from bidibeam.training.settings import HUGGING_FACE
+from bidibeam.training.state import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,10 +54,10 @@ class NetworkTask:
         self.data, self.network, self.settings, self.architecture = data, network, settings, architecture
         self.directions: Sequence[Direction] = network.directions
         weight = settings.regular_weight
-        self.loss_options: Mapping[str, Any] = {"regular_weight": weight}
         self.shares: Sequence[float] = [1.0]  # a direction that is alone has all of the loss
         if len(self.directions) > 1:
             self.shares = [weight if each is Direction.REGULAR else 1 - weight for each in self.directions]
+        self.loss_options: Mapping[str, Any] = {"shares": self.shares}
         self.metadata = {**metadata, "training": asdict(settings), "data": describe_data(data)}
 
     def batches(self, split: str, device: torch.device) -> PairBatches:
@@ -86,111 +85,77 @@ class NetworkTask:
 def train(
     data: PreparedData,
     run: Path,
-    *,
-    model_settings: Any,
-    settings: TrainingSettings,
-    architecture: str = "gru",
-    initialise: Callable[[Any], None] | None = None,
-    resume: bool = False,
-    observer: TrainingObserver | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> state.Position:
-    """Train a network of our own into a run directory, or go on where a killed run left off.
-
-    Args:
-        data: Prepared pairs.
-        run: Where config.json, model.safetensors (the best weights, or the last), tokenizer.json,
-            metrics.jsonl and training/ (the last state) go.
-        model_settings: The network's shape, its class's `Settings`.
-        settings: How to train it.
-        architecture: Its name in `NETWORKS`.
-        initialise: Changes the fresh network's weights, to start from pretrained embeddings, say.
-        resume: Continue from the newest checkpoint in `run`, if there is one.
-        observer: Told what happens.
-        metadata: Kept in config.json: where pretrained embeddings came from, say.
-
-    Raises:
-        RunError: If `run` holds something already, or does not belong to these data and settings.
-        TrainingError: If the loss stops being finite; the last good checkpoint is kept.
-    """
-    is_run, names = (run / checkpoint.CONFIG_FILE).exists(), names_in(run)
-    if is_run and not resume:
-        raise RunError(f"{run} already holds a run. Go on with it by `resume`, or choose another directory.")
-    is_begun = state.FOLDER in names and not names - {state.FOLDER, checkpoint.TOKENIZER_FILE}
-    if names and not is_run and not is_begun:
-        raise RunError(f"{run} holds other things. Name an empty or new directory.")
-    known = dict(metadata or {})
-    if is_run:
-        now = {**asdict(model_settings), **asdict(settings), "architecture": architecture}
-        known = {**_check_same_run(run, data, now), **known}
-    torch.manual_seed(settings.seed)
-    network = NETWORKS.create(architecture, model_settings, data.tokenizer.vocabulary_size)
-    if initialise is not None:
-        initialise(network)
-    task = NetworkTask(data, network, settings, architecture=architecture, metadata=known)
-    return TrainingLoop(task, run, resume=is_run, observer=observer).fit()
-
-
-def _check_same_run(run: Path, data: PreparedData, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that a run goes on with what it began with; return the metadata it has kept."""
-    config = checkpoint.read_config(run)
-    fingerprint = config.metadata.get("data", {}).get("fingerprint")
-    if fingerprint != data.fingerprint:
-        raise RunError(
-            f"{run} was trained on other data (fingerprint {fingerprint}, not {data.fingerprint}). Give the "
-            "data it began with, or choose another directory."
-        )
-    before = {
-        **asdict(config.model),
-        **config.metadata.get("training", {}),
-        "architecture": config.architecture,
-    }
-    check_same_settings(run, before, settings)
-    return config.metadata
-
-
-def train_run(
-    data: PreparedData,
-    run: Path,
     settings: RunSettings,
     *,
     vectors: Path | None = None,
+    initialise: Callable[[Any], None] | None = None,
     resume: bool = False,
     observer: TrainingObserver | None = None,
-    note: Callable[[str], None] | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Train a network of our own, or a Hugging Face model from its config, into a folder that `load` takes.
+    """Train a network of our own, or a Hugging Face model from its config, or go on where that was killed.
 
     Args:
         data: Prepared pairs.
-        run: The folder.
+        run: A folder that `load` takes when training is over. That of a network of our own gets config.json,
+            model.safetensors (the best weights, or the last), tokenizer.json, metrics.jsonl and training/
+            (the last state).
         settings: The architecture, its shape and how to train it, as `bidibeam.config.resolve` gives them.
         vectors: A fastText file that the embeddings of a network of our own start from.
-        resume: Go on with what is there; a model that is finished stays as it is.
+        initialise: Changes the weights that a network of our own starts from.
+        resume: Go on from the newest checkpoint in `run`, if there is one.
         observer: Told of steps and losses.
         note: Told how many tokens have a vector.
 
     Raises:
-        BidibeamError: As `train` and `fine_tune`.
+        RunError: If `run` holds something already, or does not belong to these data.
+        SettingsError: If a setting is not the one that the run began with, or cannot be used.
+        TrainingError: If the loss stops being finite; the last good checkpoint is kept.
     """
     if settings.architecture == HUGGING_FACE:
-        with require_transformers("A Hugging Face model"):
-            from bidibeam.training.fine_tune import train_from_config
         if vectors is not None:
             raise SettingsError("A Hugging Face model starts from no vectors: leave them out.")
-        train_from_config(data, run, settings, resume=resume, observer=observer)
+        _train_from_config(data, run, settings, resume=resume, observer=observer)
         return
-    options: dict[str, Any] = {}
+    architecture, model, training = settings.architecture, settings.model, settings.training
+    metadata: dict[str, Any] = {}
     if vectors is not None:
-        if not hasattr(NETWORKS.get(settings.architecture), "use_vectors"):
-            raise SettingsError(
-                f"A network of the architecture {settings.architecture} starts from no vectors."
-            )
+        if not hasattr(NETWORKS.get(architecture), "use_vectors"):
+            raise SettingsError(f"A network of the architecture {architecture} starts from no vectors.")
         tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
-        found = read_vectors(vectors, {token: index for index, token in enumerate(tokens)})
-        if note is not None:
-            count, size = len(found.ids), found.vocabulary_size
-            note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({found.coverage:.1%}).")
-        options = {"initialise": methodcaller("use_vectors", found), "metadata": {"vectors": vectors.name}}
-    options |= {"model_settings": settings.model, "settings": settings.training}
-    train(data, run, architecture=settings.architecture, resume=resume, observer=observer, **options)
+        known = read_vectors(vectors, {token: index for index, token in enumerate(tokens)})
+        count, size = len(known.ids), known.vocabulary_size
+        note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({known.coverage:.1%}).")
+        initialise, metadata = methodcaller("use_vectors", known), {"vectors": vectors.name}
+    sections = {"model": checkpoint.settings_mapping(model), "training": asdict(training)}
+    now = {"architecture": architecture, "fingerprint": data.fingerprint, **sections}
+    is_resumed = check_folder(run, now, resume=resume)
+    if is_resumed:
+        metadata = {**checkpoint.read_config(run).metadata, **metadata}
+    torch.manual_seed(training.seed)
+    network = NETWORKS.create(architecture, model, data.tokenizer.vocabulary_size)
+    if initialise is not None:
+        initialise(network)
+    task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
+    TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
+
+
+def _train_from_config(data: PreparedData, run: Path, settings: RunSettings, **options: Any) -> None:
+    """Train fresh weights of a transformers config with the tokenizer of the data."""
+    with require_transformers("A Hugging Face model"):
+        from bidibeam.training.fine_tune import fine_tune
+    config = dict(settings.model)
+    directions = config.pop("directions", ["regular", "reverse"])
+    if not directions or not isinstance(directions, list | tuple) or {*directions} - {"regular", "reverse"}:
+        raise SettingsError(f"model.directions is {directions!r}; choose from: regular, reverse.")
+    direction = "both" if len({*directions}) == 2 else directions[0]
+    prepared, training = (
+        data.info["settings"],
+        settings.training,
+    )  # which has the longest pairs, without an end
+    limits = {
+        name: min(getattr(training, name), prepared[name] + 1)
+        for name in ("max_source_length", "max_response_length")
+    }
+    training = replace(training, **limits)
+    fine_tune(data, run, base=config, direction=direction, settings=training, **options)

@@ -12,7 +12,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.settings import RunSettings, TrainingSettings
 from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL, WORDS
 from tests.unit.cli.calls import write_lines, write_vectors
@@ -78,7 +78,7 @@ def regular_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory
     """A run without a reverse decoder, which has learnt next to nothing."""
     run = tmp_path_factory.mktemp("regular-run") / "run"
     settings = TrainingSettings(max_steps=2, batch_size=32, tensorboard=False)
-    train(toy_data, run, model_settings=replace(TINY_MODEL, directions=("regular",)), settings=settings)
+    train(toy_data, run, RunSettings(replace(TINY_MODEL, directions=("regular",)), settings))
     return run
 
 

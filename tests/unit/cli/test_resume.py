@@ -53,7 +53,7 @@ def test_an_interrupted_training_says_how_to_go_on(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bidibeam.training.train.train_run", interrupt)
+    monkeypatch.setattr("bidibeam.training.train.train", interrupt)
     call = called("train", toy_data.path, "--out", tmp_path / "run", "--preset", "demo")
 
     assert call.status == 130

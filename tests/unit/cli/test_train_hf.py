@@ -90,7 +90,9 @@ def test_resumed_it_knows_what_it_began_with(data: PreparedData, bart: Path, tmp
         call = called("train", data.path, "--base", bart, "--direction", "reverse", "--out", out, *QUICK)
     assert call.status == 130
 
-    assert "holds an unfinished training" in refused("train", data.path, "--base", bart, "--out", out, *QUICK)
+    assert "already holds a run. Go on with it by --resume" in refused(
+        "train", data.path, "--base", bart, "--out", out, *QUICK
+    )
     call = called("train", data.path, "--out", out, "--resume")
 
     assert call.status == 0, call.err
@@ -102,19 +104,20 @@ def test_there_may_be_nothing_to_resume(data: PreparedData, bart: Path, tmp_path
     call = called("train", data.path, "--base", bart, "--out", tmp_path / "out", "--resume", *QUICK)
 
     assert call.status == 0, call.err
-    assert "There is no training in" in call.told
+    assert "There is no run in" in call.told
 
 
-def test_a_finished_model_is_not_resumed(data: PreparedData, bart: Path, tmp_path: Path) -> None:
+def test_a_finished_model_is_not_resumed(
+    data: PreparedData, bart: Path, toy_data: PreparedData, regular_run: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert called("train", data.path, "--base", bart, "--out", out, *QUICK).status == 0
 
     for flags in (["--base", bart, *QUICK], []):
         said = refused("train", data.path, "--out", out, "--resume", *flags)
         assert said.startswith(f"{out} is finished already: there is nothing to resume. To train it further")
-    (out / "config.json").write_text('{"format_version": 1}')
-    said = refused("train", data.path, "--out", out, "--resume", "--base", bart, *QUICK)
-    assert said == f"{out} holds a run of bidibeam's own network. Choose another folder."
+    said = refused("train", toy_data.path, "--out", regular_run, "--resume", "--base", bart, *QUICK)
+    assert "run began with architecture='gru', not 'huggingface'." in said
 
 
 def test_what_does_not_go_together_is_said(data: PreparedData, bart: Path, tmp_path: Path) -> None:
@@ -147,6 +150,7 @@ def test_data_prepared_without_text_are_refused(bart: Path, tmp_path: Path) -> N
     said = refused("train", data.path, "--out", tmp_path / "out", *flags)
 
     assert "their text is needed: prepare again with keep_text, as `bidibeam prepare --keep-text`" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_transformers_the_way_to_install_it_is_told(

@@ -60,7 +60,7 @@ class LSTMNetwork(nn.Module):
         return self.outputs[index](state[0]), state
 
     def forward(
-        self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor, regular_weight: float = 0.5
+        self, sources: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor, shares: Any = (0.5, 0.5)
     ) -> Losses:
         begin, tokens, sums = self.encode(sources, lengths), (targets[0] != PAD_ID).sum(), []
         for index in range(len(self.directions)):
@@ -70,7 +70,6 @@ class LSTMNetwork(nn.Module):
                 logits.append(scores)
             flat = torch.stack(logits).flatten(0, 1)
             sums.append(F.cross_entropy(flat, targets[index].flatten(), ignore_index=PAD_ID, reduction="sum"))
-        shares = [regular_weight, 1 - regular_weight] if len(sums) == 2 else [1.0]
         total = sum(share * value for share, value in zip(shares, sums, strict=True)) / tokens
         return Losses(total, torch.stack(sums).detach(), tokens)
 

@@ -15,7 +15,7 @@ from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hf import FineTuneSettings, fine_tune
 from bidibeam.models.huggingface.training import ModelWithLoss
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.settings import RunSettings, TrainingSettings
 from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL
 from tests.unit.models.huggingface.tiny import write_config
@@ -42,7 +42,7 @@ def test_a_captured_graph_trains_as_plain_steps_do(toy_data: PreparedData, tmp_p
     model = replace(TINY_MODEL, dropout=0.0)
     for name, graphs in (("graphs", True), ("plain", False)):
         settings = replace(SETTINGS, cuda_graphs=graphs)
-        train(toy_data, tmp_path / name, model_settings=model, settings=settings)
+        train(toy_data, tmp_path / name, RunSettings(model, settings))
 
     one, other = (losses_of(tmp_path / name, "loss_regular", "train") for name in ("graphs", "plain"))
     assert len(one) > 30
@@ -103,9 +103,9 @@ def test_a_model_that_cannot_be_captured_trains_by_plain_steps(
 def test_a_graphed_run_is_resumed(toy_data: PreparedData, tmp_path: Path, precision: str) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     settings = replace(SETTINGS, precision=precision)
-    train(toy_data, whole, model_settings=TINY_MODEL, settings=settings)
-    train(toy_data, parts, model_settings=TINY_MODEL, settings=replace(settings, max_steps=11))
-    train(toy_data, parts, model_settings=TINY_MODEL, settings=settings, resume=True)
+    train(toy_data, whole, RunSettings(TINY_MODEL, settings))
+    train(toy_data, parts, RunSettings(TINY_MODEL, replace(settings, max_steps=11)))
+    train(toy_data, parts, RunSettings(TINY_MODEL, settings), resume=True)
 
     # the same dropout, but sums in another order
     one, other = (losses_of(run, "loss_reverse", "train") for run in (whole, parts))

@@ -17,8 +17,8 @@ from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.training import state
 from bidibeam.training.logs import TrainingObserver, read_metrics
-from bidibeam.training.loop import share_plans
-from bidibeam.training.settings import TrainingSettings
+from bidibeam.training.loop import shard_batches
+from bidibeam.training.settings import FineTuneSettings, TrainingSettings
 from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import are_same_weights, losses_of, newest, train_toy, weights_of
 
@@ -144,26 +144,33 @@ def test_damaged_metrics_are_named(tmp_path: Path, content: bytes) -> None:
 def test_every_process_has_as_many_batches_even_if_they_are_few(count: int) -> None:
     plans: list[Any] = list(range(count))
 
-    shared = [share_plans(plans, 8, rank) for rank in range(8)]
+    shared = [shard_batches(plans, 8, rank) for rank in range(8)]
 
     assert len({len(part) for part in shared}) == 1
     assert set(chain.from_iterable(shared)) == set(plans)
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("kind", "name", "value", "rule"),
     [
-        ({"seed": -1}, "seed must be 0 or more, and below 2^63, not -1."),
-        ({"seed": 2**63}, "seed must be 0 or more, and below 2^63, not 9223372036854775808."),
-        ({"keep": "first"}, "keep must be one of best, last, not 'first'."),
-        ({"epochs": 0}, "epochs must be at least 1, not 0."),
-        ({"learning_rate": 0.0}, "learning_rate must be a positive number, not 0.0."),
-        ({"regular_weight": 1.5}, "regular_weight must be between 0 and 1, not 1.5."),
-        ({"plateau_factor": 0.0}, "plateau_factor must be above 0 and at most 1, not 0.0."),
-        ({"precision": "int4"}, "precision must be one of auto, float32, bf16, not 'int4'."),
-        ({"save_every": -1}, "save_every must be 0 or more, not -1."),
+        (TrainingSettings, "seed", -1, "0 or more, and below 2^63"),
+        (TrainingSettings, "seed", 2**63, "0 or more, and below 2^63"),
+        (TrainingSettings, "keep", "first", "one of best, last"),
+        (TrainingSettings, "epochs", 0, "at least 1"),
+        (TrainingSettings, "learning_rate", 0.0, "a positive number"),
+        (TrainingSettings, "regular_weight", 1.5, "between 0 and 1"),
+        (TrainingSettings, "plateau_factor", 0.0, "above 0 and at most 1"),
+        (TrainingSettings, "precision", "int4", "one of auto, float32, bf16"),
+        (TrainingSettings, "save_every", -1, "0 or more"),
+        (FineTuneSettings, "learning_rate", float("nan"), "a positive number"),
+        (FineTuneSettings, "label_smoothing", 1.0, "at least 0 and below 1"),
+        (FineTuneSettings, "max_response_length", 1, "at least 2"),
+        (FineTuneSettings, "seed", -1, "0 or more, and below 2^32"),
+        (FineTuneSettings, "weight_decay", -1.0, "0 or more"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^training\.{re.escape(message)}$"):
-        TrainingSettings(**setting)
+def test_settings_that_make_no_sense_are_refused(kind: Any, name: str, value: Any, rule: str) -> None:
+    section = "training." if kind is TrainingSettings else ""
+    message = re.escape(f"{section}{name} must be {rule}, not {value!r}.")
+    with pytest.raises(SettingsError, match=f"^{message}$"):
+        kind(**{name: value})

@@ -22,6 +22,8 @@ from bidibeam.models.gru.scorer import GRUScorer, attention_mask
 from bidibeam.models.gru.settings import ModelSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bidibeam.data.vectors import Vectors
 
 EMBEDDING_SCALE = 0.1
@@ -245,9 +247,9 @@ class BidirectionalModel(nn.Module):
         lengths: Tensor,
         inputs: Tensor,
         targets: Tensor,
-        regular_weight: float = 0.5,
+        shares: Sequence[float] | None = None,
     ) -> Losses:
-        """Teacher forcing in every direction, in one pass over the encoder; see `data.batching.Batch`."""
+        """Teacher forcing in every direction, in one pass over the encoder; see `Network` and `Batch`."""
         memory, mask = self.encode(sources, lengths)
         if len(self.embeddings) == 1:
             words = self.embedding(0)(inputs)  # (D, T, B, E)
@@ -258,13 +260,13 @@ class BidirectionalModel(nn.Module):
         tokens = is_real[0].sum()
         total = torch.zeros((), device=sources.device)
         sums = []
-        for index, weight in enumerate(self.shares(regular_weight)):
+        for index, share in enumerate(shares or [1 / len(targets)] * len(targets)):
             hidden, target, real = (
                 readout[index].flatten(0, 1),
                 targets[index].flatten(),
                 is_real[index].flatten(),
             )
-            row_weights = real.float() * (weight / tokens)  # (T * B,)
+            row_weights = real.float() * (share / tokens)  # (T * B,)
             if hidden.device.type == "cpu":  # elsewhere shapes stay fixed, so that the step can be captured
                 rows = real.nonzero().squeeze(1)
                 hidden, target, row_weights, real = hidden[rows], target[rows], row_weights[rows], real[rows]
@@ -278,15 +280,6 @@ class BidirectionalModel(nn.Module):
             total = total + loss
             sums.append((rows_losses * real).sum())
         return Losses(total, torch.stack(sums), tokens)
-
-    def shares(self, regular_weight: float) -> list[float]:
-        """Each direction's share of the loss; one that is alone has all of it."""
-        if len(self.directions) == 1:
-            return [1.0]
-        return [
-            regular_weight if direction is Direction.REGULAR else 1 - regular_weight
-            for direction in self.directions
-        ]
 
     def scorer(self, direction: Direction) -> GRUScorer:
         """One direction, for the search and for teacher forcing."""
