@@ -109,18 +109,6 @@ def test_it_is_the_wheel_that_runs_and_not_the_checkout(environment: Path) -> No
     assert location.is_relative_to(environment)
 
 
-def test_help_answers_outside_the_checkout(environment: Path) -> None:
-    assert "Commands:" in run(environment / "bin/bidibeam", "--help", cwd=environment)
-
-
-def test_presets_are_found_outside_the_checkout(environment: Path) -> None:
-    code = "from bidibeam import config; print(*config.preset_names()); config.resolve(preset='demo')"
-
-    names = sorted(path.stem for path in (SOURCE / "bidibeam" / "presets").glob("*.yaml"))
-    assert run(environment / "bin/python", "-c", code, cwd=environment).split() == names
-    assert {"compact", "demo", "paper"} <= set(names)
-
-
 def test_it_answers_without_a_run_outside_the_checkout(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "sources.txt").write_text("how are you?\nwhat do you like?\n", encoding="utf-8")
 
@@ -133,25 +121,27 @@ def test_it_answers_without_a_run_outside_the_checkout(environment: Path, tmp_pa
 
 
 def test_a_corpus_becomes_replies_outside_the_checkout(environment: Path, tmp_path: Path) -> None:
-    """Prepare, train, decode and look, all from the wheel; the default corpus comes with it."""
+    """Prepare, train, decode and look, all from the wheel; the default corpus and presets come with it."""
     command = environment / "bin/bidibeam"
     sizes = ["embedding_size=8", "encoder_size=8", "decoder_size=8", "attention_size=8", "readout_size=8"]
     flags = [word for size in sizes for word in ("--set", f"model.{size}")]
     (tmp_path / "sources.txt").write_text("how are you?\nwhat do you like?\n", encoding="utf-8")
 
+    few = ("--limit", "30", "--vocabulary-size", "200")
+    run(command, "prepare", "chitchat", *few, "--out", "data", cwd=tmp_path)
     run(
         command,
-        "prepare",
-        "chitchat",
-        "--limit",
-        "30",
-        "--vocabulary-size",
-        "200",
-        "--out",
+        "train",
         "data",
+        "--out",
+        "run",
+        "--preset",
+        "demo",
+        "--set",
+        "training.max_steps=3",
+        *flags,
         cwd=tmp_path,
     )
-    run(command, "train", "data", "--out", "run", "--set", "training.max_steps=3", *flags, cwd=tmp_path)
     replies = run(command, "decode", "run", "sources.txt", "--n-best", "beams.jsonl", cwd=tmp_path)
     facts = run(command, "info", "run", "--json", cwd=tmp_path)
 

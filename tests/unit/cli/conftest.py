@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
+from bidibeam.cli import console, progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
 from bidibeam.training.settings import RunSettings, TrainingSettings
@@ -20,39 +24,27 @@ from tests.unit.cli.evaluations import written_beams, written_texts
 from tests.unit.models.huggingface.folders import write_pair
 
 SIMILARITIES = """
-import numpy
-
-def same(judged, others):
-    return numpy.array([[float(one.text == other.text) for other in others] for one in judged])
-
-def not_a_number(judged, others):
-    return same(judged, others) * numpy.nan
-
-def too_small(judged, others):
-    return numpy.zeros((1, 1))
-
-def words(judged, others):
-    return "closest"
-
-def fails(judged, others):
-    raise KeyError("x")
+def same(hypotheses, references):
+    return [[float(one.text == other.text) for other in references] for one in hypotheses]
 
 class Same:
-    def pairwise(self, judged, others):
-        return same(judged, others)
+    def pairwise(self, hypotheses, references):
+        return same(hypotheses, references)
 
 class Box:
     inner = Same
 
-class Fails:
-    def pairwise(self, judged, others):
-        raise KeyError("x")
+def fails(hypotheses, references):
+    raise KeyError("x")
 
-class Wants:
-    def __init__(self, something):
-        pass
+calls = 0
 
-number = 3
+def fails_second(hypotheses, references):
+    global calls
+    calls += 1
+    if calls == 2:
+        raise RuntimeError("enough")
+    return same(hypotheses, references)
 """
 
 
@@ -146,3 +138,24 @@ def similarities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "my_similarities", raising=False)
     return "my_similarities:{}".format
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A log file where stderr would be."""
+    return replace_console(monkeypatch, is_terminal=False)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A terminal where stderr would be."""
+    return replace_console(monkeypatch, is_terminal=True)
+
+
+def replace_console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io.StringIO:
+    file = io.StringIO()
+    looks: dict[str, Any] = dict.fromkeys(("force_terminal", "force_interactive"), is_terminal)
+    shown = Console(file=file, width=80, color_system=None, **looks)
+    for module in (console, progress):
+        monkeypatch.setattr(module, "get_console", lambda: shown)
+    return file

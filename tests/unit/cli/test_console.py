@@ -7,33 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from bidibeam.cli import console as module
 from bidibeam.cli import progress
 from bidibeam.cli.experiment import Terminal
 from bidibeam.interchange.text_lines import Lines
-
-
-def replace_console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool = False) -> io.StringIO:
-    """A file where the terminal would be."""
-    file = io.StringIO()
-    console = Console(
-        file=file, width=80, color_system=None, force_terminal=is_terminal, force_interactive=is_terminal
-    )
-    for each in (module, progress):
-        monkeypatch.setattr(each, "get_console", lambda: console)
-    return file
-
-
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    return replace_console(monkeypatch)
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    return replace_console(monkeypatch, is_terminal=True)
 
 
 @pytest.fixture

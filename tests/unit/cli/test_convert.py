@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import os
 from pathlib import Path
 from typing import Any
 
@@ -112,18 +111,6 @@ def test_formats_are_told_apart_for_each_direction(tmp_path: Path) -> None:
     assert line["regular"][0]["tokens"] == line["reverse"][0]["tokens"] == ["i", "'m", "here", "."]
 
 
-def test_a_pipe_with_a_name_can_be_read() -> None:
-    reader, writer = os.pipe()
-    os.write(writer, (FILES / "moses.nbest").read_bytes())
-    os.close(writer)
-
-    call = called("convert", f"/dev/fd/{reader}", "--to", "mbrs", "--from", "moses")
-    os.close(reader)
-
-    assert call.status == 1  # two hypotheses, then one
-    assert "Source '2' has 1 regular hypotheses, but source '0' has 2;" in call.err
-
-
 def test_a_source_without_hypotheses_is_copied_too(tmp_path: Path) -> None:
     empty = write_lines(tmp_path / "e.jsonl", {"id": "x", "regular": [], "reverse": []})
 
@@ -144,7 +131,6 @@ def given(ours: Path, tmp_path: Path) -> dict[str, object]:
     more = {
         "ours": ours,
         "link": tmp_path / "link.jsonl",
-        "none": tmp_path / "no.jsonl",
         "csv": tmp_path / "o.csv",
     }
     return {
@@ -158,7 +144,6 @@ def given(ours: Path, tmp_path: Path) -> dict[str, object]:
 WRONG = {
     "{ours} --to mose": "Unknown n-best format 'mose'. Did you mean 'moses'? Choose one of: jsonl, moses, "
     "fairseq, mbrs, openai.",
-    "{ours} --from yaml": "Unknown n-best format 'yaml'. Choose one of: jsonl, moses, fairseq, mbrs, openai.",
     "{ours} --direction reverse": "The format jsonl has no --direction; that is for moses, fairseq, mbrs, "
     "openai.",
     "{ours} --log-prob F0": "The format jsonl has no --log-prob; that is for moses.",
@@ -173,13 +158,11 @@ WRONG = {
     "regular ones: leave out --direction reverse.",
     "{moses} --reverse {ours}": "{ours} has no source with the id '0', but {moses} has, on line 1. Both must "
     "have the same sources, by id.",
-    "{none}": "{none} cannot be read: No such file or directory.",
     "{sources}": "{sources}: neither its name nor its first lines tell what format this is. Say it by "
     "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source too.",
     "{ours} -o {csv}": "{csv}: its name",
-    "{ours} --out {ours}": "--out would overwrite the input, {ours}. Name another file.",
     "{ours} --out {link}": "--out would overwrite the input, {ours}. Name another file.",
-    "{ours} --sources {objects} -o {objects}": "--out would overwrite the input",
+    "{ours} --sources {objects} -o {objects}": "--out would overwrite the input, {objects}. Name another",
     "{generated} --reverse {typed}": '{generated}, line 19: the source is the string "where are you?", but '
     'that of {typed}, line 1, with the same id, is the string "where are you ?".',
 }

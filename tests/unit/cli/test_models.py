@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 import bidibeam
+from bidibeam import registry
 from bidibeam.api.export import export_converted
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
@@ -129,58 +128,42 @@ def test_train_resumes_with_its_own_settings_and_starts_from_vectors(
     assert newest.name == "step-00000005"
 
 
-def test_training_that_is_refused_is_one_line(toy_data: PreparedData, toy_run: Path, tmp_path: Path) -> None:
-    assert refused("train", toy_data.path, "--out", toy_run).startswith(f"{toy_run}")
-    said = refused("train", tmp_path / "none", "--out", tmp_path / "run")
-    assert "make it with `bidibeam prepare" in said
-    assert not (tmp_path / "run").exists()
-
-
-OTHERS = """
-import bidibeam
-from bidibeam.models.gru.network import BidirectionalModel
-
 class Parrot:
+    """A kind of model that another package brings."""
+
     @classmethod
-    def recognises(cls, folder):
+    def recognises(cls, folder: Path) -> bool:
         return (folder / "parrot.txt").is_file()
 
     @classmethod
-    def describe(cls, folder):
+    def describe(cls, folder: Path) -> dict[str, Any]:
         return {"folder": str(folder), "says": (folder / "parrot.txt").read_text()}
 
     @classmethod
-    def load(cls, name, reverse=None, *, device=None, dtype=None, trust_remote_code=False):
-        return bidibeam.load(name + "/inner", device=device)
-
-class Twin(BidirectionalModel):
-    pass
-"""
+    def load(cls, name: str, reverse: str | None = None, **options: Any) -> Any:
+        assert (reverse, options) == (None, {"device": None, "dtype": None, "trust_remote_code": False})
+        return bidibeam.load(f"{name}/inner")
 
 
-def test_other_packages_add_kinds_of_models_and_networks(toy_run: Path, tmp_path: Path) -> None:
+class Twin(bidibeam.BidirectionalModel):
+    """A network that another package brings."""
+
+
+def test_other_packages_add_kinds_of_models_and_networks(
+    copied_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By their entry points: every command then takes such a folder as its MODEL."""
-    site, parrot = tmp_path / "site", tmp_path / "parrot"
-    (site / "extra-1.dist-info").mkdir(parents=True)
-    (site / "others.py").write_text(OTHERS)
-    (site / "extra-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: extra\nVersion: 1\n")
-    points = "[bidibeam.models]\nparrot = others:Parrot\n[bidibeam.networks]\ntwin = others:Twin\n"
-    (site / "extra-1.dist-info" / "entry_points.txt").write_text(points)
-    shutil.copytree(toy_run, parrot / "inner")
-    (parrot / "parrot.txt").write_text("hello")
-    config = parrot / "inner" / "config.json"
+    parrot, config = tmp_path / "parrot", copied_run / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "architecture": "twin"}))
+    assert "Unknown architecture 'twin'" in refused("decode", copied_run, typed="red cat\n")
+    parrot.mkdir()
+    copied_run.rename(parrot / "inner")
+    (parrot / "parrot.txt").write_text("hello")
+    named = {"bidibeam.models": ("parrot", Parrot), "bidibeam.networks": ("twin", Twin)}
+    points = [EntryPoint(name, f"{__name__}:{it.__name__}", group) for group, (name, it) in named.items()]
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [point for point in points if point.group == group]
+    )
 
-    def in_process(*args: object, typed: str = "") -> str:
-        home = Path(str(bidibeam.__file__)).parent.parent
-        environment = {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{site}", "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "bidibeam", *map(str, args)]
-        done = subprocess.run(
-            command, env=environment, input=typed, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert json.loads(in_process("info", parrot, "--json")) == {"folder": str(parrot), "says": "hello"}
-    assert in_process("decode", parrot, "--strategy", "vbs", typed="red cat\n") == "red cat!\n"
-    assert "Unknown architecture 'twin'" in refused("decode", parrot / "inner", typed="red cat\n")
+    assert described(parrot) == {"folder": str(parrot), "says": "hello"}
+    assert called("decode", parrot, "--strategy", "vbs", typed="red cat\n").replies == ["red cat!"]

@@ -177,15 +177,6 @@ def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_pa
     assert len(called(*command, "--words").replies) == 4
 
 
-def test_two_files_of_a_format_without_scores_are_joined(tmp_path: Path) -> None:
-    other = tmp_path / "other.txt"
-    other.write_bytes((FILES / "mbrs-decode.txt").read_bytes())
-
-    call = called("rerank", FILES / "mbrs-decode.txt", "--per-source", 4, "--reverse", other)
-
-    assert len(call.replies) == 3
-
-
 @pytest.fixture
 def given(lists: Path, tmp_path: Path) -> dict[str, Path]:
     """Lists that can be used, and such that cannot, alone in a folder."""
@@ -212,8 +203,6 @@ REFUSED = {
     "`bidibeam score` adds it, given the model, or choose a strategy without, such as longest.",
     "{text} --per-source 4 --reverse {other} --agreement expected": f"{{text}} and {{other}}: {LACKS} "
     '"log_prob", and bidia needs it; `bidibeam score` adds it, given the model.',
-    "{good} --per-source 2": "The format jsonl has no --per-source; that is for mbrs.",
-    "{good} --from moses": "{good}, line 1: expected `id ||| text ||| features ||| score`, received 1 field.",
     "{text} --from mbrs": "{text}: flat text does not say how many hypotheses a source has. Say it by "
     "--per-source.",
     "{late} --n-best {out}": "{late}, line 702: source '702' has no reverse hypotheses, and bidia needs "
@@ -227,10 +216,7 @@ REFUSED = {
         "of them."
         for name in ("wmd_t", "embedding_cosine")
     },
-    "{lists} --strategy bidis --lambda nan": "lambda must be a finite number, not nan.",
     "{lists} --strategy bidis --seed 1": "The strategy bidis has no option seed. It has: --lambda.",
-    "{lists} --strategy vbs --similarity edit": "The strategy vbs compares no hypotheses, so it has no "
-    "--similarity.",
     "{lists} --similarity-option smoothing=some": "smoothing must be one of floor, none, add-1, not 'some'.",
     "{lists} --strategy-option answer": "--strategy-option must be NAME=VALUE, not 'answer'.",
     "{lists} --strategy-option answer=both": "--answer must be one of regular, either, not 'both'.",
@@ -264,9 +250,7 @@ def test_a_line_through_a_pipe_is_named_too() -> None:
     assert ", line 2: this is not JSON" in refused("rerank", "-", typed=f"{GOOD}\n{{oops\n")
 
 
-@pytest.mark.parametrize("workers", ["0", "-1", "many"])
-def test_workers_are_counted_from_one(lists: Path, workers: str) -> None:
-    call = called("rerank", lists, "--workers", workers)
+def test_workers_are_counted_from_one(lists: Path) -> None:
+    call = called("rerank", lists, "--workers", "0")
 
-    assert (call.status, call.out) == (2, "")
-    assert "Invalid value for '--workers'" in call.err
+    assert (call.status, call.out, "Invalid value for '--workers'" in call.err) == (2, "", True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bidibeam.data.prepared import PreparedData
-from tests.unit.cli.calls import Call, called, lines_of, write_lines
+from tests.unit.cli.calls import Call, called, lines_of
 
 Arguments = tuple[object, ...]
 
@@ -38,13 +39,6 @@ def interrupted(arguments: Arguments, tmp_path: Path) -> tuple[Call, bytes, Path
     torn = b"".join(content.splitlines(keepends=True)[: DONE + 1])[:-40]
     (tmp_path / "out.jsonl.partial").write_bytes(torn)
     return call, content, out
-
-
-def refusal(*arguments: object) -> str:
-    """The last line of a call in vain; notes may stand before it."""
-    call = called(*arguments)
-    assert (call.status, call.out) == (1, "")
-    return call.err.splitlines()[-1].removeprefix("Error: ")
 
 
 def test_an_interrupted_training_says_how_to_go_on(
@@ -79,55 +73,29 @@ def test_resumed_it_is_what_it_would_have_been_and_nothing_is_done_twice(
     assert re.search(rf"\b0 sources in [\d.]+ s\. {len(whole.replies)} were done already\. ", finished.told)
 
 
-def test_without_resume_all_is_done_again(arguments: Arguments, tmp_path: Path) -> None:
+def test_other_settings_are_refused_and_without_resume_all_is_done_again(
+    arguments: Arguments, tmp_path: Path
+) -> None:
     whole, content, out = interrupted(arguments, tmp_path)
+    partial = tmp_path / "out.jsonl.partial"
+
+    call = called(*arguments, "--n-best", out, "--resume", "--agreement", "mean")
+    assert (call.status, call.out) == (1, "")
+    assert f"Error: {partial}, line 1: it was written with other settings: agreement:closest" in call.told
+    assert len(lines_of(partial)) == DONE
 
     again = called(*arguments, "--n-best", out)
-
     assert (again.out, out.read_bytes()) == (whole.out, content)
     assert "were done already" not in again.told
-    partial = tmp_path / "out.jsonl.partial"
     assert f"Note: {partial} is there already and is done again; with --resume" in again.told
     assert not partial.exists()
 
 
-def test_other_settings_or_another_input_are_refused_and_named(arguments: Arguments, tmp_path: Path) -> None:
-    _, _, out = interrupted(arguments, tmp_path)
-    partial = tmp_path / "out.jsonl.partial"
-
-    said = refusal(*arguments, "--n-best", out, "--resume", "--agreement", "mean")
-    assert said.startswith(
-        f"{partial}, line 1: it was written with other settings: agreement:closest, where now"
-    )
-    assert said.endswith(f"Remove {partial}, or do not resume, to start over.")
-    assert len(lines_of(partial)) == DONE
-    assert not out.exists()
-
-    command, *rest = arguments
-    place = 1 if command == "decode" else 0
-    lines = lines_of(Path(str(rest[place])))
-    lines[1]["source"] = "something else"
-    rest[place] = write_lines(tmp_path / "other.jsonl", *lines)
-    said = refusal(command, *rest, "--n-best", out, "--resume")
-    assert re.search(r'line 2: its "source" is .*, but the input has the string "something else"', said)
-
-
-COUNTING = """
-calls = 0
-
-def same(hypotheses, references):
-    global calls
-    calls += 1
-    if calls == 2:
-        raise RuntimeError("enough")
-    return [[float(one.text == other.text) for other in references] for one in hypotheses]
-"""
-
-
-@pytest.mark.usefixtures("similarities")
-def test_after_an_error_what_was_done_stays(lists: Path, tmp_path: Path) -> None:
-    Path("counting.py").write_text(COUNTING)
-    arguments = ("rerank", lists, "--similarity", "counting:same", "--n-best", tmp_path / "out.jsonl")
+def test_after_an_error_what_was_done_stays(
+    lists: Path, tmp_path: Path, similarities: Callable[[str], str]
+) -> None:
+    similarity = ("--similarity", similarities("fails_second"))
+    arguments = ("rerank", lists, *similarity, "--n-best", tmp_path / "out.jsonl")
 
     call = called(*arguments)
     assert (call.status, call.out) == (1, "At work.\n")
@@ -136,7 +104,7 @@ def test_after_an_error_what_was_done_stays(lists: Path, tmp_path: Path) -> None
 
     resumed = called(*arguments, "--resume")
     assert resumed.replies == ["At work.", "Yes."]
-    assert sys.modules.pop("counting").calls == 3  # one for each source, and the one that failed
+    assert sys.modules["my_similarities"].calls == 3  # one for each source, and the one that failed
 
 
 def test_a_file_that_is_replaced_is_named_first(lists: Path, tmp_path: Path) -> None:
