@@ -17,7 +17,7 @@ from bidibeam.api.export import export_converted
 from bidibeam.cli import chat
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
-from tests.unit.cli.calls import called, refused
+from tests.unit.cli.calls import called, refused, write_lines
 from tests.unit.models.huggingface.folders import SOURCES, write_joint
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")
@@ -250,3 +250,17 @@ def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
 
     assert done.stdout == "red cat!\nwhite!\n"
     assert done.stderr.count("you> ") == 4
+
+
+def test_a_lambda_of_nothing_is_explained(copied_run: Path) -> None:
+    tuned = {"format_version": 1, "weights": bidibeam.load(copied_run).fingerprint}
+
+    def switched(value: float, *flags: object) -> str:
+        write_lines(copied_run / "tuned.json", {**tuned, "options": {"bidis": {"lambda_": value}}})
+        return called("chat", copied_run, "--beam-size", 3, *flags, typed="/strategy bidis\n").told
+
+    told = switched(0.0, "--strategy", "vbs")
+    assert "From now on bidis answers (lambda 0). Lambda 0 was tuned, so it answers as vbs does;" in told
+    assert "with --strategy bidis --lambda 0.5." in told
+    assert "answers as vbs" not in switched(0.5, "--strategy", "vbs")
+    assert "(lambda 0). So it answers as vbs does" in switched(0.5, "--strategy", "bidis", "--lambda", 0)

@@ -10,6 +10,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,27 +31,20 @@ from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called
 
 NO_MEMORY = "Error: There is not enough memory; a smaller batch, beam or vocabulary needs less.\n"
-
-
-class OutOfMemoryError(RuntimeError):
-    """Named as torch names its own."""
-
-
-class Failure:
-    """What the command `fail` raises."""
-
-    error: BaseException
-
-    @classmethod
-    def fail(cls) -> NoReturn:
-        raise cls.error
+Fail = Callable[[BaseException], None]
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> type[Failure]:
-    """A command `fail` that raises whatever `Failure.error` is."""
-    monkeypatch.setitem(front.bidibeam.commands, "fail", click.Command("fail", callback=Failure.fail))
-    return Failure
+def fail_with(monkeypatch: pytest.MonkeyPatch) -> Fail:
+    """Gives the command line a command `fail` that raises this."""
+
+    def set_error(error: BaseException) -> None:
+        def fail() -> NoReturn:
+            raise error
+
+        monkeypatch.setitem(front.bidibeam.commands, "fail", click.Command("fail", callback=fail))
+
+    return set_error
 
 
 def in_process(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -158,23 +152,25 @@ def test_wrong_usage_is_answered_with_what_there_is(
     ("error", "message"),
     [
         (SettingsError("The setting x is 3; it must be 4."), "Error: The setting x is 3; it must be 4.\n"),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "/run/x"),
-            "Error: /run/x: No space left on device.\n",
-        ),
+        (OSError(errno.ENOSPC, "No space left", "/run/x"), "Error: /run/x: No space left.\n"),
         (PermissionError(errno.EACCES, "Permission denied"), "Error: Permission denied.\n"),
         (OSError("the tape is torn"), "Error: the tape is torn\n"),
         (MemoryError(), NO_MEMORY),
-        (OutOfMemoryError("CUDA"), NO_MEMORY),
+        (type("OutOfMemoryError", (RuntimeError,), {})("CUDA"), NO_MEMORY),  # named as torch names its own
     ],
 )
-def test_an_error_is_one_sentence(
-    error: Exception, message: str, failing: type[Failure], capsys: pytest.CaptureFixture[str]
+def test_an_error_is_one_sentence_and_debug_shows_where_it_came_from(
+    error: Exception, message: str, fail_with: Fail, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failing.error = error
+    fail_with(error)
 
     assert front.run(["fail"]) == 1
     assert capsys.readouterr() == ("", message)
+    assert front.run(["--debug", "fail"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback")
+    assert "raise error" in err
+    assert err.endswith(f"\n{message}")
 
 
 @pytest.mark.parametrize(
@@ -207,31 +203,17 @@ def test_the_librarys_parameters_become_flags_of_the_command(
     assert front.name_flags(sentence, None) == sentence
 
 
-def test_debug_shows_where_it_came_from(failing: type[Failure], capsys: pytest.CaptureFixture[str]) -> None:
-    failing.error = SettingsError("wrong")
-
-    assert front.run(["--debug", "fail"]) == 1
-    err = capsys.readouterr().err
-    assert "Traceback" in err
-    assert "raise cls.error" in err
-    assert err.endswith("\nError: wrong\n")
-
-
-def test_a_bug_keeps_its_traceback(failing: type[Failure]) -> None:
-    failing.error = ZeroDivisionError()
-
-    with pytest.raises(ZeroDivisionError):
-        front.run(["fail"])
-
-
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (click.exceptions.Exit(3), 3)])
-def test_an_interrupt_is_130_and_a_status_that_a_command_asks_for_is_kept(
-    error: BaseException, status: int, failing: type[Failure], capsys: pytest.CaptureFixture[str]
+def test_an_interrupt_is_130_a_commands_own_status_is_kept_and_a_bug_is_a_traceback(
+    error: BaseException, status: int, fail_with: Fail, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failing.error = error
+    fail_with(error)
 
     assert front.run(["fail"]) == status
     assert capsys.readouterr().err.strip() == ("Interrupted." if status == 130 else "")
+    fail_with(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        front.run(["fail"])
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["at the last flush", "in the middle"])

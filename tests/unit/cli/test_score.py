@@ -183,12 +183,6 @@ def test_without_a_model_it_is_the_one_in_the_box(tmp_path: Path) -> None:
     assert all(math.isfinite(one[name]) and one[name] < 0 for name in SCORES)
 
 
-def test_lists_come_through_a_pipe(toy_run: Path) -> None:
-    call = called("score", "-", "--model", toy_run, typed='{"source": "red", "regular": [{"text": "red"}]}\n')
-
-    assert json.loads(call.out)["regular"][0]["log_prob"] < 0
-
-
 def test_a_model_whose_config_says_nothing_is_what_it_is_called(tmp_path: Path) -> None:
     unmarked = write_model(tmp_path / "unmarked", "bart", None)
     marked = write_model(tmp_path / "marked", "bart", Direction.REVERSE)

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-import bidibeam
 from bidibeam.cli import tune
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
@@ -382,18 +381,12 @@ def test_a_pair_that_cannot_be_tuned_is_refused(models: tuple[Path, str, Path], 
     assert called("tune", *models, *PAIR_SEARCH, "--strategy", "vbs-tuned").status == 0
 
 
-def tuned_for(path: Path, weights: str, lambda_: float = 0.5) -> Path:
-    """A tuned.json of a model."""
-    options = {"bidis": {"lambda_": lambda_}, "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.3}}
-    path.write_text(json.dumps({"format_version": 1, "weights": weights, "options": options}))
-    return path
-
-
 @pytest.mark.parametrize("command", ["rerank", "evaluate", "analyse"])
 def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
     command: str, beams: Path, tmp_path: Path
 ) -> None:
-    tuned = tuned_for(tmp_path / "tuned.json", "ab12")
+    options = {"bidis": {"lambda_": 0.5}}
+    tuned = write_lines(tmp_path / "tuned.json", {"format_version": 1, "weights": "ab12", "options": options})
     flags = ("--analysis", "ranks") if command == "analyse" else ("--strategy", "bidis")
 
     def written_by(model: str) -> Path:
@@ -413,15 +406,3 @@ def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
     if command != "analyse":
         silent.append((others, "--strategy", "vbs", "--tuned", tuned))  # which uses nothing of it
     assert not any("another model" in told(*arguments) for arguments in silent)
-
-
-def test_a_lambda_of_nothing_is_explained(copied_run: Path) -> None:
-    def switched(value: float, *flags: object) -> str:
-        tuned_for(copied_run / "tuned.json", bidibeam.load(copied_run).fingerprint, value)
-        return called("chat", copied_run, "--beam-size", 3, *flags, typed="/strategy bidis\n").told
-
-    told = switched(0.0, "--strategy", "vbs")
-    assert "From now on bidis answers (lambda 0). Lambda 0 was tuned, so it answers as vbs does;" in told
-    assert "with --strategy bidis --lambda 0.5." in told
-    assert "answers as vbs" not in switched(0.5, "--strategy", "vbs")
-    assert "(lambda 0). So it answers as vbs does" in switched(0.5, "--strategy", "bidis", "--lambda", 0)
