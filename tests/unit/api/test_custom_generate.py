@@ -23,7 +23,6 @@ from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reve
 from bidibeam.hypotheses import Direction
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model
 from tests.unit.models.huggingface.test_parity import model_of
-from tests.unit.models.huggingface.tiny import tiny_model
 
 STRATEGIES = (
     "vbs",
@@ -37,36 +36,41 @@ STRATEGIES = (
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 4}
 
 
-def pair(kind: str) -> tuple[Any, Any]:
-    reverse = model_of(kind, seed=7)
+def pair(kind: str, seed: int = 7) -> tuple[Any, Any]:
+    """A regular model, and a reverse one of that seed."""
+    reverse = model_of(kind, seed)
     mark(reverse, Direction.REVERSE)
     return model_of(kind, seed=3), reverse
 
 
 def inputs(model: Any) -> dict[str, torch.Tensor]:
-    right, left = (
-        [[5, 6, 1, 1], [7, 8, 9, 10], [11, 12, 13, 1]],
-        [[1, 1, 5, 6], [7, 8, 9, 10], [1, 11, 12, 13]],
-    )
-    ids = torch.tensor(right if model.config.is_encoder_decoder else left)
+    right, left = ([5, 6, 1, 1], [11, 12, 13, 1]), ([1, 1, 5, 6], [1, 11, 12, 13])
+    first, last = right if model.config.is_encoder_decoder else left
+    ids = torch.tensor([first, [7, 8, 9, 10], last])
     return {"input_ids": ids, "attention_mask": (ids != 1).long()}
 
 
+def prompt_length(model: Any) -> int:
+    return 1 if model.config.is_encoder_decoder else 4
+
+
+def answer(model: Any, reverse: Any, strategy: str = "bidia", **options: Any) -> Any:
+    """What `generate` returns for the inputs."""
+    how = {**HOW, **inputs(model), "custom_generate": BidiGenerate(reverse, strategy)}
+    return model.generate(**{**how, **options})
+
+
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "reverse-vbs"])
 def test_every_strategy_answers_through_generate(kind: str, strategy: str) -> None:
     model, reverse = pair(kind)
-    given = inputs(model)
 
-    found = model.generate(
-        **given, custom_generate=BidiGenerate(reverse, strategy=strategy), num_beams=6, max_new_tokens=8
-    )
+    found = answer(model, reverse, strategy, num_beams=6, max_new_tokens=8)
 
-    prompt = 1 if model.config.is_encoder_decoder else 4
+    prompt = prompt_length(model)
     assert len(found) == 3
     assert prompt < found.shape[1] <= prompt + 8
-    if prompt == 4:
-        assert torch.equal(found[:, :4], given["input_ids"])
+    assert prompt == 1 or torch.equal(found[:, :4], inputs(model)["input_ids"])
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])
@@ -74,16 +78,14 @@ def test_a_batch_is_answered_as_its_members_one_by_one(kind: str) -> None:
     model, reverse = pair(kind)
     given = inputs(model)
     options = {"custom_generate": BidiGenerate(reverse), "num_beams": 6, "max_new_tokens": 8}
-    prompt = 1 if model.config.is_encoder_decoder else 4
 
     together = model.generate(**given, **options)
 
     for row, ids, mask in zip(together, given["input_ids"], given["attention_mask"], strict=True):
         own = ids[mask.bool()][None]
         alone = model.generate(input_ids=own, attention_mask=torch.ones_like(own), **options)
-        skipped = 1 if model.config.is_encoder_decoder else own.shape[1]
-        written = alone[0, skipped:].tolist()
-        assert row[prompt : prompt + len(written)].tolist() == written
+        written = alone[0, 1 if model.config.is_encoder_decoder else own.shape[1] :].tolist()
+        assert row[prompt_length(model) :][: len(written)].tolist() == written
 
 
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
@@ -96,21 +98,17 @@ def test_bidis_ranks_by_both_models_opinions(kind: str) -> None:
     plain = model.generate(**given, **options, custom_generate=BidiGenerate(strategy="vbs"))
     both = model.generate(**given, **options, custom_generate=BidiGenerate(reverse, "bidis", lambda_=0.7))
 
-    prompt = 1 if model.config.is_encoder_decoder else 4
-    special = {0, 1, 2}
     expected = []
     for row, score in zip(plain.sequences, plain.sequences_scores.tolist(), strict=True):
-        ids = row[prompt:].tolist()
+        ids = row[prompt_length(model) :].tolist()
         is_finished = 2 in ids
         ids = ids[: ids.index(2) + 1] if is_finished else ids
-        turned = reverse_labels([*ids, *(() if is_finished else (2,))], special)
-        (opinion,) = HFScorer(reverse).log_probs(given["input_ids"], [[turned]])[0]
-        expected.append((not is_finished, -(score + 0.7 * opinion / len(ids)), ids))
-    expected.sort(key=lambda one: one[:2])
-    for (_, cost, ids), row, score in zip(
-        expected, both.sequences, both.sequences_scores.tolist(), strict=True
-    ):
-        assert row[prompt : prompt + len(ids)].tolist() == ids
+        whole = ids if is_finished else [*ids, 2]
+        (other,) = HFScorer(reverse).log_probs(given["input_ids"], [[reverse_labels(whole, {0, 1, 2})]])[0]
+        expected.append((not is_finished, -(score + 0.7 * other / len(ids)), ids))
+    ranked = zip(sorted(expected), both.sequences, both.sequences_scores.tolist(), strict=True)
+    for (_, cost, ids), row, score in ranked:
+        assert row[prompt_length(model) :][: len(ids)].tolist() == ids
         assert score == pytest.approx(-cost, abs=1e-4)
 
 
@@ -119,9 +117,7 @@ def test_a_shared_encoder_reads_the_sources_once() -> None:
     calls = []
     joint.regular.get_encoder().register_forward_hook(lambda *_: calls.append(1))
 
-    found = joint.regular.generate(**inputs(joint.regular), **HOW, custom_generate=BidiGenerate(joint))
-
-    assert len(found) == 3
+    assert len(answer(joint.regular, joint)) == 3
     assert calls == [1]
 
 
@@ -131,10 +127,8 @@ def test_encoder_outputs_are_given_back_as_they_came() -> None:
         hidden = model.get_encoder()(ids).last_hidden_state
     mine = BaseModelOutput(last_hidden_state=hidden.clone(), hidden_states=(hidden,))
 
-    mask = torch.ones_like(ids)
-    model.generate(
-        encoder_outputs=mine, attention_mask=mask, **HOW, custom_generate=BidiGenerate(None, "vbs")
-    )
+    how: dict[str, Any] = {**HOW, "custom_generate": BidiGenerate(None, "vbs")}
+    model.generate(encoder_outputs=mine, attention_mask=torch.ones_like(ids), **how)
 
     assert mine.last_hidden_state is not None
     assert torch.equal(mine.last_hidden_state, hidden)
@@ -143,12 +137,11 @@ def test_encoder_outputs_are_given_back_as_they_came() -> None:
 
 def test_a_config_that_asks_for_tuples_is_no_hindrance() -> None:
     model = model_of("t5", 1)
-    expected = model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(None, "vbs"))
+    expected = answer(model, None, "vbs")
 
     model.config.return_dict = False
 
-    found = model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(None, "vbs"))
-    assert torch.equal(found, expected)
+    assert torch.equal(answer(model, None, "vbs"), expected)
 
 
 def test_models_that_do_not_serve_are_refused() -> None:
@@ -156,12 +149,14 @@ def test_models_that_do_not_serve_are_refused() -> None:
     name: Any = "bart-reverse"
 
     with pytest.raises(BidibeamError, match="direction"):
-        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(model_of("bart", seed=1)))
+        answer(model, model_of("bart", seed=1))
+    with pytest.raises(BidibeamError, match="is an encoder-decoder and the gpt2 model a decoder alone"):
+        answer(model, pair("gpt2")[1])
     with pytest.raises(BidibeamError, match="give vectors= and tokenizer="):
         model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse, similarity="wmd_t"))
     reverse.train()
     with pytest.raises(BidibeamError, match="training mode"):
-        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse))
+        answer(model, reverse)
     for given, message in {
         (None, "bidia"): "needs a reverse model",
         (None, "oracle"): "asks for the reference",
@@ -172,8 +167,6 @@ def test_models_that_do_not_serve_are_refused() -> None:
 
 
 ENDS = [2, 9, 12, 30]
-
-
 ENDING: dict[str, Any] = {
     "max_new_tokens": 9,
     "early_stopping": True,
@@ -189,22 +182,24 @@ def ended(row: list[int], pad: int = 1) -> list[int]:
     return row[: max(place for place, token in enumerate(row, start=1) if token != pad)]
 
 
-@pytest.mark.parametrize("kind", ["marian", "gpt2"])
-def test_a_reply_keeps_its_end_and_padding_is_what_the_call_says(kind: str) -> None:
-    options = {**ENDING, "num_beams": 4, "pad_token_id": 20}
-    last: set[int] = set()
-    is_padded = False
+@pytest.mark.parametrize("kind", ["bart", "marian", "gpt2"])
+def test_vbs_returns_all_that_generate_returns_ends_and_padding_included(kind: str) -> None:
+    options = {**ENDING, "num_beams": 6, "num_return_sequences": 6, "pad_token_id": 20}
+    options["return_dict_in_generate"] = True
+    last, columns = set[int](), set[int]()
 
     for seed in range(6):
         model = model_of(kind, seed)
-        expected = model.generate(**inputs(model), **options)
+        expected = model.generate(**inputs(model), **options, output_scores=True)
         found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
 
-        assert found.tolist() == expected.tolist()
-        last.update(ended(row, pad=20)[-1] for row in found.tolist())
-        is_padded |= 20 in found[:, -1]
+        rows = found.sequences.tolist()
+        assert rows == expected.sequences.tolist()
+        assert found.sequences_scores.tolist() == pytest.approx(expected.sequences_scores.tolist(), rel=1e-5)
+        last.update(ended(row, pad=20)[-1] for row in rows)
+        columns.update(row[-1] for row in rows)
 
-    assert is_padded
+    assert 20 in columns
     assert last <= set(ENDS)
     assert last - {2}
 
@@ -220,10 +215,7 @@ def test_an_end_stays_the_end_where_the_other_model_scores(monkeypatch: pytest.M
     monkeypatch.setattr(HFScorer, "log_probs", log_probs)
     last = set()
     for seed in range(6):
-        model, reverse = model_of("bart", seed), pair("bart")[1]
-        found = model.generate(
-            **inputs(model), **ENDING, num_beams=6, custom_generate=BidiGenerate(reverse, "bidis")
-        )
+        found = answer(model_of("bart", seed), pair("bart")[1], "bidis", **ENDING, num_beams=6)
         for row in found[:, 1:].tolist():
             reply = ended(row)
             assert tuple(reverse_labels(reply, {0, 1, *ENDS})) in asked
@@ -235,13 +227,9 @@ def test_an_end_stays_the_end_where_the_other_model_scores(monkeypatch: pytest.M
 def test_an_end_stays_the_end_of_what_the_reverse_model_writes(kind: str) -> None:
     last = set()
     for seed in range(6):
-        reverse = model_of(kind, seed)
-        mark(reverse, Direction.REVERSE)
-        model = model_of(kind, seed=3)
-        found = model.generate(
-            **inputs(model), **ENDING, num_beams=4, custom_generate=BidiGenerate(reverse, "reverse-vbs")
-        )
-        for row in found[:, 1 if model.config.is_encoder_decoder else 4 :].tolist():
+        model, reverse = pair(kind, seed=seed)
+        found = answer(model, reverse, "reverse-vbs", **ENDING)
+        for row in found[:, prompt_length(model) :].tolist():
             *words, end = ended(row)
             assert not set(words) & set(ENDS)
             last.add(end)
@@ -252,37 +240,16 @@ def test_an_end_stays_the_end_of_what_the_reverse_model_writes(kind: str) -> Non
 @pytest.mark.parametrize("strategy", ["bidis", "bidia bleu_t either"])
 def test_as_many_sequences_come_back_as_were_found(strategy: str) -> None:
     is_repeated = False
+    how = {"num_beams": 6, "num_return_sequences": 6, "max_new_tokens": 9, "eos_token_id": ENDS}
     for seed in range(8):
-        model, reverse = model_of("bart", seed), model_of("bart", seed + 20)
-        mark(reverse, Direction.REVERSE)
+        found = answer(model_of("bart", seed), pair("bart", seed + 20)[1], strategy, **how)
 
-        found = model.generate(
-            **inputs(model),
-            custom_generate=BidiGenerate(reverse, strategy),
-            num_beams=6,
-            num_return_sequences=6,
-            max_new_tokens=9,
-            eos_token_id=ENDS,
-        ).view(3, 6, -1)
-
-        for line in found.tolist():
+        for line in found.view(3, 6, -1).tolist():
             words = [tuple(token for token in row if token not in (0, 1, *ENDS)) for row in line]
             is_repeated |= len(set(words)) < len(words)
             if "bidia" not in strategy:  # both directions may write the same ids
                 assert len(set(map(tuple, line))) == len(line)
     assert is_repeated
-
-
-def test_sequences_that_read_the_same_come_as_generate_has_them() -> None:
-    options = {**ENDING, "num_beams": 6, "num_return_sequences": 6, "return_dict_in_generate": True}
-    for seed in range(6):
-        model = model_of("bart", seed)
-
-        expected = model.generate(**inputs(model), **options, output_scores=True)
-        found = model.generate(**inputs(model), **options, custom_generate=BidiGenerate(strategy="vbs"))
-
-        assert found.sequences.tolist() == expected.sequences.tolist()
-        assert found.sequences_scores.tolist() == pytest.approx(expected.sequences_scores.tolist(), rel=1e-5)
 
 
 class Never(StoppingCriteria):  # type: ignore[misc]
@@ -302,11 +269,7 @@ class Never(StoppingCriteria):  # type: ignore[misc]
         ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "decoder_attention_mask, which a sear"),
         ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "position_ids, which a search does"),
         ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "token_type_ids, which a search does"),
-        (
-            "bart",
-            {"output_scores": True, "return_dict_in_generate": True},
-            "output_scores=True, but a search",
-        ),
+        ("bart", {"output_scores": True, "return_dict_in_generate": True}, "output_scores=True, but a s"),
         ("bart", {"max_new_tokens": 65}, "has 64 positions, too few for 1 tokens and a reply of 65: lower"),
         ("gpt2", {"max_new_tokens": 62}, "has 64 positions, too few for 4 tokens and a reply of 62: lower"),
     ],
@@ -317,7 +280,7 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
     model, reverse = pair(kind)
 
     with pytest.raises(BidibeamError, match=message):
-        model.generate(**inputs(model), custom_generate=BidiGenerate(reverse), **{**HOW, **options})
+        answer(model, reverse, **options)
 
 
 @pytest.mark.parametrize(
@@ -334,78 +297,50 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
 )
 def test_what_changes_nothing_is_not_refused(kind: str, options: dict[str, Any]) -> None:
     model, reverse = pair(kind)
-    how = {**HOW, "min_new_tokens": 1, "custom_generate": BidiGenerate(reverse)}
-    if "max_new_tokens" in options:
-        how["min_new_tokens"] = options["max_new_tokens"] - 1
 
-    found = model.generate(**inputs(model), **{**how, **options})
+    found = answer(model, reverse, min_new_tokens=options.get("max_new_tokens", 2) - 1, **options)
 
     if "max_new_tokens" not in options:
-        assert torch.equal(found, model.generate(**inputs(model), **how))
+        assert torch.equal(found, answer(model, reverse, min_new_tokens=1))
 
 
 def test_a_judge_reads_one_token_more_of_what_was_cut_off() -> None:
     model, reverse = pair("bart")
-    how: dict[str, Any] = {"custom_generate": BidiGenerate(reverse, "bidis"), "num_beams": 2}
 
     with pytest.raises(BidibeamError, match="64 positions, too few for 1 tokens and a reply of 64: lower"):
-        model.generate(**inputs(model), **how, max_new_tokens=64)
-    assert len(model.generate(**inputs(model), **how, max_new_tokens=63, min_new_tokens=62)) == 3
+        answer(model, reverse, "bidis", max_new_tokens=64)
+    assert len(answer(model, reverse, "bidis", num_beams=2, max_new_tokens=63, min_new_tokens=62)) == 3
 
 
 def embedded(model: Any) -> dict[str, Any]:
-    given = inputs(model)
-    embeddings = model.get_input_embeddings()(given.pop("input_ids"))
-    return {"inputs_embeds": embeddings, **given}
+    return {"input_ids": None, "inputs_embeds": model.get_input_embeddings()(inputs(model)["input_ids"])}
 
 
 def encoded(model: Any) -> dict[str, Any]:
-    given = inputs(model)
-    return {"encoder_outputs": model.get_encoder()(**given), "attention_mask": given["attention_mask"]}
+    return {"input_ids": None, "encoder_outputs": model.get_encoder()(**inputs(model))}
 
 
 @pytest.mark.parametrize("make", [embedded, encoded])
 def test_only_a_reverse_encoder_of_its_own_needs_ids(make: Any) -> None:
     model, reverse = pair("bart")
     with pytest.raises(BidibeamError, match=r"without input_ids, which the reverse model reads with an enc"):
-        model.generate(**make(model), custom_generate=BidiGenerate(reverse), **HOW)
+        answer(model, reverse, **make(model))
 
     joint = BidirectionalSeq2Seq.from_encoder_decoder(model, special_ids=[0, 1, 2]).eval()
-    for ours in (BidiGenerate(joint), BidiGenerate(strategy="vbs")):
-        expected = joint.regular.generate(**inputs(model), **HOW, custom_generate=ours)
-        found = joint.regular.generate(**make(joint.regular), **HOW, custom_generate=ours)
-        assert torch.equal(found, expected)
+    for given in ((joint,), (None, "vbs")):
+        found = answer(joint.regular, *given, **make(joint.regular))
+        assert torch.equal(found, answer(joint.regular, *given))
 
 
 def test_a_prompt_of_embeddings_or_read_before_is_refused() -> None:
     model, ids = model_of("gpt2", seed=3), torch.tensor([[5, 6, 7, 8]])
     read = model(input_ids=ids[:, :3], use_cache=True).past_key_values
-    ours = BidiGenerate(strategy="vbs")
 
     with pytest.raises(BidibeamError, match="given inputs_embeds, which a search does not read: give input_"):
-        model.generate(**embedded(model), custom_generate=ours, **HOW)
+        answer(model, None, "vbs", **embedded(model))
+    given = {"input_ids": ids, "past_key_values": read, "attention_mask": None, "num_beams": 1}
     with pytest.raises(BidibeamError, match="given past_key_values, which a search does not read"):
-        model.generate(input_ids=ids, past_key_values=read, custom_generate=ours, **{**HOW, "num_beams": 1})
-
-
-@pytest.mark.parametrize(
-    ("kind", "other", "changes", "message"),
-    [
-        ("bart", "gpt2", {}, "the bart model is an encoder-decoder and the gpt2 model a decoder alone"),
-        ("gpt2", "gpt2", {"vocab_size": 41}, "the gpt2 model knows 40 tokens and the gpt2 model 41"),
-        ("bart", "bart", {"eos_token_id": 3}, "eos_token_id is 2 in the bart model and 3 in the bart model"),
-    ],
-)
-def test_a_reverse_model_of_other_ids_is_refused(
-    kind: str, other: str, changes: dict[str, Any], message: str
-) -> None:
-    model = model_of(kind, seed=3)
-    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
-    reverse = tiny_model(other, seed=5, **{**ids, **changes})
-    mark(reverse, Direction.REVERSE)
-
-    with pytest.raises(BidibeamError, match=message):
-        model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse, "bidis"))
+        answer(model, None, "vbs", **given)
 
 
 def test_a_folder_alone_makes_a_model_answer_from_both_ends(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from bidibeam.decoding.beams import ModelGenerator
 from bidibeam.decoding.decoder import Answer, Decoder
 from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameError
 from bidibeam.hypotheses import Beams, Direction, NBest
-from bidibeam.interchange import nbest
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
@@ -125,31 +123,6 @@ def test_a_run_without_reverse_decoder_is_refused_where_one_is_needed(run: Run) 
     assert all(each.other_log_prob is None for each in found)
 
 
-@pytest.mark.parametrize("name", ["bidia", "bidis"])
-def test_a_batch_is_answered_as_its_members_one_by_one(unsure: Run, sources: list[Beams], name: str) -> None:
-    together, alone = (
-        answers(load_decoder(unsure, name, settings=WIDE, batch_size=size), sources) for size in (100, 1)
-    )
-
-    for one, other in zip(together, alone, strict=True):
-        assert one.beams.id == other.beams.id
-        assert [entry.place for entry in one.ranking] == [entry.place for entry in other.ranking]
-        assert_alike(one.ranking.nbest, other.ranking.nbest)
-        assert [entry.score for entry in one.ranking] == pytest.approx(
-            [entry.score for entry in other.ranking], abs=1e-4
-        )
-
-
-@pytest.mark.parametrize("case", ["bidia", "either", "wmd_t", "bidis, little"])
-def test_workers_make_no_difference(unsure: Run, sources: list[Beams], case: str) -> None:
-    one, four = (
-        answers(load_decoder(unsure, CASES[case], settings=WIDE, workers=workers), sources)
-        for workers in (1, 4)
-    )
-
-    assert one == four
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_replies_alone_are_those_of_the_whole_ranking(unsure: Run, sources: list[Beams], case: str) -> None:
     settings = SearchSettings(beam_size=16, max_length=9)
@@ -186,18 +159,6 @@ def test_whoever_wants_every_opinion_gets_it_replies_only_or_not(unsure: Run, ca
     found = [*answer.beams.regular, *answer.beams.reverse]
     assert len(found) == 8
     assert all(each.other_log_prob is not None for each in found)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_live_or_from_a_file_the_choice_is_the_same(unsure: Run, sources: list[Beams], case: str) -> None:
-    decoder = load_decoder(unsure, CASES[case], settings=WIDE, score_other=True)
-
-    for answer in answers(decoder, sources):
-        (read,) = nbest.read(io.StringIO(nbest.to_json(answer.beams)), allow_empty=True)
-        ranking = decoder.ranker.strategy.rank(read)
-        assert [(entry.place, entry.score) for entry in ranking] == [
-            (entry.place, entry.score) for entry in answer.ranking
-        ]
 
 
 def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> None:

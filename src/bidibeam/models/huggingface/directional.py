@@ -196,8 +196,7 @@ class DirectionalModel:
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        rows = response_ids(texts, self.tokenizer, self.model.config) if texts else ()
-        return [tuple(ids) for ids in rows]
+        return [tuple(ids) for ids in response_ids(texts, self.tokenizer, self.model.config)]
 
     def log_probs(
         self,

@@ -19,8 +19,6 @@ from bidibeam.models.huggingface.directional import DirectionalModel
 from bidibeam.models.loading import load
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies import STRATEGIES
-from bidibeam.strategies.settings import StrategySettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 KINDS = ("bart", "t5", "gpt2", "llama")
@@ -71,54 +69,6 @@ def test_hypotheses_have_the_log_probabilities_that_plain_passes_give(pair: Hugg
                 whole = orders[direction.other] + ([] if one.finished else [3])
                 other = log_prob(pair.models[direction.other], beams.source, whole)
                 assert one.other_log_prob == near(other)
-
-
-def test_sequence_scorers_read_texts_and_beginnings(pair: HuggingFaceModel) -> None:
-    for direction, loaded in pair.models.items():
-        scorer = pair.sequence_scorer(direction)
-        ids = scorer.encode(["red cat", "blue"])
-        assert [row[-1] for row in ids] == [scorer.end_id] * 2
-        written = [row if direction is Direction.REGULAR else reverse_labels(row, SPECIAL) for row in ids]
-
-        found = scorer.log_probs(SOURCES[:2], [ids, ids[:1]])
-        beginnings = scorer.log_probs(SOURCES[:2], [ids, ids[:1]], first=1)
-
-        assert found[0] == near([log_prob(loaded, SOURCES[0], [*row]) for row in written])
-        assert found[1] == near([log_prob(loaded, SOURCES[1], [*written[0]])])
-        assert beginnings[0] == near([log_prob(loaded, SOURCES[0], [row[0]]) for row in written])
-        assert scorer.encode([]) == []
-        assert scorer.log_probs([], []) == []
-
-
-def test_a_batch_finds_what_each_source_finds_alone(pair: HuggingFaceModel) -> None:
-    together = searched(pair, judged=True)
-    generator = HFGenerator(pair.models, dict.fromkeys(Direction, SEARCH), judged=True)
-
-    for beams in together:
-        (alone,) = generator.generate([Beams(beams.id, beams.source)])
-        for direction in Direction:
-            assert [one.text for one in alone.of(direction)] == [one.text for one in beams.of(direction)]
-            for one, other in zip(alone.of(direction), beams.of(direction), strict=True):
-                assert one.log_prob == near(other.log_prob)
-                assert one.other_log_prob == near(other.other_log_prob)
-
-
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES.names()))
-def test_every_strategy_answers(pair: HuggingFaceModel, strategy: str) -> None:
-    options = {"length_exponent": 1.0, "word_reward": 0.2} if strategy == "vbs-tuned" else {}
-    decoder = load_hf_decoder(
-        models=pair.models, strategy=StrategySettings(strategy, options), settings=SEARCH
-    )
-
-    answers = list(decoder.answers(Beams(str(n), text, "red cat") for n, text in enumerate(SOURCES)))
-
-    assert len(answers) == len(SOURCES)
-    assert all(answer.ranking.entries for answer in answers)
-    assert str(decoder.signature).startswith(f"strategy:{strategy}")
-    sizes = [max(len(answer.beams.of(direction)) for answer in answers) for direction in Direction]
-    most = {"bidia": (3, 3), "reverse-vbs": (0, 6)}.get(strategy, (6, 0))
-    assert [size > 0 for size in sizes] == [size > 0 for size in most]
-    assert all(size <= limit for size, limit in zip(sizes, most, strict=True))
 
 
 def test_padding_is_where_the_model_wants_it(pair: HuggingFaceModel) -> None:
@@ -279,9 +229,9 @@ def test_lengths_of_a_generation_config_make_no_noise(
 def test_one_that_was_cut_off_does_not_stand_for_those_that_finished() -> None:
     found = [Hypothesis("x", ("x",), -2.0, 2, score, score < -0.7, ids=(5,)) for score in (-0.5, -1.0, -1.5)]
 
-    groups = merge_texts([*found, found[0]])
+    firsts = [group[0] for group in merge_texts([*found, found[0]])]
 
-    assert [(group[0].finished, group[0].score, group[0].multiplicity) for group in groups] == [
+    assert [(one.finished, one.score, one.multiplicity) for one in firsts] == [
         (False, -0.5, 2),
         (True, -1.0, 2),
     ]

@@ -75,9 +75,20 @@ def test_one_of_several_end_tokens_is_enough() -> None:
         check_same_ids(regular, reverse)
 
 
-def test_another_start_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r": decoder_start_token_id is 2 in the bart model and 0 in the "):
-        check_same_ids(tiny_config("bart", decoder_start_token_id=2), tiny_config("t5", eos_token_id=2))
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("t5", {}, ": decoder_start_token_id is 2 in the bart model and 0 in the t5 model"),
+        ("gpt2", {}, ": the bart model is an encoder-decoder and the gpt2 model a decoder alone"),
+        ("bart", {"vocab_size": 41}, ": the bart model knows 40 tokens and the bart model 41"),
+        ("bart", {"eos_token_id": 3}, ": eos_token_id is 2 in the bart model and 3 in the bart model"),
+    ],
+)
+def test_models_of_other_ids_are_refused(kind: str, changes: dict[str, Any], message: str) -> None:
+    other = tiny_config(kind, **{"eos_token_id": 2, **changes})
+
+    with pytest.raises(SettingsError, match=message):
+        check_same_ids(tiny_config("bart", eos_token_id=2, decoder_start_token_id=2), other)
 
 
 def test_the_first_token_that_differs_is_named() -> None:

@@ -9,22 +9,15 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub.errors import HFValidationError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, ViTConfig, ViTModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import BidibeamError, InputError, RunError, ScorerError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.models.huggingface.bases import wrap_tokenizer
 from bidibeam.search.settings import SearchSettings
 from tests.conftest import WORDS
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model, write_pair
-from tests.unit.models.huggingface.tiny import tiny_model, write_config
-
-
-def refused(error: type[Exception], message: str, *args: Any, **options: Any) -> None:
-    with pytest.raises(error, match=message):
-        load_hf_decoder(*args, **options)
 
 
 @pytest.fixture(scope="module")
@@ -32,25 +25,54 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_pair(tmp_path_factory.mktemp("gpt2"), "gpt2")
 
 
-def test_models_and_settings_that_do_not_serve_are_refused(gpt2: tuple[Path, Path]) -> None:
-    regular, reverse = gpt2
-    needs = "needs the reverse direction, and gpt2-regular has only: regular"
+LACKS = "needs the reverse direction, and gpt2-regular has only: regular"
+NO_PAIRS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("0 0", {}, InputError, "^Both .*gpt2-regular and .*gpt2-regular are regular models"),
+    ("1 0", {}, InputError, "^The models are swapped: .*gpt2-reverse, given as the regular"),
+    ("1 -", {}, InputError, "^gpt2-reverse was given as the regular model, but it is a reverse model"),
+    ("- 0", {}, InputError, "^gpt2-regular was given as the reverse model, but it is a reg"),
+    ("- -", {}, SettingsError, r"^No model was named: give a regular model, a reverse model, or both\.$"),
+    ("0 -", {"strategy": "bidia"}, RunError, f"^The strategy bidia {LACKS}"),
+    ("0 -", {"strategy": "bidis"}, RunError, f"^The strategy bidis {LACKS}"),
+    ("0 -", {"strategy": "reverse-vbs"}, RunError, f"^The strategy reverse-vbs {LACKS}"),
+    ("- 1", {"strategy": "vbs"}, RunError, "^The strategy vbs needs the regular direction"),
+    ("0 1", {"device": "abacus"}, SettingsError, "^There is no device 'abacus' here that can"),
+    ("0 1", {"dtype": "int3"}, SettingsError, "^`dtype` is 'int3'; choose one of: float32, bfl"),
+    (
+        "0 1",
+        {"settings": SearchSettings(beam_size=1)},
+        SettingsError,
+        "^beam_size must be at least 2 for bid",
+    ),
+    (
+        "0 1",
+        {"settings": SearchSettings(max_length=64)},
+        SettingsError,
+        "^gpt2-regular has 64 positions,",
+    ),
+    (
+        "0 1",
+        {"strategy": "bidia bleu_t tuned"},
+        SettingsError,
+        "^The system 'bidia bleu_t tuned' must be",
+    ),
+]
+"""Which of the pair is given as the regular and as the reverse model, how, and what is said."""
 
-    refused(InputError, r"^Both .*gpt2-regular and .*gpt2-regular are regular models", regular, regular)
-    refused(InputError, r"^The models are swapped: .*gpt2-reverse, given as the regular", reverse, regular)
-    refused(InputError, r"^gpt2-reverse was given as the regular model, but it is a reverse model", reverse)
-    refused(InputError, r"^gpt2-regular was given as the reverse model, but it is a reg", None, regular)
-    for strategy in ("bidia", "bidis", "reverse-vbs"):
-        refused(RunError, rf"^The strategy {strategy} {needs}", regular, strategy=strategy)
-    refused(RunError, r"^The strategy vbs needs the regular direction", None, reverse, "vbs")
-    refused(SettingsError, r"^No model was named: give a regular model, a reverse model, or both\.$")
-    refused(SettingsError, r"^There is no device 'abacus' here that can", *gpt2, device="abacus")
-    refused(SettingsError, r"^`dtype` is 'int3'; choose one of: float32, bfl", *gpt2, dtype="int3")
-    how = SearchSettings(beam_size=1)
-    refused(SettingsError, r"^beam_size must be at least 2 for bidia, .* not 1\.$", *gpt2, settings=how)
-    long = SearchSettings(max_length=64)
-    refused(SettingsError, r"^gpt2-regular has 64 positions, too few for a reply of 64", *gpt2, settings=long)
-    refused(SettingsError, r"^The system 'bidia bleu_t tuned' must be tuned", *gpt2, "bidia bleu_t tuned")
+
+@pytest.mark.parametrize(("given", "options", "error", "message"), NO_PAIRS)
+def test_models_and_settings_that_do_not_serve_are_refused(
+    gpt2: tuple[Path, Path], given: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    regular, reverse = (None if which == "-" else gpt2[int(which)] for which in given.split())
+
+    with pytest.raises(error, match=message):
+        load_hf_decoder(regular, reverse, **options)
+
+
+def test_one_model_serves_where_one_is_enough(gpt2: tuple[Path, Path]) -> None:
+    regular, reverse = gpt2
+
     assert len(load_hf_decoder(None, reverse, "reverse-vbs").decode(["red"])[0])
     with pytest.raises(RunError, match=r"^There is no reverse model beside gpt2-regular"):
         HFGenerator(load_models(regular), {Direction.REGULAR: SearchSettings()}, judged=True)
@@ -61,9 +83,8 @@ def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> No
     other = tokenizer_of([*WORDS, "more"])
     reverse = write_model(tmp_path / "reverse", "t5", Direction.REVERSE, tokenizer=other)
 
-    refused(
-        SettingsError, r"^The two models have different tokenizers: the token ", regular, reverse, "bidis"
-    )
+    with pytest.raises(SettingsError, match=r"^The two models have different tokenizers: the token "):
+        load_hf_decoder(regular, reverse, "bidis")
     decoder = load_hf_decoder(regular, reverse, "bidia", score_other=True)
     (answer,) = decoder.answers([Beams("1", "red cat")])
 
@@ -71,26 +92,36 @@ def test_different_tokenizers_compare_texts_but_not_tokens(tmp_path: Path) -> No
     assert all(one.other_log_prob is None for one in answer.beams.regular)
 
 
-def test_what_is_no_model_is_named(tmp_path: Path, toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    for file in ("file", "empty/.x", "broken/model.safetensors", "killed/training/started.json"):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).touch()
-    (tmp_path / "broken" / "config.json").write_text('{"model_type": "nonsense"}')
-    (tmp_path / "killed" / "training" / "started.json").write_text("{}")
-    write_config(tmp_path / "config", "bart")
+NO_MODELS = {
+    "no/such": r"^The model 'no/such' is neither a folder nor on the Hugging Face Hub \(",
+    "file": "^file is a file: name a folder that `save_pretrained` wrote, or a Hub",
+    "empty": r"^empty has no config\.json: name a folder that",
+    "bart-config": "^bart-config has a config but no weights: train it first, by `bidibeam train DATA",
+    "nonsense": r"nonsense' cannot be read \(",
+    "killed": r"killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$",
+    "bare": "^There is no tokenizer in bare: save it beside the model, with tokenizer",
+    "odd": r"^The tokenizer of odd cannot be loaded \(.*\): save it beside",
+    "small": "^The tokenizer of small has ids up to 15, and its weights know only 6 tokens: they do not",
+    "deep": r"^The weights of deep lack 'model\.decoder\.layers\.1\..*' and \d+ more: they are those of",
+    "damaged": r"^The weights of damaged cannot be loaded \(",
+    "vit": "vit is a vit model, which is neither an encoder-d",
+}
 
-    message = r"^The model 'no/such' is neither a folder nor on the Hugging Face Hub \("
-    refused(InputError, message, "no/such")
-    for name, fragment in {
-        "file": "file is a file: name a folder that `save_pretrained` wrote, or a Hub",
-        "empty": r"empty has no config\.json: name a folder that",
-        "config": "config has a config but no weights: train it first, by `bidibeam train DATA",
-        "broken": r"broken' cannot be read \(",
-        "killed": r"killed is unfinished: `bidibeam train DATA --out .*killed --resume` goes on\.$",
-    }.items():
-        refused(InputError, fragment, tmp_path / name)
-    refused(InputError, r"is one of bidibeam's own runs, not a Hugging Face model: `bidibeam", toy_run)
+
+@pytest.mark.parametrize("name", NO_MODELS)
+def test_what_is_no_model_is_named(unusable: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(unusable)
+
+    with pytest.raises(InputError, match=NO_MODELS[name]):
+        load_hf_decoder(name)
+
+
+def test_a_run_is_no_hugging_face_model(toy_run: Path) -> None:
+    with pytest.raises(
+        InputError, match="is one of bidibeam's own runs, not a Hugging Face model: `bidibeam"
+    ):
+        load_hf_decoder(toy_run)
 
 
 def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +141,8 @@ def test_a_hub_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
         r"^There is no folder nothere, and the Hugging Face Hub, where there may be a model of that name, "
         r"cannot be reached \(No route to host\)\.$"
     )
-    refused(InputError, message, "nothere")
+    with pytest.raises(InputError, match=message):
+        load_hf_decoder("nothere")
     assert asked == ["nothere"]
 
 
@@ -131,51 +163,15 @@ def test_a_name_that_the_hub_knows_or_the_cache_has_is_loaded(monkeypatch: pytes
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", answer)
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", load)
 
-    for name in ("known", "mistyped"):
-        refused(InputError, rf"^The model '{name}' is neither a folder nor on the Hugging Face Hub", name)
-    monkeypatch.setattr(
-        "bidibeam.models.huggingface.loading.try_to_load_from_cache", lambda name, file: f"{name}/{file}"
-    )
-    refused(InputError, r"^The model 'cached' is neither", "cached")
+    for name in ("known", "mistyped", "cached"):
+        if name == "cached":
+            cache = "bidibeam.models.huggingface.loading.try_to_load_from_cache"
+            monkeypatch.setattr(cache, lambda name, file: f"{name}/{file}")
+        with pytest.raises(InputError, match=f"^The model '{name}' is neither a folder nor on the Hugging"):
+            load_hf_decoder(name)
 
     assert loaded == ["known", "mistyped", "cached"]
     assert len(answers) == 1
-
-
-def test_weights_that_are_damaged_or_of_another_model_are_refused(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "bart", "bart")
-    content = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**content, "decoder_layers": 2}))
-    message = r"^The weights of .*bart lack 'model\.decoder\.layers\.1\..*' and \d+ more: they are those of"
-    refused(InputError, message, folder)
-
-    (folder / "model.safetensors").write_bytes(b"nothing")
-    refused(InputError, r"^The weights of .*bart cannot be loaded \(", folder)
-
-
-def test_a_tokenizer_must_be_there_and_fit(tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
-    tiny_model("gpt2").save_pretrained(bare)
-    refused(InputError, r"^There is no tokenizer in .*bare: save it beside the model, with tokenizer", bare)
-    (bare / "tokenizer.json").write_text("{")
-    refused(InputError, r"^The tokenizer of .*bare cannot be loaded \(.*\): save it beside", bare)
-
-    small = write_model(tmp_path / "small", "gpt2", vocab_size=6)
-    message = r"^The tokenizer of small has ids up to 15, and its weights know only 6 tokens: they do not"
-    refused(InputError, message, small)
-
-
-def saved(model: Any, folder: Path) -> Path:
-    model.save_pretrained(folder)
-    wrap_tokenizer(tokenizer_of(), is_encoder_decoder=False).save_pretrained(folder)
-    return folder
-
-
-def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    vit = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4))
-
-    refused(InputError, r"vit is a vit model, which is neither an encoder-d", saved(vit, tmp_path / "vit"))
 
 
 def test_a_model_that_fails_is_refused_before_anything_is_read(
@@ -188,7 +184,8 @@ def test_a_model_that_fails_is_refused_before_anything_is_read(
     monkeypatch.setattr("transformers.BartForConditionalGeneration.forward", fail)
 
     message = r"^bart is a bart model, which cannot be searched here \(no such tensor\); write n-best lists"
-    refused(ScorerError, message, folder, strategy="vbs")
+    with pytest.raises(ScorerError, match=message):
+        load_hf_decoder(folder, strategy="vbs")
 
 
 CODE = """
@@ -238,7 +235,8 @@ def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[
     folder = write_model(tmp_path / "bart", "bart", generation=rule)
 
     message = r"^The generation config of bart asks for at least 56 tokens, and max_length is 20: raise max_"
-    refused(SettingsError, message, folder, strategy="vbs")
+    with pytest.raises(SettingsError, match=message):
+        load_hf_decoder(folder, strategy="vbs")
     assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))
 
 
@@ -247,7 +245,8 @@ def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
     regular, reverse = write_pair(tmp_path, "bart", tokenizer=pieces)
 
     message = r"^The similarity compares words by their vectors, and bart-regular knows subwords: give a file"
-    refused(SettingsError, message, regular, reverse, "bidia wmd_t")
+    with pytest.raises(SettingsError, match=message):
+        load_hf_decoder(regular, reverse, "bidia wmd_t")
     assert load_pair(regular, reverse)
 
 
