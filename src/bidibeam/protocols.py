@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     import torch
@@ -287,24 +286,4 @@ class Metric(Protocol):
 
     def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
         """Score the whole list at once."""
-        ...
-
-
-class LineCount(Protocol):
-    """How many lines (or records) of a corpus were read, and how many of them could not be used."""
-
-    total: int
-    bad: int
-
-
-class CorpusReader(Protocol):
-    """A corpus, as conversations in file order; `line_errors` is complete once all have been read."""
-
-    @property
-    def line_errors(self) -> LineCount:
-        """The lines seen so far."""
-        ...
-
-    def read(self, source: Path | None) -> Iterator[Any]:
-        """Yield `bidibeam.data.conversations.Conversation`s from `source`, or from the corpus' own place."""
         ...

@@ -114,10 +114,10 @@ def describe_pairs(pairs: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
 
 def _describe_lengths(pairs: EncodedPairs, chosen: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
     described = {}
-    for side, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
+    for name, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
         lengths = pairs.lengths[texts]
         shares = np.percentile(lengths, PERCENTILES, method="inverted_cdf")
-        described[side] = {
+        described[name] = {
             "mean": round(float(lengths.mean()), 2),
             **{f"p{share}": int(value) for share, value in zip(PERCENTILES, shares, strict=True)},
             "max": int(lengths.max()),
@@ -126,13 +126,13 @@ def _describe_lengths(pairs: EncodedPairs, chosen: NDArray[np.bool_]) -> dict[st
 
 
 def _measure_coverage(pairs: EncodedPairs, chosen: NDArray[np.bool_], unknown_id: int) -> dict[str, float]:
-    """Returns the share of running words that the vocabulary holds, on each side."""
+    """Returns the share of running words that the vocabulary holds."""
     seen = np.concatenate([[0], np.cumsum(pairs.tokens == unknown_id)])
     unknown = seen[pairs.starts + pairs.lengths] - seen[pairs.starts]  # (texts,)
     shares = {}
-    for side, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
+    for name, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):
         running = int(pairs.lengths[texts].sum())
-        shares[side] = round(1 - int(unknown[texts].sum()) / running, 6) if running else 1.0
+        shares[name] = round(1 - int(unknown[texts].sum()) / running, 6) if running else 1.0
     return shares
 
 
@@ -143,18 +143,22 @@ def _count_positions(pairs: EncodedPairs, chosen: NDArray[np.bool_], tokenizer: 
     times = np.bincount(texts, minlength=len(pairs.lengths))  # (texts,)
     counts = np.bincount(pairs.tokens, np.repeat(times, pairs.lengths), tokenizer.vocabulary_size)
     counts[: tokenizer.end_id + 1] = 0
-    top = [int(i) for i in np.lexsort((np.arange(len(counts)), -counts))[:COMMONEST] if counts[i]]
-    positions = range(1, POSITIONS + 1)
-
-    def count_at(places: NDArray[np.int64], position: int) -> list[int]:
-        tokens = pairs.tokens[places[lengths >= position]]
-        return [int(count) for count in np.bincount(tokens, minlength=tokenizer.vocabulary_size)[top]]
-
+    top = np.argsort(-counts, kind="stable")[:COMMONEST]
+    top = top[counts[top] > 0]
+    long_enough: list[int] = []
+    from_left: list[list[int]] = []
+    from_right: list[list[int]] = []
+    for position in range(1, POSITIONS + 1):
+        is_long = lengths >= position
+        long_enough.append(int(is_long.sum()))
+        for counted, at in ((from_left, starts + position - 1), (from_right, starts + lengths - position)):
+            found = np.bincount(pairs.tokens[at[is_long]], minlength=tokenizer.vocabulary_size)
+            counted.append(found[top].tolist())
     return {
         "of": "training responses",
-        "words": tokenizer.tokens(top),
-        "counts": [int(counts[i]) for i in top],
-        "responses_at_least_this_long": [int((lengths >= position).sum()) for position in positions],
-        "from_left": [count_at(starts + position - 1, position) for position in positions],
-        "from_right": [count_at(starts + lengths - position, position) for position in positions],
+        "words": tokenizer.tokens(top.tolist()),
+        "counts": counts[top].astype(int).tolist(),
+        "responses_at_least_this_long": long_enough,
+        "from_left": from_left,
+        "from_right": from_right,
     }

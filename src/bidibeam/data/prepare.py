@@ -42,7 +42,7 @@ from bidibeam.data.prepared import (
     PreparedData,
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
-from bidibeam.errors import CorpusError, SettingsError
+from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
 from bidibeam.files import replacing, write_json
 
 if TYPE_CHECKING:
@@ -86,18 +86,14 @@ class PrepareSettings:
 
     def __post_init__(self) -> None:
         CORPORA.get(self.corpus)
-        for name, choices in (("pairs", tuple(PAIRINGS)), ("split_by", SPLIT_KEYS)):
-            value = getattr(self, name)
-            if value not in choices:
-                raise SettingsError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
+        check_choice("pairs", self.pairs, PAIRINGS)
+        check_choice("split_by", self.split_by, SPLIT_KEYS)
         for name, least in (("max_source_length", 1), ("max_response_length", 1), ("limit", 3), ("seed", 0)):
             number = getattr(self, name)
-            if number is not None and number < least:
-                raise SettingsError(f"{name} is {number}; it must be at least {least}.")
+            check_setting(number is None or number >= least, name, number, f"at least {least}")
         for name in ("validation_share", "test_share"):
             share = getattr(self, name)
-            if not 0 < share < 1:
-                raise SettingsError(f"{name} is {share:g}; it must be above 0 and below 1.")
+            check_setting(0 < share < 1, name, share, "above 0 and below 1")
         if self.validation_share + self.test_share >= 1:
             raise SettingsError(
                 f"validation_share {self.validation_share:g} and test_share {self.test_share:g} leave "

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from bidibeam.data import words as wording
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import RunError, check_choice, check_setting
 from bidibeam.files import write_text
 
 if TYPE_CHECKING:
@@ -159,14 +159,7 @@ class Tokenizer:
 
 def check_vocabulary(kind: str, vocabulary_size: int) -> None:
     """Refuses a kind of tokenizer that does not exist, or a vocabulary that cannot hold one."""
-    if kind not in KINDS:
-        raise SettingsError(f"tokenizer is {kind!r}; choose one of: {', '.join(KINDS)}.")
+    check_choice("tokenizer", kind, KINDS)
     least = len(SPECIAL_TOKENS) + (BYTES if kind == "bpe" else 1)
-    if vocabulary_size < least:
-        raise SettingsError(
-            f"vocabulary_size is {vocabulary_size}; the tokenizer {kind!r} needs at least {least}."
-        )
-    if vocabulary_size > LARGEST_VOCABULARY:
-        raise SettingsError(
-            f"vocabulary_size is {vocabulary_size}; it must be at most {LARGEST_VOCABULARY:,}."
-        )
+    rule = f"between {least}, for the tokenizer {kind!r}, and {LARGEST_VOCABULARY:,}"
+    check_setting(least <= vocabulary_size <= LARGEST_VOCABULARY, "vocabulary_size", vocabulary_size, rule)

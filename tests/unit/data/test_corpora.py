@@ -21,8 +21,9 @@ from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.corpora.convokit import Reply, order_branches
 from bidibeam.data.corpora.cornell import CornellReader
-from bidibeam.data.corpora.files import LineErrors, SourceFile, find_file, hash_texts, open_source
+from bidibeam.data.corpora.files import LineErrors, SourceFile, find_file, hash_texts
 from bidibeam.data.corpora.swda import clean
+from bidibeam.data.corpora.tsv import TsvReader
 from bidibeam.errors import CorpusError
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
@@ -64,7 +65,7 @@ def make_tar(path: Path, files: dict[str, bytes]) -> Path:
 @pytest.mark.parametrize("make", [make_folder, make_zip, make_tar])
 def test_the_same_files_are_found_wherever_they_lie(make: Any, tmp_path: Path) -> None:
     contents = []
-    with open_source(make(tmp_path, FILES), "x", "files") as files:
+    with TsvReader().open(make(tmp_path, FILES)) as files:
         for file in files:
             with file.open() as stream:
                 contents.append((file.name, stream.read()))
@@ -80,7 +81,7 @@ def test_endings_decide_how_to_decompress_and_the_outermost_file_is_found(
     for folder, content in ((tmp_path / "a", b"inner"), (tmp_path, b"text")):
         (folder / f"x.txt{ending}").write_bytes(COMPRESS[ending](content))
 
-    with open_source(tmp_path, "x", "files") as files:
+    with TsvReader().open(tmp_path) as files:
         outermost = find_file(files, "x.txt")
         assert outermost is not None
         with outermost.open() as stream:
@@ -89,14 +90,14 @@ def test_endings_decide_how_to_decompress_and_the_outermost_file_is_found(
 
 
 def test_a_source_is_needed_and_a_damaged_archive_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^The corpus 'x' needs a source: a file\.$"):
-        open_source(None, "x", "a file").__enter__()
+    with pytest.raises(CorpusError, match=r"^The corpus 'tsv' needs a source: a \.tsv file"):
+        read("tsv", None)
     path = make_zip(tmp_path, FILES)
     path.write_bytes(path.read_bytes().replace(b"one", b"eno", 1).replace(b"two", b"owt", 1))
 
     with (
         pytest.raises(CorpusError, match=r"files.zip cannot be unpacked \(.+\): fetch it again\.$"),
-        open_source(path, "x", "files") as files,
+        TsvReader().open(path) as files,
         files[0].open() as stream,
     ):
         stream.read()

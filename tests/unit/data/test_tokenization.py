@@ -190,9 +190,17 @@ def test_missing_damaged_and_foreign_files_are_refused(
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
-        ("char", 10, r"^tokenizer is 'char'; choose one of: word, bpe\.$"),
-        ("word", 4, r"^vocabulary_size is 4; the tokenizer 'word' needs at least 5\.$"),
-        ("bpe", 259, r"^vocabulary_size is 259; the tokenizer 'bpe' needs at least 260\.$"),
+        ("char", 10, r"^tokenizer must be one of word, bpe, not 'char'\.$"),
+        (
+            "word",
+            4,
+            r"^vocabulary_size must be between 5, for the tokenizer 'word', and 10,000,000, not 4\.$",
+        ),
+        (
+            "bpe",
+            259,
+            r"^vocabulary_size must be between 260, for the tokenizer 'bpe', and 10,000,000, not 259\.$",
+        ),
     ],
 )
 def test_settings_that_cannot_be(kind: Any, size: int, message: str) -> None:

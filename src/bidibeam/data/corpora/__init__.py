@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bidibeam.data.corpora.files import CorpusReader
 from bidibeam.registry import Registry
-
-if TYPE_CHECKING:
-    from bidibeam.protocols import CorpusReader
 
 CORPORA: Registry[CorpusReader] = Registry(
     "corpus",

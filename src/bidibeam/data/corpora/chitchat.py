@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import Line, LineErrors
+from bidibeam.data.corpora.files import CorpusReader, Line
 from bidibeam.errors import CorpusError
 from bidibeam.files import UNPACKING_ERRORS, read_json
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 FILE_NAME = "dataset.json"
 
 
-class ChitchatReader:
+class ChitchatReader(CorpusReader):
     """Conversations between two people about anything; a turn is one or several messages.
 
     The package's own `Dataset` leaves its file open and reads it in the locale's encoding, so this opens
     the same file itself. "Lines" are turns here: the corpus is one JSON object.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "chitchat"
+    expected = f"a file {FILE_NAME}"
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, a `dataset.json` or its folder, or from the package."""
@@ -40,7 +40,7 @@ class ChitchatReader:
             source = Path(package.origin).parent
         path = source / FILE_NAME if source.is_dir() else source
         if not path.is_file():
-            raise CorpusError(f"There is no {path}: the corpus 'chitchat' is read from a file {FILE_NAME}.")
+            raise self.miss(f"There is no {path}")
         try:
             conversations = read_json(path)
         except (ValueError, *UNPACKING_ERRORS) as error:

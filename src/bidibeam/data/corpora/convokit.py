@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import LineErrors, find_file, open_source
-from bidibeam.errors import CorpusError
+from bidibeam.data.corpora.files import CorpusReader, find_file
 from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE_NAME = "utterances.jsonl"
-EXPECTED = f"{FILE_NAME}, or the folder or zip that holds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Reply:
     utterance: Utterance
 
 
-class ConvokitReader:
+class ConvokitReader(CorpusReader):
     """Any corpus that ConvoKit distributes; a conversation is put in order by who replies to what.
 
     Files do not always keep that order (the Cornell release lists conversations last utterance first). Where
@@ -37,19 +35,17 @@ class ConvokitReader:
     branch of the same id at the utterance it answers, so every reply is read exactly once.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "convokit"
+    expected = f"{FILE_NAME}, or the folder or zip that holds it"
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, the file itself or what holds it."""
         replies: defaultdict[str, list[Reply]] = defaultdict(list)
-        with open_source(source, "convokit", EXPECTED) as files:
+        with self.open(source) as files:
             is_single = len(files) == 1 and source is not None and source.is_file()
             file = files[0] if is_single else find_file(files, FILE_NAME)
             if file is None:
-                raise CorpusError(
-                    f"{source} holds no {FILE_NAME}: the corpus 'convokit' is read from {EXPECTED}."
-                )
+                raise self.miss(f"{source} holds no {FILE_NAME}")
             for line in self.line_errors.read(file):
                 try:
                     conversation, reply = _parse(line.text)

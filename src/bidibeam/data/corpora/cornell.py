@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import LineErrors, find_file, open_source
-from bidibeam.errors import CorpusError
+from bidibeam.data.corpora.files import CorpusReader, find_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,31 +18,28 @@ if TYPE_CHECKING:
 LINES = "movie_lines.txt"
 CONVERSATIONS = "movie_conversations.txt"
 SEPARATOR = " +++$+++ "
-EXPECTED = f"the folder or zip that holds {LINES} and {CONVERSATIONS}, plain, .gz or .xz"
 
 MARKUP = re.compile(r"</?(?:u|i|b|pre)>", re.IGNORECASE)
 LINE_ID = re.compile(r"'([^']*)'")
 
 
-class CornellReader:
+class CornellReader(CorpusReader):
     """Exchanges between film characters: Danescu-Niculescu-Mizil and Lee (2011).
 
     A conversation is called by its first line's id. Emphasis tags go, HTML entities become characters. A
     conversation that names a line that is not there counts as a bad line.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "cornell"
+    expected = f"the folder or zip that holds {LINES} and {CONVERSATIONS}, plain, .gz or .xz"
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from the folder or archive `source`."""
-        with open_source(source, "cornell", EXPECTED) as files:
+        with self.open(source) as files:
             spoken, listed = find_file(files, LINES), find_file(files, CONVERSATIONS)
             if spoken is None or listed is None:
                 absent = " and ".join(name for name in (LINES, CONVERSATIONS) if not find_file(files, name))
-                raise CorpusError(
-                    f"{source} holds no {absent}: the corpus 'cornell' is read from {EXPECTED}."
-                )
+                raise self.miss(f"{source} holds no {absent}")
             yield from self._read_conversations(listed, self._read_utterances(spoken))
         self.line_errors.check()
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import lzma
 import tarfile
 import zipfile
-import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, cast
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING, ClassVar, cast
 
 from bidibeam.errors import CorpusError
+from bidibeam.files import UNPACKING_ERRORS, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from bidibeam.data.conversations import Conversation
 
 BAD_LINES_ALLOWED = 0.01
 """The fraction of unusable lines beyond which a corpus is taken to be something else."""
@@ -48,49 +50,8 @@ class SourceFile:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Opens its bytes, decompressed as the ending says."""
-        opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(PurePosixPath(self.path).suffix)
-        with self.open_raw() as raw, opener(raw) if opener else nullcontext(raw) as stream:
+        with self.open_raw() as raw, unpack(raw, self.path) as stream:
             yield stream
-
-
-@contextmanager
-def open_source(source: Path | None, corpus: str, expected: str) -> Iterator[list[SourceFile]]:
-    """Opens the files of a folder (with those beneath it), of a zip or of a tar; or the one file itself.
-
-    They are sorted by path; hidden files, and those that macOS adds to archives, are left out.
-    """
-    if source is None:
-        raise CorpusError(f"The corpus {corpus!r} needs a source: {expected}.")
-    if not source.exists():
-        raise CorpusError(f"There is no {source}: the corpus {corpus!r} is read from {expected}.")
-    try:
-        with ExitStack() as stack:
-            openers: dict[str, Callable[[], IO[bytes]]]
-            if source.is_dir():
-                paths = [path for path in source.rglob("*") if path.is_file()]
-                openers = {path.relative_to(source).as_posix(): partial(_open, path) for path in paths}
-            elif zipfile.is_zipfile(source):
-                archive = stack.enter_context(zipfile.ZipFile(source))
-                names = [info.filename for info in archive.infolist() if not info.is_dir()]
-                openers = {name: partial(archive.open, name) for name in names}
-            elif tarfile.is_tarfile(source):
-                tape = stack.enter_context(tarfile.open(source))
-                extract = cast("Callable[[tarfile.TarInfo], IO[bytes]]", tape.extractfile)
-                openers = {member.name: partial(extract, member) for member in tape if member.isfile()}
-            else:
-                yield [SourceFile(source.name, partial(_open, source))]
-                return
-            yield [
-                SourceFile(path, opener)
-                for path, opener in sorted(openers.items())
-                if not any(part == "__MACOSX" or part.startswith(".") for part in PurePosixPath(path).parts)
-            ]
-    except UNREADABLE as error:
-        raise CorpusError(f"{source} cannot be unpacked ({error}): fetch it again.") from error
-
-
-def _open(path: Path) -> IO[bytes]:
-    return path.open("rb")
 
 
 def find_file(files: Sequence[SourceFile], name: str) -> SourceFile | None:
@@ -142,25 +103,10 @@ class LineErrors:
                         self.reject(line, f"not {error.encoding} at byte {error.start + 1}")
                         continue
                     yield Line(file.path, number, text.removeprefix("\ufeff") if number == 1 else text)
-        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        except UNPACKING_ERRORS as error:
             raise CorpusError(
                 f"{file.path} cannot be read to its end ({error}): fetch or unpack it again."
             ) from error
-
-    def read_source(
-        self, source: Path | None, corpus: str, expected: str, endings: tuple[str, ...]
-    ) -> Iterator[Line]:
-        """Yields the lines of a source's files that have one of the endings, or of its only file."""
-        with open_source(source, corpus, expected) as files:
-            if len(files) != 1 or (source is not None and source.is_dir()):
-                files = [file for file in files if file.name.endswith(endings)]
-            if not files:
-                raise CorpusError(
-                    f"{source} holds no {endings[0]} file: the corpus {corpus!r} is read from {expected}."
-                )
-            for file in files:
-                yield from self.read(file)
-        self.check()
 
     def reject(self, line: Line, reason: str) -> None:
         """Counts a line, already read, as unusable."""
@@ -177,6 +123,79 @@ class LineErrors:
                 f"{self.bad:,} of {self.total:,} lines ({percentage:.1f} %) are malformed; 1 % may be. "
                 f"The first is {self.first}. Is this the right corpus for the file?"
             )
+
+
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+class CorpusReader:
+    """Reads a corpus as conversations in file order; `line_errors` is complete once all have been read.
+
+    Attributes:
+        name: What the corpus is called.
+        expected: What it is read from, as messages say it.
+    """
+
+    name: ClassVar[str]
+    expected: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.line_errors = LineErrors()
+
+    def read(self, source: Path | None) -> Iterator[Conversation]:
+        """Yields conversations from `source`, or from the corpus' own place if it has one."""
+        raise NotImplementedError
+
+    @contextmanager
+    def open(self, source: Path | None) -> Iterator[list[SourceFile]]:
+        """Opens the files of a folder (with those beneath it), of a zip or of a tar; or the one file itself.
+
+        They are sorted by path; hidden files, and those that macOS adds to archives, are left out.
+        """
+        if source is None:
+            raise CorpusError(f"The corpus {self.name!r} needs a source: {self.expected}.")
+        if not source.exists():
+            raise self.miss(f"There is no {source}")
+        try:
+            with ExitStack() as stack:
+                openers: dict[str, Callable[[], IO[bytes]]]
+                if source.is_dir():
+                    paths = [path for path in source.rglob("*") if path.is_file()]
+                    openers = {path.relative_to(source).as_posix(): partial(_open, path) for path in paths}
+                elif zipfile.is_zipfile(source):
+                    archive = stack.enter_context(zipfile.ZipFile(source))
+                    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+                    openers = {name: partial(archive.open, name) for name in names}
+                elif tarfile.is_tarfile(source):
+                    tape = stack.enter_context(tarfile.open(source))
+                    extract = cast("Callable[[tarfile.TarInfo], IO[bytes]]", tape.extractfile)
+                    openers = {member.name: partial(extract, member) for member in tape if member.isfile()}
+                else:
+                    yield [SourceFile(source.name, partial(_open, source))]
+                    return
+                yield [
+                    SourceFile(path, opener)
+                    for path, opener in sorted(openers.items())
+                    if not any(part == "__MACOSX" or part[0] == "." for part in PurePosixPath(path).parts)
+                ]
+        except UNREADABLE as error:
+            raise CorpusError(f"{source} cannot be unpacked ({error}): fetch it again.") from error
+
+    def read_lines(self, source: Path | None, *endings: str) -> Iterator[Line]:
+        """Yields the lines of a source's files that have one of the endings, or of its only file."""
+        with self.open(source) as files:
+            if len(files) != 1 or (source is not None and source.is_dir()):
+                files = [file for file in files if file.name.endswith(endings)]
+            if not files:
+                raise self.miss(f"{source} holds no {endings[0]} file")
+            for file in files:
+                yield from self.line_errors.read(file)
+        self.line_errors.check()
+
+    def miss(self, what: str) -> CorpusError:
+        """What is raised where a source is not what the corpus is read from."""
+        return CorpusError(f"{what}: the corpus {self.name!r} is read from {self.expected}.")
 
 
 def hash_texts(texts: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import LineErrors, hash_texts
+from bidibeam.data.corpora.files import CorpusReader, hash_texts
 from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHAPES = 'lines of {"messages": [{"role", "content"}]} or {"source", "response"}'
-EXPECTED = f"a .jsonl file of {SHAPES}, or the folder or archive that holds such files"
 
 
-class JsonlReader:
+class JsonlReader(CorpusReader):
     """Conversations as messages, or ready pairs.
 
     An `"id"` keeps a conversation's place in the splits when its text changes, and ties together lines that
@@ -24,12 +23,12 @@ class JsonlReader:
     are left out.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "jsonl"
+    expected = f"a .jsonl file of {SHAPES}, or the folder or archive that holds such files"
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
-        for line in self.line_errors.read_source(source, "jsonl", EXPECTED, (".jsonl",)):
+        for line in self.read_lines(source, ".jsonl"):
             try:
                 conversation = _parse(line.text)
             except (ValueError, TypeError) as error:
@@ -45,8 +44,8 @@ def _parse(text: str) -> Conversation:
     if "messages" in fields:
         utterances = tuple(_parse_messages(fields["messages"]))
     elif "source" in fields and "response" in fields:
-        sides = ("source", "response")
-        utterances = tuple(Utterance(side, _check_string(fields[side], side)) for side in sides)
+        keys = ("source", "response")
+        utterances = tuple(Utterance(key, _check_string(fields[key], key)) for key in keys)
     else:
         raise ValueError(f"not one of {SHAPES}")
     identifier = fields.get("id")

@@ -8,8 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import Line, LineErrors, open_source
-from bidibeam.errors import CorpusError
+from bidibeam.data.corpora.files import CorpusReader, Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,19 +30,19 @@ SPACE_BEFORE = re.compile(r"\s+(?=[,.?!;:])")
 REPEATED_COMMA = re.compile(r",(?:\s*,)+|,\s*(?=[.?!])")
 
 
-class SwdaReader:
+class SwdaReader(CorpusReader):
     """Telephone conversations, annotated by dialogue act: Jurafsky et al. (1997).
 
     The CSV release is read as the text release was made from it: annotation of disfluencies goes and the
     words stay, non-verbal rows go, and a row that continues an interrupted utterance joins it.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "swda"
+    expected = EXPECTED
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from the folder or archive `source`."""
-        with open_source(source, "swda", EXPECTED) as files:
+        with self.open(source) as files:
             tables = [file for file in files if file.name.endswith(".csv")]
             texts = [file for file in files if file.name.endswith(".txt")]
             texts = [file for file in texts if NUMBERED.fullmatch(file.name)] or texts
@@ -54,9 +53,7 @@ class SwdaReader:
                 yield conversation
             self.line_errors.check()
             if is_empty:
-                raise CorpusError(
-                    f"{source} holds no conversation: the corpus 'swda' is read from {EXPECTED}."
-                )
+                raise self.miss(f"{source} holds no conversation")
 
     def _read_text(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of `speaker|text|act` lines."""
@@ -93,7 +90,7 @@ class SwdaReader:
     def _parse_rows(
         self, file: SourceFile, header: list[str], lines: Iterable[Line]
     ) -> Iterator[tuple[str, ...]]:
-        places = [header.index(column) for column in COLUMNS]
+        indices = [header.index(column) for column in COLUMNS]
         reader = csv.reader(line.text for line in lines)
         for number in count(2):
             try:
@@ -107,7 +104,7 @@ class SwdaReader:
                 reason = f"{len(row)} fields instead of {len(header)}"
                 self.line_errors.reject(Line(file.path, number, ",".join(row)), reason)
                 continue
-            yield tuple(row[place] for place in places)
+            yield tuple(row[index] for index in indices)
 
 
 def clean(text: str) -> str:

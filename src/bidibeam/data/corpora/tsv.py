@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import LineErrors, hash_texts
+from bidibeam.data.corpora.files import CorpusReader, hash_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,19 +17,19 @@ EXPECTED = (
 )
 
 
-class TsvReader:
+class TsvReader(CorpusReader):
     """One pair a line, without a header and without quoting.
 
     An optional third column names the conversation: lines that share it stay on one side of a split.
     Without it each pair stands alone, and its id follows from its text.
     """
 
-    def __init__(self) -> None:
-        self.line_errors = LineErrors()
+    name = "tsv"
+    expected = EXPECTED
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields a conversation a line from `source`, a file (also .gz or .xz) or what holds several."""
-        for line in self.line_errors.read_source(source, "tsv", EXPECTED, (".tsv", ".txt")):
+        for line in self.read_lines(source, ".tsv", ".txt"):
             fields = line.text.split("\t")
             if len(fields) not in (2, 3):
                 self.line_errors.reject(line, f"{len(fields)} fields instead of 2 or 3")
