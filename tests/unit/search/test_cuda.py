@@ -8,11 +8,11 @@ import torch
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.tables import Row, TableScorer, random_rows, source_batch
+from tests.unit.search.test_oracles import RULES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 ROLES = VocabularyRoles(start=0, end=1, forbidden=frozenset({0, 2}))
-RULES = ["shrinking", "constant", "patience", "heuristic", "optimal", "exhaust"]
 
 
 def same_everywhere(row: Row, settings: SearchSettings) -> bool:
