@@ -37,7 +37,6 @@ class StepScorer(Protocol[State]):
 
     def start(self, sources: Tensor) -> State:
         """Read the sources, (sources, length) padded ids; the state has one row for each."""
-        ...
 
     def step(self, last_tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Read one more token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
@@ -45,7 +44,6 @@ class StepScorer(Protocol[State]):
         The logits need no normalisation: the search takes their log-sum-exp. It leaves them as they are
         and reads them only until the next step, so a scorer may write each step's into the same memory.
         """
-        ...
 
     def select(self, state: State, rows: Tensor, sources: Tensor | None = None) -> State:
         """Repeat, reorder and drop rows.
@@ -57,7 +55,6 @@ class StepScorer(Protocol[State]):
             sources: (sources,), which of the state's sources the lines are of; None if all are there. One
                 source may have several lines.
         """
-        ...
 
 
 class StaticState(Protocol[LoadedState]):
@@ -80,15 +77,12 @@ class StaticState(Protocol[LoadedState]):
         It has the same key, sources and rows as the state that the memory was made for, but other sources,
         perhaps shorter ones. It is left as it is, since the search may go on with it.
         """
-        ...
 
     def step(self, tokens: Tensor) -> Tensor:
         """Read one more token per row, (rows,); return next-token logits, (rows, vocabulary)."""
-        ...
 
     def reorder(self, rows: Tensor) -> None:
         """Put what row `rows[i]` holds into row i, in place: (rows,), each within the rows of its source."""
-        ...
 
 
 class StaticScorer(StepScorer[State], Protocol[State]):
@@ -111,14 +105,12 @@ class StaticScorer(StepScorer[State], Protocol[State]):
         sizes, the precision, the addresses of the weights. The search itself adds the number of sources,
         its settings and the roles of tokens. This must not wait for the device.
         """
-        ...
 
     def static_state(self, state: State, steps: int) -> StaticState[State]:
         """Return memory for states of as many sources and rows, with room for so many more tokens.
 
         It need not hold the state yet: the search loads it.
         """
-        ...
 
 
 class SequenceScorer(Protocol):
@@ -127,11 +119,9 @@ class SequenceScorer(Protocol):
     @property
     def end_id(self) -> int:
         """The token that ends a sequence."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        ...
 
     def log_probs(
         self,
@@ -149,7 +139,6 @@ class SequenceScorer(Protocol):
             first: Score only so many of the tokens that this direction writes first: the log-probability of
                 the whole is at most that.
         """
-        ...
 
 
 class LengthPenalty(Protocol):
@@ -157,11 +146,9 @@ class LengthPenalty(Protocol):
 
     def score(self, log_prob: Tensor, length: Length) -> Tensor:
         """The scores of hypotheses with |Y| = `length`, in the shape of `log_prob`."""
-        ...
 
     def bound(self, log_prob: Tensor, shortest: Length, longest: Length) -> Tensor:
         """The best scores that they can still reach by ending with |Y| between `shortest` and `longest`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +173,9 @@ class StoppingRule(Protocol):
 
         At most `beam_size`, and never more than when fewer had ended.
         """
-        ...
 
     def is_done(self, progress: SearchProgress) -> Tensor:
         """Which sources need no further step, (sources,), boolean."""
-        ...
 
 
 class Similarity(Protocol):
@@ -204,7 +189,6 @@ class Similarity(Protocol):
 
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Compares each hypothesis with each reference: (hypotheses, references), float64, finite."""
-        ...
 
 
 class ClosestPair(NamedTuple):
@@ -227,7 +211,6 @@ class ClosestPairFinder(Protocol):
 
     def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
         """Returns the first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +233,12 @@ class Requirements:
     other_weight: float | None = None
     reference: bool = False
 
+    def split(self, beam_size: int) -> dict[Direction, int] | None:
+        """Returns each direction's share of N_B; None if there is less than one hypothesis for each."""
+        small, larger = divmod(beam_size, len(self.directions))
+        sizes = {direction: small + (index < larger) for index, direction in enumerate(self.directions)}
+        return sizes if small else None
+
 
 class Strategy(Protocol):
     """Which of the hypotheses is the answer. Pure; it needs no model.
@@ -261,16 +250,13 @@ class Strategy(Protocol):
     @property
     def requirements(self) -> Requirements:
         """What it must be given."""
-        ...
 
     @property
     def signature(self) -> Signature:
         """Its name and settings."""
-        ...
 
     def rank(self, beams: Beams) -> Ranking:
         """The hypotheses that may answer, best first."""
-        ...
 
 
 class BeamGenerator(Protocol):
@@ -278,7 +264,6 @@ class BeamGenerator(Protocol):
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Fill in the hypotheses of each source, in order."""
-        ...
 
 
 class Metric(Protocol):
@@ -286,4 +271,3 @@ class Metric(Protocol):
 
     def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
         """Score the whole list at once."""
-        ...

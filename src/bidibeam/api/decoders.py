@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-from bidibeam.decoding.beams import ModelGenerator, split_beam
-from bidibeam.decoding.decoder import Decoder, Ranker
+from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, split_beam
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load

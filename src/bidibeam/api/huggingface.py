@@ -13,8 +13,7 @@ from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, P
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.api.decoders import load_decoder
-from bidibeam.decoding.beams import ModelGenerator, split_beam
-from bidibeam.decoding.decoder import Decoder
+from bidibeam.decoding.decoder import Decoder, ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.adapter import HuggingFaceModel

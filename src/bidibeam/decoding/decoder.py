@@ -1,20 +1,65 @@
-"""Beams plus a choice: sources in, replies out. Nothing clever."""
+"""Hypotheses of a live model, and the choice among them: sources in, replies out. Nothing clever."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, NBest, Ranking
-from bidibeam.protocols import BeamGenerator, Strategy
+from bidibeam.decoding.rescoring import score_by_other
+from bidibeam.errors import InputError, SettingsError
+from bidibeam.hypotheses import Beams, Direction, NBest, Ranking
+from bidibeam.protocols import BeamGenerator, Requirements, Strategy
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import rank_all
 
+if TYPE_CHECKING:
+    from bidibeam.models.base import Model
+    from bidibeam.search.settings import SearchSettings
+
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ModelGenerator:
+    """Fills in hypotheses by searching a model in every direction that has settings.
+
+    The other direction scores those of the directions in `scored` too (`other_log_prob`). If `other_weight`
+    is not None, only the reply is wanted, and only those are scored that can be it; see `Requirements`.
+    """
+
+    model: Model
+    searches: Mapping[Direction, SearchSettings]
+    scored: Sequence[Direction] = ()
+    other_weight: float | None = None
+
+    def generate(self, beams: Sequence[Beams]) -> list[Beams]:
+        """Search for every source in one batch, and keep their order."""
+        filled, sources = list(beams), [line.source for line in beams]
+        for direction, settings in self.searches.items() if beams else ():
+            lists = self.model.n_best(direction, sources, settings)
+            if direction in self.scored:
+                scorer = self.model.sequence_scorer(direction.other)
+                lists = score_by_other(scorer, sources, lists, weight=self.other_weight)
+            filled = [
+                line.with_hypotheses(direction, nbest) for line, nbest in zip(filled, lists, strict=True)
+            ]
+        return filled
+
+
+def split_beam(
+    requirements: Requirements, settings: SearchSettings, strategy: str, *, parameter: str = "beam_size"
+) -> dict[Direction, SearchSettings]:
+    """Share the beam out among a strategy's directions; messages call its size by `parameter`."""
+    sizes = requirements.split(settings.beam_size)
+    if sizes is None:
+        raise SettingsError(
+            f"{parameter} must be at least {len(requirements.directions)} for {strategy}, which shares it "
+            f"out among the directions, not {settings.beam_size}."
+        )
+    return {direction: replace(settings, beam_size=size) for direction, size in sizes.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +158,8 @@ def search_batches(
 ) -> Iterator[Result]:
     """Search for a stream of sources in order, a batch at a time, and pass on what `then` makes of each.
 
-    Args:
-        generator: Where hypotheses come from.
-        sources: The sources.
-        batch_size: How many are searched at once.
-        then: Takes a batch with its hypotheses; one result per source.
-        prefetch: As in `Decoder`. Results and errors come in the same order.
+    `then` takes a batch with its hypotheses and gives one result per source. With `prefetch`, as in
+    `Decoder`, results and errors come in the same order.
     """
     batches = _batches(sources, batch_size)
     if not prefetch:

@@ -30,12 +30,7 @@ def score_by_other(
     score + weight * (other_log_prob, normalised as the score is). A log-probability only falls as a sequence
     goes on, so that of its beginning bounds that of the whole. Hypotheses whose bound is below the best total
     cannot be the reply and keep `other_log_prob=None`, as do those cut off where another one finished.
-
-    Args:
-        scorer: The other direction.
-        sources: The sources.
-        lists: Their hypotheses, best first, with ids.
-        weight: `Requirements.other_weight`, if only the reply is wanted; None to score all.
+    `lists` are best first, with ids.
     """
     if weight is None or weight < 0:
         rows = [
@@ -52,19 +47,12 @@ def score_by_other(
 
 @dataclass(slots=True)
 class Row:
-    """One hypothesis that is to be scored.
+    """One hypothesis that is to be scored."""
 
-    Attributes:
-        source: The number of its source.
-        place: Its place in the source's list.
-        hypothesis: The hypothesis.
-        log_prob: The other direction's log-probability, once it is known.
-    """
-
-    source: int
-    place: int
+    source: int  # the number of its source
+    place: int  # in the source's list
     hypothesis: Hypothesis
-    log_prob: float = 0.0
+    log_prob: float = 0.0  # the other direction's, once it is known
 
     def total(self, weight: float, log_prob: float) -> float:
         """What it is ranked by if the other direction's log-probability is this one."""

@@ -104,14 +104,6 @@ class Plan:
         return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_file(self.vectors)]}
 
 
-def split_size(directions: Sequence[Direction], beam_size: int) -> dict[Direction, int] | None:
-    """Splits an N_B among directions, the larger part to the first; None if it is too small."""
-    if beam_size < len(directions):
-        return None
-    small, larger = divmod(beam_size, len(directions))
-    return {direction: small + (index < larger) for index, direction in enumerate(directions)}
-
-
 def plan_searches(
     requirements: Iterable[Requirements], beam_sizes: Sequence[int]
 ) -> dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]:
@@ -124,7 +116,7 @@ def plan_searches(
     scored: dict[int, set[Direction]] = {}
     for each in requirements:
         for beam_size in beam_sizes:
-            for direction, size in (split_size(each.directions, beam_size) or {}).items():
+            for direction, size in (each.split(beam_size) or {}).items():
                 searched.setdefault(size, set()).add(direction)
                 if each.other_weight is not None:
                     scored.setdefault(size, set()).add(direction)
@@ -144,7 +136,7 @@ class BeamFiles:
 
     def for_system(self, requirements: Requirements, beam_size: int) -> list[Beams] | None:
         """Returns the lists that a strategy may choose from at an N_B; None if that is too small for it."""
-        parts = split_size(requirements.directions, beam_size)
+        parts = requirements.split(beam_size)
         if parts is None:
             return None
         for size in parts.values():

@@ -17,8 +17,7 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
-from bidibeam.decoding.beams import ModelGenerator
-from bidibeam.decoding.decoder import search_batches
+from bidibeam.decoding.decoder import ModelGenerator, search_batches
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare, score_system

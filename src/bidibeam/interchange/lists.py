@@ -35,29 +35,17 @@ SPLITTING = frozenset({"tokens", "length"})
 
 @dataclass
 class ListReader:
-    """Reads n-best lists once, one source at a time; files are opened once something of them is asked for.
+    """Reads n-best lists once, one source at a time; files are opened once something of them is asked for."""
 
-    Attributes:
-        input_file: A file, or - for stdin.
-        from_format: The name of the format; without it, every file is looked at.
-        reverse_file: Where the reverse lists are, if in a file of their own.
-        sources_file: Where the sources are, one a line.
-        references_file: Where the references are.
-        words: Whether texts are split into words, whatever tokens there are.
-        settings: Settings of formats: direction, per_source, log_prob, ranked.
-        known: Settings that something else takes, so that the formats which are read need not.
-        allow_empty: Whether a source may have no hypotheses at all.
-    """
-
-    input_file: str
-    from_format: str | None = None
-    reverse_file: str | None = None
+    input_file: str  # - is stdin, here as below
+    from_format: str | None = None  # without it, every file is looked at
+    reverse_file: str | None = None  # the reverse lists, if they are in a file of their own
     sources_file: str | None = None
     references_file: str | None = None
-    words: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    known: Collection[str] = ()
-    allow_empty: bool = False
+    words: bool = False  # whether texts are split into words, whatever tokens there are
+    settings: Mapping[str, Any] = field(default_factory=dict)  # direction, per_source, log_prob, ranked
+    known: Collection[str] = ()  # settings that something else takes, so that the formats read need not
+    allow_empty: bool = False  # whether a source may have no hypotheses at all
 
     def __post_init__(self) -> None:
         if self.reverse_file is not None and self.settings.get("direction") is Direction.REVERSE:
@@ -224,23 +212,14 @@ def split_texts(lists: Iterable[Beams]) -> Iterator[Beams]:
 
 @dataclass
 class Conversion:
-    """What a format writes of lists, and what it loses.
+    """What a format writes of lists, counted, and what it loses."""
 
-    Attributes:
-        direction: Whose hypotheses are written; None for those of both.
-        dropped: What the format has no place for, of sources and of hypotheses.
-        sources: How many sources there were.
-        hypotheses: How many hypotheses of them.
-        other_direction: How many sources have hypotheses of the other direction, which are not written.
-        lost: What was known and is lost.
-    """
-
-    direction: Direction | None
-    dropped: Set[str]
+    direction: Direction | None  # whose hypotheses are written; None for those of both
+    dropped: Set[str]  # what the format has no place for, of sources and of hypotheses
     sources: int = 0
     hypotheses: int = 0
-    other_direction: int = 0
-    lost: set[str] = field(default_factory=set)
+    other_direction: int = 0  # sources with hypotheses of the other direction, which are not written
+    lost: set[str] = field(default_factory=set)  # what was known
 
     def count(self, lists: Iterable[Beams]) -> Iterator[Beams]:
         """The same lists, counted."""

@@ -111,23 +111,14 @@ def _get_reference(entry: JsonObject) -> str | None:
 
 @dataclass(frozen=True)
 class Replies:
-    """A file of replies or of n-best lists, read whole; what the file does not say is 0, empty or None.
-
-    Attributes:
-        file: Its name.
-        beams: Each source, with all its hypotheses if those were asked for, or else with its reply alone.
-        has_lists: Whether it is an n-best file.
-        beam_size: N_B.
-        signature: How its replies came about.
-        model: Who wrote its lists.
-    """
+    """A file of replies or of n-best lists, read whole; what the file does not say is 0, empty or None."""
 
     file: str
-    beams: Sequence[Beams]
-    has_lists: bool
-    beam_size: int
-    signature: Signature
-    model: str | None = None
+    beams: Sequence[Beams]  # with all hypotheses if those were asked for, or else with the reply alone
+    has_lists: bool  # whether it is an n-best file
+    beam_size: int  # N_B
+    signature: Signature  # how its replies came about
+    model: str | None = None  # who wrote its lists
 
     def place(self, index: int) -> str:
         """What a message calls a source."""

@@ -34,17 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where the answers go.
+    """Where the answers go."""
 
-    Attributes:
-        replies: What an earlier call replied to the first sources, in their order.
-        rest: The sources that are still to be answered.
-        write: Writes the next source's line.
-    """
-
-    replies: Sequence[str]
-    rest: Iterator[Beams]
-    write: Callable[[Beams, Ranking], None]
+    replies: Sequence[str]  # what an earlier call replied to the first sources, in their order
+    rest: Iterator[Beams]  # the sources that are still to be answered
+    write: Callable[[Beams, Ranking], None]  # writes the next source's line
 
 
 @contextmanager

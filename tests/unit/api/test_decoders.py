@@ -14,8 +14,7 @@ from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.decoding.beams import ModelGenerator
-from bidibeam.decoding.decoder import Answer, Decoder
+from bidibeam.decoding.decoder import Answer, Decoder, ModelGenerator
 from bidibeam.errors import InputError, RunError, SettingsError, UnknownNameError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.gru.network import BidirectionalModel

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.experiments.plan import BeamFiles, plan_searches, split_size
+from bidibeam.experiments.plan import BeamFiles, plan_searches
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange import nbest
 from bidibeam.protocols import Requirements
@@ -29,7 +29,7 @@ BOTH = (REGULAR, REVERSE)
 def test_the_regular_beam_gets_the_larger_half(
     directions: tuple[Direction, ...], beam_size: int, expected: dict[Direction, int] | None
 ) -> None:
-    assert split_size(directions, beam_size) == expected
+    assert Requirements(directions).split(beam_size) == expected
 
 
 def test_every_strategy_finds_what_it_needs_and_no_beam_is_searched_twice() -> None:

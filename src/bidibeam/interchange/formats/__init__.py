@@ -28,18 +28,11 @@ PEEKED = 200
 
 
 class Format(Protocol):
-    """One way to write n-best lists down. What can be set is what the class takes when it is made.
+    """One way to write n-best lists down. What can be set is what the class takes when it is made."""
 
-    Attributes:
-        endings: How names of such files end.
-        has_tokens: Whether a file gives tokens beside its texts; None if some do. Without them, the tokens of
-            a hypothesis are the words of its text.
-        carries: What a file has a place for, of what is known about sources and hypotheses besides texts.
-    """
-
-    endings: ClassVar[tuple[str, ...]]
-    has_tokens: ClassVar[bool | None]
-    carries: ClassVar[tuple[str, ...]] = (*OF_SOURCES, *OF_HYPOTHESES)
+    endings: ClassVar[tuple[str, ...]]  # how names of such files end
+    has_tokens: ClassVar[bool | None]  # beside texts; None if some files do; else tokens are a text's words
+    carries: ClassVar[tuple[str, ...]] = (*OF_SOURCES, *OF_HYPOTHESES)  # what a file has a place for
 
     @staticmethod
     @abstractmethod

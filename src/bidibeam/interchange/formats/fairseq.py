@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Hypothesis
+from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.interchange.formats import (
     OneDirection,
     check_source,
@@ -31,36 +32,6 @@ if TYPE_CHECKING:
 
 LOG_2 = math.log(2)
 LINE = re.compile(r"([STHDP])-([0-9]{1,18})(?:\t(.*))?")
-
-
-@dataclass
-class _Sample:
-    """What the lines of one id say."""
-
-    number: int
-    source: str = ""
-    reference: str | None = None
-    found: list[Hypothesis] = field(default_factory=list)
-
-    def add(self, kind: str, text: str, place: str) -> None:
-        """Take one more line; D- and P- say more of the H- before them."""
-        if kind == "S":
-            self.source = text
-        elif kind == "T":
-            self.reference = text
-        elif kind == "H":
-            score, _, written = text.partition("\t")
-            tokens = tuple(token for token in written.split(" ") if token)
-            self.found.append(
-                make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2)
-            )
-        elif not self.found:
-            raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
-        elif kind == "D":
-            self.found[-1] = self.found[-1]._replace(text=text.partition("\t")[2])
-        elif log_probs := [_parse_number(each, place) for each in text.split()]:
-            log_prob = math.fsum(log_probs) * LOG_2
-            self.found[-1] = self.found[-1]._replace(log_prob=log_prob, length=len(log_probs))
 
 
 @dataclass(frozen=True)
@@ -79,24 +50,41 @@ class Fairseq(OneDirection):
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file, then give its sources by rising id: fairseq sorts them by length."""
         lines = open_lines(source)
-        samples: dict[int, _Sample] = {}
+        samples: dict[int, Beams] = {}
+        lists: defaultdict[int, list[Hypothesis]] = defaultdict(list)
         last = None
         for number, line in lines:
             match = LINE.fullmatch(line)
             if match is None:
                 continue
-            id_, place = int(match[2]), lines.place(number)
+            kind, id_, text, place = match[1], int(match[2]), match[3] or "", lines.place(number)
             if id_ != last and id_ in samples:
                 raise InputError(
-                    f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].number} "
+                    f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].line} "
                     "and ended. Read the output of one run at a time."
                 )
             last = id_
-            samples.setdefault(id_, _Sample(number)).add(match[1], match[3] or "", place)
-        for id_, sample in sorted(samples.items()):
-            beams = self.make_beams(str(id_), sample.found, line=sample.number)
-            beams = replace(beams, source=sample.source, reference=sample.reference)
-            check_source(beams, lines.place(sample.number), line_of_id={}, allow_empty=allow_empty)
+            beams, found = samples.setdefault(id_, Beams(str(id_), "", line=number)), lists[id_]
+            if kind == "S":
+                samples[id_] = replace(beams, source=text)
+            elif kind == "T":
+                samples[id_] = replace(beams, reference=text)
+            elif kind == "H":
+                score, _, written = text.partition("\t")
+                tokens = tuple(token for token in written.split(" ") if token)
+                found.append(
+                    make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2)
+                )
+            elif not found:
+                raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
+            elif kind == "D":
+                found[-1] = found[-1]._replace(text=text.partition("\t")[2])
+            elif log_probs := [_parse_number(each, place) for each in text.split()]:
+                log_prob = math.fsum(log_probs) * LOG_2
+                found[-1] = found[-1]._replace(log_prob=log_prob, length=len(log_probs))
+        for id_, beams in sorted(samples.items()):
+            beams = beams.with_hypotheses(self.direction, NBest(tuple(lists[id_])))
+            check_source(beams, lines.place(beams.line), line_of_id={}, allow_empty=allow_empty)
             yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
