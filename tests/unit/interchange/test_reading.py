@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -171,21 +172,9 @@ PACKED = gzip.compress(b"hi\n" * 100, mtime=0)
     [
         ("j", b'{"reference": "hey"}', ', line 1: the field "source" is missing; it must be a string.'),
         ("j", b'{"source": null}', ', line 1: "source" must be a string, received null.'),
-        (
-            "j",
-            b'{"source": "", "reference": 3}',
-            ', line 1: "reference" must be a string, received the number 3.',
-        ),
-        (
-            "j",
-            b'{"source": "", "response": 3}',
-            ', line 1: "response" must be a string, received the number 3.',
-        ),
-        (
-            "j",
-            b'{"source": "", "id": 1.5}',
-            '"id" must be a string or a whole number, received the number 1.5.',
-        ),
+        ("j", b'{"source": "", "reference": 3}', ', line 1: "reference" must be a string, received the num'),
+        ("j", b'{"source": "", "response": 3}', ', line 1: "response" must be a string, received the number'),
+        ("j", b'{"source": "", "id": 1.5}', ', line 1: "id" must be a string or a whole number, received'),
         ("j", b'{"source": "hi"}\nho', ", line 2: this is not JSON: Expecting value at column 1."),
         ("j", b'"hi"', ', line 1: expected a JSON object, received the string "hi".'),
         ("j", b'{"source": ""}\nca\xe9', ", line 2: byte 3 (0xe9) is not UTF-8. Convert the file first"),
@@ -206,11 +195,8 @@ def test_what_cannot_be_read_is_one_sentence_that_names_the_place(
     if content is not None:
         path.write_bytes(content)
 
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{path}.*{re.escape(message)}"):
         list(read_sources(path))
-
-    assert str(caught.value).startswith(str(path))
-    assert message in str(caught.value).removeprefix(str(path))
 
 
 def test_a_stream_of_other_text_is_one_sentence() -> None:
@@ -299,10 +285,8 @@ def test_lists_are_told_from_text_by_what_is_in_them(
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=rf"^{tmp_path}/r\.jsonl, line 2{re.escape(message)}"):
         read_replies(str(written(tmp_path / "r.jsonl", RANKED, PLAIN | changes)))
-
-    assert str(error.value).startswith(f"{tmp_path / 'r.jsonl'}, line 2{message}")
 
 
 @pytest.mark.parametrize(

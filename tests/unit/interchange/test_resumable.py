@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,12 +69,6 @@ def call(
 def interrupt(path: Path, fail_at: str = "4", *, resume: bool = False) -> None:
     with pytest.raises(RuntimeError):
         call(path, fail_at=fail_at, resume=resume)
-
-
-def message_of(path: Path, sources: Iterable[Beams] = SOURCES, signature: Signature = SIGNATURE) -> str:
-    with pytest.raises(InputError) as caught:
-        call(path, sources, signature=signature, resume=True)
-    return str(caught.value)
 
 
 def partial(path: Path) -> Path:
@@ -275,30 +270,6 @@ def test_killed_with_sigkill_and_resumed_it_is_what_it_would_have_been(tmp_path:
     assert sorted(tmp_path.iterdir()) == [killed, whole]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"id": "x"}, 'its "id" is the string "2", but the input has the string "x" there.'),
-        ({"source": "who?"}, 'its "source" is the string "où 2?", but the input has the string "who?"'),
-        ({"reference": None}, 'its "reference" is the string "là.", but the input has null there.'),
-    ],
-)
-def test_another_input_is_refused_with_the_line_that_differs(
-    path: Path, change: dict[str, Any], message: str
-) -> None:
-    interrupt(path)
-    before = partial(path).read_bytes()
-    sources = [SOURCES[0], replace(SOURCES[1], **change), *SOURCES[2:]]
-
-    found = message_of(path, sources)
-
-    assert found.startswith(f"{partial(path)}, line 2: {message}")
-    assert found.endswith(f" Remove {partial(path)}, or do not resume, to start over.")
-    assert message_of(path, SOURCES[:2]).startswith(f"{partial(path)}, line 3: the input ends before it.")
-    assert partial(path).read_bytes() == before
-    assert not path.exists()
-
-
 def test_an_input_with_the_same_hypotheses_is_resumed(path: Path) -> None:
     beams = [answered(source)[0] for source in SOURCES]
     found = beams[1].regular.best._replace(multiplicity=3, ids=(7, 2))  # which no line says
@@ -307,72 +278,86 @@ def test_an_input_with_the_same_hypotheses_is_resumed(path: Path) -> None:
 
     assert call(path, beams, resume=True)[1] == 2
     assert call(path, list(nbest.read(path, allow_empty=True)), resume=True)[1] == 0
+    partial(path).write_text(BOTH, encoding="utf-8")
+    assert call(path, [SAME], resume=True)[1] == 0
 
 
-@pytest.mark.parametrize("direction", Direction)
+def with_second(**change: Any) -> list[Beams]:
+    return [SOURCES[0], replace(SOURCES[1], **change), *SOURCES[2:]]
+
+
+FIRST, RANKING = answered(SOURCES[0])
+SAME = FIRST.with_hypotheses(Direction.REVERSE, FIRST.regular)
+BOTH = f"{nbest.to_json(SAME, RANKING, SIGNATURE)}\n"
+THREE = "".join(LINES[:3])
+UNSIGNED: list[object] = [None, {}, {"signature": None, "replies": []}, [1], {"signature": "a"}]
+CHANGES: list[tuple[int, dict[str, Any]]] = [
+    *((1, {"text": "hers"}), (1, {"tokens": ("4h", "ere")}), (1, {"log_prob": -1.0000000000000002})),
+    *((1, {"log_prob": None}), (1, {"length": 4}), (1, {"score": -0.7}), (1, {"finished": False})),
+    *((1, {"other_log_prob": -2.0}), (0, {"text": "1 here"}), (2, {"text": "1 here"})),
+]
+SETTINGS = "1: it was written with other settings: {}, where now there is {}."
+NOT_SIGNED = "1: it has no ranking that says how it was made."
+NOT_SAME = '1: the "{}" of its "{}" hypotheses is not what the input has there.'
+
+
 @pytest.mark.parametrize(
-    ("count", "change"),
+    ("content", "sources", "facts", "message"),
     [
-        (1, {"text": "hers"}),
-        (1, {"tokens": ("4h", "ere")}),
-        (1, {"log_prob": -1.0000000000000002}),
-        (1, {"log_prob": None}),
-        (1, {"length": 4}),
-        (1, {"score": -0.7}),
-        (1, {"finished": False}),
-        (1, {"other_log_prob": -2.0}),
-        (0, {"text": "1 here"}),
-        (2, {"text": "1 here"}),
+        (THREE, with_second(id="x"), {}, '2: its "id" is the string "2", but the input has the string "x"'),
+        (THREE, with_second(source="who?"), {}, '2: its "source" is the string "où 2?", but the input has'),
+        (THREE, with_second(reference=None), {}, '2: its "reference" is the string "là.", but the input'),
+        (THREE, SOURCES[:2], {}, "3: the input ends before it."),
+        (
+            THREE,
+            SOURCES,
+            {"beam_size": 50, "seed": 1},
+            SETTINGS.format("beam_size:2", "beam_size:50, seed:1"),
+        ),
+        (THREE, SOURCES, {"beam_size": 2, "seed": 1}, SETTINGS.format("nothing", "seed:1")),
+        (LINES[0] + LINES[1][:20] + "\n" + LINES[2], SOURCES, {}, "2: this is not JSON: "),
+        *(
+            (f"{json.dumps({'id': '1', 'regular': [], 'ranking': ranking})}\n", SOURCES, {}, NOT_SIGNED)
+            for ranking in UNSIGNED
+        ),
+        *(
+            (
+                BOTH,
+                [SAME.with_hypotheses(direction, NBest((FIRST.regular.best._replace(**change),) * count))],
+                {},
+                NOT_SAME.format(next(iter(change)), direction),
+            )
+            for direction in Direction
+            for count, change in CHANGES
+        ),
     ],
 )
-def test_an_input_with_other_more_or_fewer_hypotheses_is_refused(
-    path: Path, direction: Direction, count: int, change: dict[str, Any]
+def test_lines_of_another_input_or_other_settings_are_refused_and_stay(
+    path: Path, content: str, sources: list[Beams], facts: dict[str, Any], message: str
 ) -> None:
-    regular, ranking = answered(SOURCES[0])
-    beams = regular.with_hypotheses(Direction.REVERSE, regular.regular)
+    signature = Signature((("strategy", "vbs"),)).extended(**(facts or {"beam_size": 2}))
     path.parent.mkdir()
-    path.write_text(nbest.to_json(beams, ranking, SIGNATURE) + "\n", encoding="utf-8")
-    assert call(path, [beams], resume=True)[1] == 0
-    other = beams.with_hypotheses(direction, NBest((regular.regular.best._replace(**change),) * count))
+    for file in (partial(path), path):
+        file.write_text(content, encoding="utf-8")
 
-    told = f'the "{next(iter(change))}" of its "{direction}" hypotheses is not what the input has there.'
-    assert message_of(path, [other]).startswith(f"{path}, line 1: {told}")
+        told = rf"^{re.escape(f'{file}, line {message}')}.* Remove {file}, or do not resume, to start over\.$"
+        with pytest.raises(InputError, match=told):
+            call(path, sources, signature=signature, resume=True)
 
-
-def test_other_settings_are_refused_by_what_differs(path: Path) -> None:
-    interrupt(path)
-    other = Signature((("strategy", "vbs"), ("beam_size", "50"), ("seed", "1")))
-
-    assert message_of(path, signature=other).startswith(
-        f"{partial(path)}, line 1: it was written with other settings: beam_size:2, "
-        "where now there is beam_size:50, seed:1. "
-    )
-    found = message_of(path, signature=SIGNATURE.extended(seed=1))
-    assert "other settings: nothing, where now there is seed:1." in found
+        assert file.read_text(encoding="utf-8") == content
+        assert list(path.parent.iterdir()) == [file]
+        file.unlink()
 
 
-@pytest.mark.parametrize("ranking", [None, {}, {"signature": None, "replies": []}, [1], {"signature": "a"}])
-def test_a_file_from_elsewhere_is_refused_and_stays(path: Path, ranking: object) -> None:
-    path.parent.mkdir()
-    line = json.dumps({"id": "1", "regular": [], "ranking": ranking})
-    path.write_text(line, encoding="utf-8")
-
-    assert message_of(path).startswith(f"{path}, line 1: it has no ranking that says how it was made.")
-    assert path.read_text(encoding="utf-8") == line
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_broken_line_is_named_and_an_error_of_the_input_told_as_it_is(path: Path) -> None:
-    path.parent.mkdir()
-    partial(path).write_text(LINES[0] + LINES[1][:20] + "\n" + LINES[2], encoding="utf-8")
-    assert message_of(path).startswith(f"{partial(path)}, line 2: this is not JSON: ")
+def test_an_error_of_the_input_is_told_as_it_is(path: Path) -> None:
     interrupt(path)
 
     def broken() -> Iterator[Beams]:
         yield SOURCES[0]
         raise InputError("in.jsonl, line 2: broken.")
 
-    assert message_of(path, broken()) == "in.jsonl, line 2: broken."
+    with pytest.raises(InputError, match=r"^in\.jsonl, line 2: broken\.$"):
+        call(path, broken(), resume=True)
     assert partial(path).read_bytes() == "".join(LINES[:3]).encode()
 
 
