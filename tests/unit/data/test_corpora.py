@@ -74,9 +74,7 @@ def test_the_same_files_are_found_wherever_they_lie(make: Any, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_endings_decide_how_to_decompress_and_the_outermost_file_is_found(
-    ending: str, tmp_path: Path
-) -> None:
+def test_endings_say_how_to_unpack_and_the_outermost_file_is_found(ending: str, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for folder, content in ((tmp_path / "a", b"inner"), (tmp_path, b"text")):
         (folder / f"x.txt{ending}").write_bytes(COMPRESS[ending](content))
@@ -125,9 +123,7 @@ def test_the_first_bad_line_is_shown_in_part_and_truncated_compression_is_named(
 
 
 @given(st.lists(st.sampled_from([b"good", b"\xff\xff", b""]), max_size=300))
-def test_every_line_is_read_bad_or_blank_and_one_bad_in_a_hundred_is_allowed(
-    given_lines: list[bytes],
-) -> None:
+def test_every_line_is_read_and_one_bad_in_a_hundred_is_allowed(given_lines: list[bytes]) -> None:
     errors = LineErrors()
 
     kept = lines(b"\n".join(given_lines), errors)
