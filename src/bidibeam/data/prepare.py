@@ -8,7 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -43,7 +43,7 @@ from bidibeam.data.prepared import (
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
-from bidibeam.files import replacing, write_json
+from bidibeam.files import read_json, replacing, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -284,8 +284,9 @@ def _make_directory(out: Path) -> Iterator[Path]:
         yield partial
         if out.is_dir():
             if (out / INFO).is_file():  # from here until the last file is replaced, `out` is no prepared data
-                if json.loads((out / INFO).read_bytes()).get("training_text"):  # another train.jsonl stays
-                    (out / TRAINING_TEXT).unlink(missing_ok=True)
+                with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
+                    if read_json(out / INFO).get("training_text"):
+                        (out / TRAINING_TEXT).unlink(missing_ok=True)
                 (out / INFO).unlink()
             for name in (TRAINING_TEXT, *FILES):
                 if (partial / name).exists():

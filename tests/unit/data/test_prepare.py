@@ -178,6 +178,7 @@ def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path
     assert (out / "notes.txt").read_text() == "mine"
     assert not (out / "train.jsonl").exists()
     (out / "train.jsonl").write_text("mine")
+    (out / "data.json").write_text("{")  # damaged, which is no reason not to replace it
     prepare(settings(), source, out, overwrite=True)
     assert (out / "train.jsonl").read_text() == "mine"
 
