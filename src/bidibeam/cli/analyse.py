@@ -50,41 +50,39 @@ HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 
 @click.command()
 @click.argument("files", metavar="[NBEST.jsonl...]", nargs=-1)
-@click.option(
+@options.option(
     "--data",
-    type=options.PATH,
-    help="Prepared data to analyse in place of lists, as far as that needs no hypotheses: "
-    f"{', '.join(OF_DATA)}.",
+    f"Prepared data to analyse in place of lists, as far as that needs no hypotheses: {', '.join(OF_DATA)}.",
+    options.PATH,
 )
-@click.option(
-    "--analysis",
-    "names",
+@options.option(
+    "--analysis names",
+    f"Only this one, and it must be possible: {', '.join(ANALYSES.names())}. May be repeated.",
+    "NAME",
     multiple=True,
-    metavar="NAME",
-    help=f"Only this one, and it must be possible: {', '.join(ANALYSES.names())}. May be repeated.",
 )
-@click.option(
+@options.option(
     "--systems",
-    multiple=True,
-    metavar="NAME",
-    help='Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned" ... May be '
+    'Only this system: "vbs", "bidia wmd_t", "bidia bleu_t either", "bidia bleu_t tuned" ... May be '
     "repeated.  [default: all that the lists are enough for]",
+    "NAME",
+    multiple=True,
 )
 @options.max_length
 @options.vectors
 @options.tuned
-@click.option(
+@options.option(
     "--examples",
-    type=click.IntRange(min=0),
-    default=20,
-    help="Sources to keep as examples, those on which systems disagree most.",
+    "Sources to keep as examples: those that systems disagree on most.",
+    click.IntRange(min=0),
+    20,
 )
 @options.workers
-@click.option(
+@options.option(
     "--out",
-    type=options.PATH,
-    help=f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures; with --data a file for "
+    f"A folder that gets {OUT_FILE}, from which `bidibeam report` makes figures; with --data a file for "
     "each analysis.",
+    options.PATH,
 )
 def analyse(
     files: Sequence[str], data: Path | None, names: Sequence[str], out: Path | None, **flags: Any

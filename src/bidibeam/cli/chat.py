@@ -80,16 +80,9 @@ def chat(model: str | None, **flags: Any) -> None:
 
 
 class ChatSession:
-    """Reads lines until there are no more.
+    """Answers lines until there are no more; commands among them change how.
 
-    Args:
-        model: Who answers.
-        settings: How it searches, whatever the strategy.
-        strategy: What the command line asked for; what it says holds for other strategies where it fits.
-        workers: Threads that compare hypotheses.
-
-    Raises:
-        BidibeamError: If the strategy cannot be used with this model, or not in a conversation.
+    What the command line said of its strategy holds for those that are chosen later, where it fits.
     """
 
     def __init__(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress, TaskID
 
+    from bidibeam.data.prepare import Progress as PrepareProgress
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
@@ -61,13 +63,57 @@ def track(items: Iterable[T], total: int | None, what: str, *, lines: Lines | No
     if not get_console().is_interactive:
         yield from log_progress(items, total, what, lines=lines)
         return
-    from bidibeam.cli.progress import create_progress
-
     with create_progress(transient=True, in_bytes=lines is not None) as bar:
         task = bar.add_task(what, total=total if lines is None else lines.size, note="")
         for count, item in enumerate(items, start=1):
             yield item
             bar.update(task, completed=count if lines is None else lines.position)
+
+
+def create_progress(*, transient: bool = False, in_bytes: bool = False) -> Progress:
+    """A display of description, bar, counts, time gone, time left and note; if transient, it goes away.
+
+    Every task has a field `note`. Begin it with the first task: one without any leaves an empty line.
+    """
+    from rich import progress
+    from rich.table import Column
+
+    console = get_console()
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=None),
+        progress.DownloadColumn() if in_bytes else progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("left", style="dim"),
+        progress.TextColumn(
+            "{task.fields[note]}", style="dim", markup=False, table_column=Column(no_wrap=True)
+        ),  # the bar gives way to it
+        console=console,
+        transient=transient,
+        disable=transient and not console.is_interactive,  # a log would get an empty line for it
+        expand=True,
+        redirect_stdout=False,  # or rich would print replies to this console, on stderr
+    )
+
+
+@contextmanager
+def show_preparation() -> Iterator[PrepareProgress]:
+    """Shows a line for each stage of preparation, with how far it is."""
+    bars = create_progress()
+    tasks: dict[str, TaskID] = {}
+
+    def update(stage: str, done: int, total: int | None) -> None:
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(stage, total=total, note="")
+            bars.start()
+        bars.update(tasks[stage], completed=done, total=total)
+
+    try:
+        yield update
+    finally:
+        if tasks:
+            bars.stop()
 
 
 def log_progress(

@@ -38,54 +38,43 @@ WHY_TWO_ANSWERS = (
 
 @click.command()
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM...")
-@click.option(
-    "--references",
-    "references_file",
-    metavar="FILE",
-    help='What people answered: one a line, column 2 of a .tsv, or JSON lines with "reference".  [default: '
+@options.option(
+    "--references references_file",
+    'What people answered: one a line, column 2 of a .tsv, or JSON lines with "reference".  [default: '
     "the lists' own]",
+    "FILE",
 )
-@click.option(
-    "--baseline",
-    "baselines",
+@options.option(
+    "--baseline baselines",
+    "The system that the others are tested against; may be given more than once.  [default: the first]",
+    "NAME",
     multiple=True,
-    metavar="NAME",
-    help="The system that the others are tested against; may be given more than once.  [default: the first]",
 )
-@click.option(
-    "--metric",
-    "metrics",
+@options.option(
+    "--metric metrics",
+    f"{', '.join(METRICS.names())}. May be given more than once.  [default: all]",
+    "NAME",
     multiple=True,
-    metavar="NAME",
-    help=f"{', '.join(METRICS.names())}. May be given more than once.  [default: all]",
 )
-@click.option(
-    "--strategy",
-    "strategies",
+@options.option(
+    "--strategy strategies",
+    f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
+    f"{options.STRATEGY_WORDS}. May be given more than once.",
+    "NAME",
     cls=options.StrategyOption,
     multiple=True,
-    metavar="NAME",
-    help=f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
-    f"{options.STRATEGY_WORDS}. May be given more than once.",
 )
 @options.max_length
 @options.vectors
 @options.tuned
 @options.workers
-@click.option(
-    "--samples",
-    type=options.COUNT,
-    default=1000,
-    help="Bootstrap resamples, for intervals and for the paired bootstrap.",
+@options.option(
+    "--samples", "Bootstrap resamples, for intervals and for the paired bootstrap.", options.COUNT, 1000
 )
-@click.option("--trials", type=options.COUNT, default=10_000, help="Trials of approximate randomisation.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=12345, help="Of both: another seed, other random numbers."
-)
-@click.option(
-    "--out", "out_file", type=options.FILE, help="Also write every number, with its signature, as JSON."
-)
-@click.option("--signatures", is_flag=True, help="Also print how every number was computed.")
+@options.option("--trials", "Trials of approximate randomisation.", options.COUNT, 10_000)
+@options.option("--seed", "Of both: another seed, other random numbers.", click.IntRange(min=0), 12345)
+@options.option("--out out_file", "Also write every number, with its signature, as JSON.", options.FILE)
+@options.option("--signatures", "Also print how every number was computed.", bool)
 def evaluate(
     systems: tuple[str, ...],
     baselines: tuple[str, ...],

@@ -9,9 +9,8 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.cli import console
-from bidibeam.cli.console import FEW_SOURCES, format_duration, show, show_metadata, tell
+from bidibeam.cli.console import FEW_SOURCES, format_duration, show, show_metadata, show_preparation, tell
 from bidibeam.cli.prepare import show_summary
-from bidibeam.cli.progress import show_preparation
 from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked

@@ -16,28 +16,21 @@ from bidibeam.cli.inputs import BUNDLED, load_model, take_model
 @click.command()
 @options.model_argument
 @options.model
-@click.option("--out", type=options.PATH, required=True, help="A new or empty directory to write.")
-@click.option(
-    "--to",
-    "engine",
-    type=click.Choice(["ctranslate2"]),
-    help="Convert a Hugging Face encoder-decoder for this engine, which decodes fast on a CPU.",
+@options.option("--out", "A new or empty directory to write.", options.PATH, required=True)
+@options.option(
+    "--to engine",
+    "Convert a Hugging Face encoder-decoder for this engine, which decodes fast on a CPU.",
+    ["ctranslate2"],
 )
-@click.option(
-    "--quantization",
-    type=click.Choice(["int8", "float32"]),
-    help="With --to: how weights are stored and computed with.  [default: int8]",
+@options.option(
+    "--quantization", "With --to: how weights are stored and used.  [default: int8]", ["int8", "float32"]
 )
-@click.option(
-    "--half", is_flag=True, help="Store the weights in half precision; they are computed with in full."
+@options.option("--half", "Store the weights in half precision; they are computed with in full.", bool)
+@options.option("--card", "Write a model card, MODEL_CARD.md, from the run's own figures.", bool)
+@options.option(
+    "--results", "Keep the test scores of a results.json of `bidibeam reproduce`, for the card.", options.FILE
 )
-@click.option("--card", is_flag=True, help="Write a model card, MODEL_CARD.md, from the run's own figures.")
-@click.option(
-    "--results",
-    type=options.FILE,
-    help="Keep the test scores of a results.json by `bidibeam reproduce` too, for the card.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace an earlier export in --out.")
+@options.option("--overwrite", "Replace an earlier export in --out.", bool)
 def export(
     model: str | None,
     out: Path,
@@ -90,7 +83,7 @@ def export(
 
 @click.command()
 @click.argument("model", type=options.PATH, required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON, to stdout.")
+@options.option("--json as_json", "Print the same as JSON, to stdout.", bool)
 def info(model: Path | None, as_json: bool) -> None:
     """Show what a model's folder holds.
 

@@ -34,17 +34,9 @@ def write_answers(
     lines: Lines | None = None,
     description: str = "decoding",
 ) -> None:
-    """Answer all sources and write as the answers come; see `interchange.resumable`.
+    """Answer all sources, and write replies and rankings as they come (see `interchange.resumable`).
 
-    Args:
-        sources: What to answer, in order.
-        answer: Answers a stream of sources, in order.
-        signature: All that the answers depend on besides the sources.
-        nbest_file: Where rankings go.
-        resume: Whether to go on with what a killed call left there.
-        total: How many sources there are, if that is known.
-        lines: What the sources are read from, if it is read meanwhile; the progress bar counts its bytes.
-        description: What the progress bar says.
+    The bar counts up to `total`, if that is known, or the bytes of `lines`, if sources are read meanwhile.
     """
     if nbest_file is not None and not resume:
         for path, fate in ((nbest_file, "replaced once all is done"), (_partial(nbest_file), "done again")):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.console import show, tell
+from bidibeam.cli.console import show, show_preparation, tell
 from bidibeam.cli.options import PATH, option
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
     tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl;
     with --keep-text also those of training pairs, train.jsonl.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
-    from bidibeam.cli.progress import show_preparation
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus
 

@@ -19,39 +19,36 @@ from bidibeam.reporting.results import FILES, read_results
 
 
 @click.command()
-@click.option("--corpus", default="chitchat", help=f"The corpus: {', '.join(CORPORA.names())}.")
-@click.option("--source", type=options.PATH, help="Where the corpus lies, if it does not install by name.")
-@click.option(
+@options.option("--corpus", f"The corpus: {', '.join(CORPORA.names())}.", default="chitchat")
+@options.option("--source", "Where the corpus lies, if it does not install by name.", options.PATH)
+@options.option(
     "--data",
-    type=options.PATH,
-    help="Data that `bidibeam prepare` wrote, used as they are: --corpus and --source are not needed.",
+    "Data that `bidibeam prepare` wrote, used as they are: --corpus and --source are not needed.",
+    options.PATH,
 )
-@click.option(
+@options.option(
     "--preset",
-    default="demo",
-    help="demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
+    "demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
     "transformer: the same with a small BART.",
+    default="demo",
 )
-@click.option(
-    "--model",
-    help="Measure this model instead of training one: a run, a Hugging Face model or a CTranslate2 folder.",
+@options.option(
+    "--model", "Measure this model, and train none: a run, a Hugging Face model or a CTranslate2 folder."
 )
 @options.pair
-@click.option("--seeds", type=options.COUNT, default=1, help="Training runs; seeds 0, 1, ...")
-@click.option("--first-seed", type=click.IntRange(min=0), default=0, help="Count seeds from here.")
-@click.option(
-    "--out",
-    type=options.FOLDER,
-    help="The folder for everything.  [default: runs/NAME-PRESET, of the corpus or its file]",
+@options.option("--seeds", "Training runs; seeds 0, 1, ...", options.COUNT, 1)
+@options.option("--first-seed", "Count seeds from here.", click.IntRange(min=0), 0)
+@options.option(
+    "--out", "The folder for everything.  [default: runs/NAME-PRESET, by corpus or file]", options.FOLDER
 )
-@click.option(
+@options.option(
     "--vectors",
-    type=options.FILE,
-    help="fastText's text format: embeddings start from them, and wmd_t is computed among them.",
+    "Word vectors (fastText's text format), for embeddings to start from and for wmd_t.",
+    options.FILE,
 )
 @options.config
 @options.override
-@click.option("--workers", type=options.COUNT, help="Processes for scoring.  [default: the cores]")
+@options.option("--workers", "Processes for scoring.  [default: the cores]", options.COUNT)
 def reproduce(
     corpus: str,
     source: Path | None,
@@ -139,10 +136,10 @@ def format_command(context: click.Context) -> str:
 
 @click.command()
 @click.argument("results", metavar="PATH", type=options.PATH)
-@click.option(
+@options.option(
     "--out",
-    type=options.FOLDER,
-    help="The folder that the report goes to.  [default: PATH; of a file NAME.json, NAME-report beside it]",
+    "The folder that the report goes to.  [default: PATH; of a file NAME.json, NAME-report beside it]",
+    options.FOLDER,
 )
 def report(results: Path, out: Path | None) -> None:
     """Write a report of results: a page, a document and figures.

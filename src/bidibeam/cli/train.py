@@ -23,42 +23,38 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("data", type=options.PATH)
-@click.option("--out", "run", type=options.FOLDER, required=True, help="The run directory.")
-@click.option(
+@options.option("--out run", "The run directory.", options.FOLDER, required=True)
+@options.option(
     "--preset",
-    help="Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam), "
+    "Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam), "
     "paper, or transformer (a small Hugging Face model with two decoders).  [default: paper]",
 )
-@click.option(
-    "--architecture",
-    metavar="NAME",
-    help="The network of our own to train; --set model.NAME=VALUE are its settings.  [default: gru]",
+@options.option(
+    "--architecture", "A network of our own; --set model.NAME=VALUE are its settings.  [default: gru]", "NAME"
 )
 @options.config
 @options.override
-@click.option(
-    "--vectors", type=options.FILE, help="Start the embeddings from a fastText .vec file (plain, .gz or .xz)."
+@options.option(
+    "--vectors", "Start the embeddings from a fastText .vec file (plain, .gz or .xz).", options.FILE
 )
-@click.option(
+@options.option(
     "--base",
-    metavar="MODEL_OR_CONFIG",
-    help="Fine-tune this Hugging Face model: a name on the Hub, a folder, or a config for fresh weights.",
+    "Fine-tune this Hugging Face model: a name on the Hub, a folder, or a config for fresh weights.",
+    "MODEL_OR_CONFIG",
 )
-@click.option(
+@options.option(
     "--direction",
-    type=click.Choice(["regular", "reverse", "both"]),
-    help="With --base: the order to write in; both is one encoder with two decoders.  [default: regular]",
+    "With --base: the order to write in; both is one encoder with two decoders.  [default: regular]",
+    ["regular", "reverse", "both"],
 )
-@click.option(
-    "--tokenizer",
-    metavar="MODEL",
-    help="With --base: a tokenizer that is not the base's own; name or folder.",
+@options.option(
+    "--tokenizer", "With --base: a tokenizer that is not the base's own; name or folder.", "MODEL"
 )
-@click.option("--epochs", type=int, help="Passes over the training pairs.")
-@click.option("--batch-size", type=int, help="Pairs a batch, on each device.")
-@click.option("--learning-rate", type=float, help="The highest learning rate.")
-@click.option("--seed", type=int, help="Seeds fresh weights, dropout and the order of the data.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out, from its newest checkpoint.")
+@options.option("--epochs", "Passes over the training pairs.", int)
+@options.option("--batch-size", "Pairs a batch, on each device.", int)
+@options.option("--learning-rate", "The highest learning rate.", float)
+@options.option("--seed", "Seeds fresh weights, dropout and the order of the data.", int)
+@options.option("--resume", "Go on with the run in --out, from its newest checkpoint.", bool)
 def train(
     data: Path,
     run: Path,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from bidibeam.cli.console import get_console, show
-from bidibeam.cli.progress import create_progress
+from bidibeam.cli.console import create_progress, get_console, show
 from bidibeam.training.logs import TrainingObserver, perplexity
 
 SECONDS_BETWEEN_LINES = 20

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bidibeam.cli import console, progress
+from bidibeam.cli import console
 from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
 from bidibeam.training.settings import RunSettings, TrainingSettings
@@ -156,6 +156,5 @@ def replace_console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io
     file = io.StringIO()
     looks: dict[str, Any] = dict.fromkeys(("force_terminal", "force_interactive"), is_terminal)
     shown = Console(file=file, width=80, color_system=None, **looks)
-    for module in (console, progress):
-        monkeypatch.setattr(module, "get_console", lambda: shown)
+    monkeypatch.setattr(console, "get_console", lambda: shown)
     return file

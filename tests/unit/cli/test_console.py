@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bidibeam.cli import console as module
-from bidibeam.cli import progress
 from bidibeam.cli.experiment import Terminal
 from bidibeam.interchange.text_lines import Lines
 
@@ -27,7 +26,7 @@ def test_the_console_writes_to_stderr_alone(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO) -> None:
-    with progress.create_progress() as bars:
+    with module.create_progress() as bars:
         task = bars.add_task("training [x]", total=8, note="loss 4.2")
         bars.update(task, completed=2)
         bars.add_task("reading", total=None, note="")
@@ -37,13 +36,13 @@ def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO)
 
 
 def test_progress_that_is_transient_or_never_began_leaves_no_line(log: io.StringIO) -> None:
-    with progress.create_progress(transient=True) as bars:
+    with module.create_progress(transient=True) as bars:
         bars.advance(bars.add_task("reading", total=1, note=""))
-    with progress.show_preparation():
+    with module.show_preparation():
         pass
     assert log.getvalue() == ""  # a log has no line to take back
 
-    with progress.show_preparation() as update:
+    with module.show_preparation() as update:
         update("reading", 1, 1)
     assert log.getvalue().startswith("reading")
 

@@ -73,7 +73,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_on_lists_load_no_pytorch(beams: Path) -> None:
     commands = [["rerank"], ["convert"], ["evaluate"], ["analyse", "--analysis", "ranks"]]
     code = (
-        "import sys, bidibeam.cli.progress; from bidibeam.cli.main import run\n"
+        "import sys, rich.progress; from bidibeam.cli.main import run\n"
         f"for name, *flags in {commands}:\n"
         f"    print(run([name, {str(beams)!r}, *flags]), 'torch' in sys.modules)"
     )
