@@ -12,7 +12,7 @@ import pytest
 import bidibeam
 from bidibeam.api import describe_model, load_decoder
 from bidibeam.api.export import export_converted
-from bidibeam.decoding.beams import ModelGenerator
+from bidibeam.decoding.decoder import ModelGenerator
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import MODELS, find_kind
