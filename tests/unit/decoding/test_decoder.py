@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bidibeam.decoding.decoder import Answer, Decoder, Ranker
+from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import ScorerError, SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
 from bidibeam.similarities.custom import FunctionSimilarity
@@ -89,23 +89,20 @@ def test_a_prefetch_thread_searches_one_batch_ahead() -> None:
     assert len(listed.batches) <= 3
 
 
-def test_every_source_gets_its_hypotheses_the_reply_first() -> None:
+@pytest.mark.parametrize("replies_only", [False, True])
+def test_every_source_gets_its_hypotheses_the_reply_first_or_nothing_where_nothing_was_found(
+    replies_only: bool,
+) -> None:
     decoder = Decoder(Listed(LISTED), Ranker(Vbs()))
-
-    decoded = decoder.decode(["x", "y"])
-
-    assert [[each.text for each in nbest] for nbest in decoded] == [["better", "worse"]] * 2
+    assert [[each.text for each in nbest] for nbest in decoder.decode(["x", "y"])] == [
+        ["better", "worse"]
+    ] * 2
     assert str(decoder.signature) == ""
 
+    nothing = Decoder(Listed(NBest()), Ranker(Vbs(), replies_only=replies_only))
+    (answer,) = nothing.answers([Beams("1", "x")])
 
-@pytest.mark.parametrize("replies_only", [False, True])
-def test_a_source_for_which_nothing_was_found_is_answered_with_nothing(replies_only: bool) -> None:
-    decoder = Decoder(Listed(NBest()), Ranker(Vbs(), replies_only=replies_only))
-
-    (answer,) = decoder.answers([Beams("1", "x")])
-
-    assert answer.text == ""
-    assert answer.ranking == Ranking()
+    assert (answer.text, answer.ranking) == ("", Ranking())
 
 
 class Watched:
@@ -116,26 +113,17 @@ class Watched:
         self.barrier = threading.Barrier(together)
         self.threads: set[int] = set()
 
-    def pairwise(self, judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:
+    def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         self.barrier.wait(timeout=20)
         self.threads.add(threading.get_ident())
-        return np.array([[float(len(one.text) + len(two.text)) for two in others] for one in judged])
+        return np.array([[float(len(one.text + other.text)) for other in references] for one in hypotheses])
 
 
 def pairs(count: int) -> list[Beams]:
-    return [
-        Beams(
-            str(number),
-            "x",
-            regular=NBest((hypothesis("a"), hypothesis(f"b{number}"))),
-            reverse=NBest((hypothesis("c" * number),)),
-        )
-        for number in range(count)
+    lists = [
+        (NBest((hypothesis("a"), hypothesis(f"b{i}"))), NBest((hypothesis("c" * i),))) for i in range(count)
     ]
-
-
-def outlines(answers: Sequence[Answer]) -> list[tuple[str, str, float]]:
-    return [(answer.beams.id, answer.text, answer.ranking.entries[0].score) for answer in answers]
+    return [Beams(str(number), "x", None, *both) for number, both in enumerate(lists)]
 
 
 def test_several_threads_share_a_batch_and_keep_its_order() -> None:
@@ -146,7 +134,8 @@ def test_several_threads_share_a_batch_and_keep_its_order() -> None:
 
     assert len(watched.threads) == 4
     assert shared == alone
-    assert outlines(shared) == [(str(number), f"b{number}", 2.0 + number) for number in range(8)]
+    outlines = [(each.beams.id, each.text, each.ranking.entries[0].score) for each in shared]
+    assert outlines == [(str(number), f"b{number}", 2.0 + number) for number in range(8)]
 
 
 @pytest.mark.parametrize(("workers", "sources"), [(3, 7), (4, 1), (8, 5), (2, 0)])
@@ -165,7 +154,7 @@ def test_a_similarity_that_does_not_say_that_it_is_parallel_stays_in_one_thread(
 
 
 def test_a_failure_in_a_thread_is_the_callers() -> None:
-    def broken(judged: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> Matrix:  # noqa: ARG001
+    def broken(*_: Sequence[Hypothesis]) -> Matrix:
         raise ZeroDivisionError("no")
 
     similarity = FunctionSimilarity(broken, "broken", is_parallel=True)

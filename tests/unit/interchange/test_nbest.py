@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked, Ranking
 from bidibeam.interchange import nbest
-from bidibeam.interchange.formats import FORMATS
 from bidibeam.interchange.nbest import Jsonl
 from bidibeam.scores import Signature
 from tests.unit.interchange.formats.lists import (
@@ -180,9 +179,3 @@ def test_a_ranking_is_read_as_one_list_in_its_order_with_its_scores() -> None:
     assert read(Jsonl(ranked=True), content) == [Beams("x", "who?", regular=NBest(order))]
     assert [found.text for found in read(Jsonl(), content)[0].regular] == ["a", "b"]
     assert read(Jsonl(ranked=True), f"\n{ranked_line()}", allow_empty=True) == [Beams("x", "who?")]
-
-
-def test_the_formats_have_their_names() -> None:
-    assert FORMATS.names() == ["jsonl", "moses", "fairseq", "mbrs", "openai"]
-    with pytest.raises(Exception, match=r"^Unknown n-best format 'mose'\. Did you mean 'moses'\?"):
-        FORMATS.get("mose")

@@ -1,19 +1,26 @@
+"""Settings, roles and scorers that cannot be are refused; what stopping rules and penalties compute."""
+
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
+from torch import Tensor
 
 from bidibeam import registry
-from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.errors import ScorerError, SettingsError, UnknownNameError
 from bidibeam.protocols import SearchProgress
+from bidibeam.search.beam import beam_search
 from bidibeam.search.length import GNMTPenalty
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.search.stopping import STOPPING, stopping_rule
+from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
 
 
 @pytest.mark.parametrize(
@@ -44,12 +51,9 @@ def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str
         SearchSettings(**options)
 
 
-def test_an_unknown_rule_is_refused_with_a_hint() -> None:
+def test_an_unknown_rule_is_refused_with_a_hint_and_the_defaults_are_our_reading_of_the_paper() -> None:
     with pytest.raises(UnknownNameError, match=r"Unknown stopping rule 'patient'. Did you mean 'patience'\?"):
         SearchSettings(stopping="patient=2")
-
-
-def test_the_defaults_are_our_reading_of_the_paper() -> None:
     assert SearchSettings() == SearchSettings(10, 20, 1, 0.6, "gnmt", True, "shrinking", "keep", False)
 
 
@@ -144,3 +148,52 @@ def test_no_score_within_reach_is_above_the_bound(exponent: float) -> None:
 
     scores = [penalty.score(log_prob - loss, length) for length in range(3, 10) for loss in (0.0, 0.5)]
     assert max(scores) == bound
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_logits_that_are_not_numbers_stop_the_search(value: float, step: int) -> None:
+    def row(source: int, prefix: tuple[int, ...]) -> list[float]:
+        is_broken = source == 7 and len(prefix) == step - 1
+        return [0.0, 0.0, 0.0, value if is_broken else 0.0, 0.0]
+
+    with pytest.raises(ScorerError, match=rf"for source 2 were NaN or infinite at step {step}, so .* we"):
+        search(row, SearchSettings(beam_size=3, max_length=4, min_length=3), sources=[5, 6, 7])
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 1), (3, 5), (5,)])
+def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    class Misshapen(TableScorer):
+        def step(self, last_tokens, state):  # type: ignore[no-untyped-def]  # noqa: ARG002
+            return torch.zeros(shape), state
+
+    with pytest.raises(ScorerError, match=re.escape(f"logits have shape {shape}, not (2, vocabulary).")):
+        beam_search(Misshapen(lambda *_: []), source_batch([0, 1]), SearchSettings(), ROLES)
+
+
+@pytest.mark.parametrize(
+    "roles", [VocabularyRoles(6, 1), VocabularyRoles(0, 6), VocabularyRoles(0, 1, frozenset({2, 6}))]
+)
+def test_tokens_beyond_the_vocabulary_are_refused(roles: VocabularyRoles) -> None:
+    with pytest.raises(SettingsError, match="Token 6 is not in the model's vocabulary of 6 tokens"):
+        search(lambda *_: [0.0] * 6, SearchSettings(), roles=roles)
+
+
+def test_a_beam_too_large_for_the_keys_is_refused() -> None:
+    message = "beam_size 5 is too large for a vocabulary of 6 tokens; use at most 4"
+    with patch("bidibeam.search.beam.PLACES", 29), pytest.raises(SettingsError, match=message):
+        search(lambda *_: [0.0] * 6, SearchSettings(beam_size=5))
+
+
+def test_the_search_builds_no_graph() -> None:
+    class Learning(TableScorer):
+        def step(self, last_tokens: Tensor, state):  # type: ignore[no-untyped-def]
+            logits, state = super().step(last_tokens, state)
+            seen.append(torch.is_grad_enabled())
+            return logits, state
+
+    seen: list[bool] = []
+
+    beam_search(Learning(lambda *_: [0.0] * 6), source_batch([0]), SearchSettings(max_length=3), ROLES)
+
+    assert seen == [False] * len(seen)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.errors import InputError
+from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import FORMATS, Format, detect_format, format_for
 from bidibeam.interchange.text_lines import LineSource
@@ -19,7 +19,7 @@ from tests.unit.interchange.formats.lists import FILES, listed, read, said, stre
 
 DOCS = Path(__file__).parents[4] / "docs" / "nbest.md"
 TEXTS = [["At work.", "I don't know."], ["Ja, \u00fcberall \u6f22\u5b57!", ""]]
-NAMES = FORMATS.names()
+NAMES = ["jsonl", "moses", "fairseq", "mbrs", "openai"]
 
 
 def formats(name: str, **settings: object) -> Format:
@@ -50,9 +50,13 @@ def test_texts_are_read_back_in_order_in_the_direction_they_were_written_in(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, name: str) -> None:
+def test_files_tell_their_format_may_be_packed_and_begin_with_a_byte_order_mark(
+    tmp_path: Path, name: str
+) -> None:
     format_ = formats(name, per_source=2)
     content = written(format_, lists()).encode()
+    assert detect_format(stream_of(content.decode()), has_count=True) == name
+    assert (read(format_, ""), written(format_, [])) == ([], "")
     plain = [(each.line, each) for each in format_.read(stream_of(content.decode()))]
 
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf" + content)
@@ -62,36 +66,19 @@ def test_files_may_be_packed_and_begin_with_a_byte_order_mark(tmp_path: Path, na
     sources: list[LineSource] = [*tmp_path.iterdir(), io.BytesIO(content)]
     for source in sources:
         assert [(each.line, each) for each in format_.read(source)] == plain
+    (tmp_path / "latin").write_bytes(written(format_, lists()[:1]).encode() + b"caf\xe9\n")
+    with pytest.raises(InputError, match=r"latin, line \d+: byte 4 \(0xe9\) is not UTF-8\."):
+        list(format_.read(tmp_path / "latin"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_written_tells_its_format_and_nothing_is_read_out_of_nothing(name: str) -> None:
-    format_ = formats(name, per_source=2)
-
-    assert detect_format(stream_of(written(format_, lists())), has_count=True) == name
-    assert (read(format_, ""), written(format_, [])) == ([], "")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_utf_8_is_named_by_line(tmp_path: Path, name: str) -> None:
-    format_ = formats(name, per_source=2)
-    (tmp_path / "a").write_bytes(written(format_, lists()[:1]).encode() + b"caf\xe9\n")
-
-    with pytest.raises(Exception, match=r"a, line \d+: byte 4 \(0xe9\) is not UTF-8\."):
-        list(format_.read(tmp_path / "a"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_format_is_documented_with_its_endings(name: str) -> None:
-    row, *_ = re.findall(rf"^\| `{name}` \|.*", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)
-
-    assert name == "openai" or all(f"`{ending}`" in row for ending in formats(name).endings)
-
-
-def test_the_features_of_the_documentation_are_those_that_are_written() -> None:
+def test_formats_are_documented_with_their_endings_and_features() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    for name in NAMES:
+        row, *_ = re.findall(rf"^\| `{name}` \|.*", page, flags=re.MULTILINE)
+        assert name == "openai" or all(f"`{ending}`" in row for ending in formats(name).endings)
     found = said("a b c", -1.0)._replace(log_prob=-2.5, other_log_prob=-3.0)
 
-    (features,) = re.findall(r"`(LogProb= [^`]*)`", DOCS.read_text(encoding="utf-8"))
+    (features,) = re.findall(r"`(LogProb= [^`]*)`", page)
     assert written(formats("moses"), [listed("x", found)]) == f"0 ||| a b c ||| {features} ||| -1.0\n"
 
 
@@ -159,7 +146,10 @@ def test_text_is_flat_text_only_where_its_count_is_known() -> None:
             detect_format(stream_of("hello\n", name))
 
 
-def test_the_ending_tells_how_to_write() -> None:
+def test_names_are_known_and_the_ending_tells_how_to_write() -> None:
+    assert FORMATS.names() == NAMES
+    with pytest.raises(UnknownNameError, match=r"^Unknown n-best format 'mose'\. Did you mean 'moses'\?"):
+        FORMATS.get("mose")
     names = {
         "a.jsonl": "jsonl",
         "a.jsonl.gz": "jsonl",
