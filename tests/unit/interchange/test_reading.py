@@ -50,11 +50,6 @@ def written(path: Path, *lines: object) -> Path:
     return path
 
 
-def sources_of(tmp_path: Path, name: str, content: bytes) -> list[Beams]:
-    (tmp_path / name).write_bytes(content)
-    return list(read_sources(tmp_path / name))
-
-
 ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g"
 
 
@@ -77,9 +72,10 @@ ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g"
 def test_sources_are_lines_of_text_objects_or_rows_plain_or_packed(
     tmp_path: Path, name: str, content: str, sources: list[tuple[str, ...]], ending: str
 ) -> None:
-    found = sources_of(tmp_path, f"{name}{ending}", PACK[ending](content.encode()))
+    path = tmp_path / f"{name}{ending}"
+    path.write_bytes(PACK[ending](content.encode()))
 
-    assert found == [Beams(*each) for each in sources]  # type: ignore[arg-type]
+    assert list(read_sources(path)) == [Beams(*each) for each in sources]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -96,15 +92,12 @@ def test_a_stream_holds_text_or_objects_as_its_first_line_tells(content: bytes, 
     assert [beams.source for beams in read_sources(io.StringIO(content.decode(), newline="\n"))] == sources
 
 
-def test_a_stream_is_read_no_further_than_asked() -> None:
+def test_a_stream_is_read_no_further_than_asked_and_lines_that_were_looked_at_all_the_same(
+    tmp_path: Path,
+) -> None:
     stream = io.BytesIO(b"hi\nho\n")
-    sources = read_sources(stream)
-
-    assert next(sources).source == "hi"
+    assert next(read_sources(stream)).source == "hi"
     assert stream.read() == b"ho\n"
-
-
-def test_lines_that_were_looked_at_are_read_all_the_same(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     threading.Thread(target=lambda: pipe.write_bytes(b"\na\n\nb\nc\n")).start()
@@ -226,7 +219,7 @@ def test_a_line_of_text_is_a_reply_and_a_blank_one_an_empty_reply(tmp_path: Path
     assert (replies.has_lists, replies.beam_size, replies.model) == (False, 0, None)
 
 
-def test_of_lists_it_is_the_first_of_the_ranking(tmp_path: Path) -> None:
+def test_of_lists_it_is_the_first_of_the_ranking_or_of_the_regular_list(tmp_path: Path) -> None:
     replies = read_replies(str(written(tmp_path / "r.jsonl", "", RANKED)))
 
     assert texts(replies) == [["at work"]]
@@ -235,21 +228,11 @@ def test_of_lists_it_is_the_first_of_the_ranking(tmp_path: Path) -> None:
     assert str(replies.signature).startswith("strategy:bidia|T:20|file:r.jsonl@")
     (beams,) = replies.beams
     assert (beams.id, beams.source, beams.reference) == ("x", "where?", "at home")
-
-
-def test_or_of_the_regular_list_where_there_is_no_ranking_and_nothing_found_is_no_reply(
-    tmp_path: Path,
-) -> None:
     lines = [PLAIN, {"regular": [], "reverse": [{"text": "b"}]}, {**PLAIN, "id": 7, "ranking": None}]
     nothing = {**RANKED, "ranking": {"signature": "s", "replies": []}}
-
     assert texts(read_replies(str(written(tmp_path / "r.jsonl", *lines)))) == [["no"], [], ["no"]]
     assert texts(read_replies(str(written(tmp_path / "n.jsonl", nothing)))) == [[]]
-
-
-def test_whole_lists_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     replies = read_replies(str(written(tmp_path / "lists", "", RANKED)), whole_lists=True)
-
     assert texts(replies) == [["no", "at work"]]
     assert [len(beams.reverse) for beams in replies.beams] == [1]
 
@@ -273,8 +256,9 @@ def test_lists_are_told_from_text_by_what_is_in_them(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("line", "message"),
     [
+        ("text", ": this is not JSON"),
         ({"ranking": []}, ': "ranking" must be an object, received a list.'),
         ({"ranking": {"replies": 3}}, ': "replies" must be a list, received the number 3.'),
         ({"ranking": {"replies": [{}]}}, ': the first of "replies" in its "ranking" has no "text".'),
@@ -284,18 +268,12 @@ def test_lists_are_told_from_text_by_what_is_in_them(
         ({}, ": its replies were ranked by nothing, but those of line 1 by strategy:bidia|T:20. Give each"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: Any, message: str) -> None:
+    second = line if isinstance(line, str) else PLAIN | line
     with pytest.raises(InputError, match=rf"^{tmp_path}/r\.jsonl, line 2{re.escape(message)}"):
-        read_replies(str(written(tmp_path / "r.jsonl", RANKED, PLAIN | changes)))
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [(["text"], "this is not JSON"), ([], r"is empty; it must hold one reply a line, or n-best lists\.$")],
-)
-def test_by_its_ending_a_file_must_hold_lists(tmp_path: Path, lines: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_replies(str(written(tmp_path / "some.jsonl", *lines)))
+        read_replies(str(written(tmp_path / "r.jsonl", RANKED, second)))
+    with pytest.raises(InputError, match=r"is empty; it must hold one reply a line, or n-best lists\.$"):
+        read_replies(str(written(tmp_path / "empty.jsonl")))
 
 
 @pytest.mark.parametrize(
