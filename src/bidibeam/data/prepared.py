@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,8 +127,13 @@ class PreparedData:
             )
 
         def read() -> Iterator[dict[str, str]]:
-            with (self.path / file).open(encoding="utf-8") as lines:
-                yield from map(json.loads, lines)
+            with (self.path / file).open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    try:
+                        yield parse_json(line)
+                    except ValueError as error:
+                        place = f"{self.path / file}, line {number}"
+                        raise RunError(f"{place} is damaged ({error}). {AGAIN}") from error
 
         return read()
 

@@ -106,9 +106,8 @@ def test_a_text_is_stored_once_and_only_if_needed(tmp_path: Path) -> None:
 
 def test_limit_and_shares(tmp_path: Path) -> None:
     assert sum(make(tmp_path, limit=100).info["pairs"].values()) == 500
-    out = tmp_path / "shares"
     options = settings(validation_share=0.2, test_share=0.3, split_by="pair")
-    counts = prepare(options, tmp_path / "c.jsonl", out).info["pairs"]
+    counts = prepare(options, tmp_path / "c.jsonl", tmp_path / "shares").info["pairs"]
 
     assert counts["validation"] == pytest.approx(0.2 * sum(counts.values()), rel=0.2)
     assert counts["test"] == pytest.approx(0.3 * sum(counts.values()), rel=0.2)

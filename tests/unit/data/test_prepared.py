@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,17 @@ from bidibeam.data.prepared import FILES, INFO, PAIRS, STATISTICS, TOKENIZER, Pr
 from bidibeam.errors import RunError
 
 
-@pytest.fixture
-def prepared(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
     lines = [json.dumps({"source": f"tea {i}?", "response": f"yes {i}."}) for i in range(50)]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    return prepare(PrepareSettings(corpus="jsonl"), tmp_path / "c.jsonl", tmp_path / "out").path
+    (folder / "c.jsonl").write_text("\n".join(lines))
+    return prepare(PrepareSettings(corpus="jsonl"), folder / "c.jsonl", folder / "out").path
+
+
+@pytest.fixture
+def prepared(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "out"))
 
 
 def test_arrays_are_mapped_not_read_and_are_what_the_safetensors_library_reads(prepared: Path) -> None:
@@ -47,6 +54,8 @@ DAMAGE: list[tuple[str, Any, str]] = [
     (PAIRS, b"\x08" + b"\0" * 7 + b"\xffnoise!!" + b"\0" * 64, "pairs.safetensors is damaged"),
     (PAIRS, save({"weight": np.zeros(3, np.int64)}), "pairs.safetensors and data.json do not belong"),
     *((PAIRS, keep, "pairs.safetensors is damaged (") for keep in (0, 4, 100, -1)),
+    ("test.jsonl", b"[" * 100_000, "test.jsonl, line 1 is damaged (maximum recursion depth exceeded"),
+    ("test.jsonl", b"\xe9\xff", "test.jsonl, line 1 is damaged ("),
 ]
 
 
@@ -61,7 +70,7 @@ def test_what_is_missing_or_damaged_is_named(name: str, content: Any, fragment: 
         path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
 
     with pytest.raises(RunError, match=re.escape(fragment)):
-        _ = PreparedData.open(prepared).statistics
+        _ = [(data.statistics, list(data.examples("test"))) for data in [PreparedData.open(prepared)]]
 
 
 @pytest.mark.parametrize(
