@@ -43,6 +43,12 @@ def test_arrays_are_mapped_not_read_and_are_what_the_safetensors_library_reads(p
     np.testing.assert_array_equal(expected["test.response_start"], pairs.response_start)
 
 
+def read_all(path: Path) -> None:
+    data = PreparedData.open(path)
+    assert data.statistics
+    assert list(data.examples("test"))
+
+
 DAMAGE: list[tuple[str, Any, str]] = [
     *((name, None, f"holds no {name}: it is not prepared data, or not all of it. Prepare") for name in FILES),
     (INFO, b"{", "data.json is damaged ("),
@@ -70,7 +76,7 @@ def test_what_is_missing_or_damaged_is_named(name: str, content: Any, fragment: 
         path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
 
     with pytest.raises(RunError, match=re.escape(fragment)):
-        _ = [(data.statistics, list(data.examples("test"))) for data in [PreparedData.open(prepared)]]
+        read_all(prepared)
 
 
 @pytest.mark.parametrize(
