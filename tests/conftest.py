@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -72,32 +75,56 @@ def few_trials() -> Iterator[None]:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def undrawn() -> Iterator[None]:
     """The figures of reports are made but not saved, which takes most of the time."""
-    monkeypatch.setattr(report, "save_figure", lambda _: {"svg": b"<svg></svg>", "png": b""})
+    with without_drawing():
+        yield
+
+
+@contextmanager
+def without_drawing() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "save_figure", lambda _: {"svg": b"<svg></svg>", "png": b""})
+        yield
+
+
+def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that is made by the first of the suite's processes that needs it, and only read by all."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    done = base / f"{name}.done"
+    with (base / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not done.exists():
+            (base / name).mkdir()
+            make(base / name)
+            done.touch()
+    return base / name
 
 
 @pytest.fixture(scope="session")
 def toy_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
-    folder = tmp_path_factory.mktemp("toy")
-    write_toy_corpus(folder / "pairs.tsv", 1200)
     settings = PrepareSettings(corpus="tsv", vocabulary_size=100, max_source_length=8, max_response_length=8)
-    return prepare(settings, folder / "pairs.tsv", folder / "data")
+
+    def make(folder: Path) -> None:
+        write_toy_corpus(folder / "pairs.tsv", 1200)
+        prepare(settings, folder / "pairs.tsv", folder / "data")
+
+    return PreparedData.open(make_once(tmp_path_factory, "toy", make) / "data")
+
+
+def train_once(factory: pytest.TempPathFactory, name: str, data: PreparedData, **settings: Any) -> Path:
+    made = RunSettings(TINY_MODEL, TrainingSettings(batch_size=32, learning_rate=0.01, **settings))
+    return make_once(factory, name, lambda folder: train(data, folder / "run", made)) / "run"
 
 
 @pytest.fixture(scope="session")
 def toy_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt to repeat, in both directions."""
-    run = tmp_path_factory.mktemp("toy-run") / "run"
-    settings = TrainingSettings(epochs=10, batch_size=32, learning_rate=0.01, early_stopping=0, log_every=10)
-    train(toy_data, run, RunSettings(TINY_MODEL, settings))
-    return run
+    return train_once(tmp_path_factory, "toy-run", toy_data, epochs=10, early_stopping=0, log_every=10)
 
 
 @pytest.fixture(scope="session")
 def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt a part of its rule, so that settings make a difference."""
-    run = tmp_path_factory.mktemp("unsure-run") / "run"
-    settings = TrainingSettings(max_steps=90, batch_size=32, learning_rate=0.01, tensorboard=False)
-    train(toy_data, run, RunSettings(TINY_MODEL, settings))
-    return run
+    return train_once(tmp_path_factory, "unsure-run", toy_data, max_steps=90, tensorboard=False)

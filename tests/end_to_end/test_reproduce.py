@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import write_toy_corpus
+from tests.conftest import without_drawing, write_toy_corpus
 from tests.unit.cli.calls import called
 
 SETTINGS = {
@@ -70,7 +70,8 @@ class Experiment:
 @pytest.fixture(scope="module")
 def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     out = tmp_path_factory.mktemp("whole") / "out"
-    call = called(*arguments(corpus, out))
+    with without_drawing():  # a killed one is drawn to its end
+        call = called(*arguments(corpus, out))
     assert call.status == 0, call.err
     return Experiment(out, call.err)
 
@@ -93,7 +94,6 @@ def test_an_experiment_ends_with_a_report(whole: Experiment) -> None:
     check_results(read_results(whole.out))
     for name in ("report.html", "report.md"):
         assert "bidia" in (whole.out / name).read_text()
-    assert {path.suffix for path in (whole.out / "figures").iterdir()} == {".svg", ".png"}
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -165,6 +165,9 @@ def test_a_killed_experiment_goes_on_and_ends_the_same(
     assert "train seed 0, going on" in ended.stderr
     assert "train seed 0, going on" not in whole.told
     assert untimed(read_results(out)) == untimed(read_results(whole.out))
+    for folder in (out, whole.out):
+        assert {path.suffix for path in (folder / "figures").iterdir()} == {".svg", ".png"}
+    assert all(path.stat().st_size for path in (out / "figures").iterdir())
 
 
 def untimed(results: dict[str, Any]) -> dict[str, Any]:

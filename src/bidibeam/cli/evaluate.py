@@ -241,9 +241,9 @@ def _choose(
     pairs = product(files, zip(strategies, chosen_by, strict=True))
     for name, (file, (strategy, (_, tuned))) in zip(names, pairs, strict=True):
         warm_up(strategy)
-        facts = {"tuned": tuned.name} if tuned is not None else {}
-        facts |= {**dict(file.signature.facts), "bidibeam": __version__}
-        signature = strategy.signature.extended(**facts)
+        metadata = {"tuned": tuned.name} if tuned is not None else {}
+        metadata |= {**dict(file.signature.facts), "bidibeam": __version__}
+        signature = strategy.signature.extended(**metadata)
         systems.append(
             choose_system(name, strategy, file.beams, signature=signature, workers=workers, track=track)
         )

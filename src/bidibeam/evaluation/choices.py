@@ -117,13 +117,13 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
         if {TUNED, ORACLE} <= here.keys():
             order = (TUNED, ORACLE, *(name for name in found if name in here))
             statistics = [evidence.statistics(here[name].replies) for name in order]
-            lows, highs, *others = bootstrap_bleu(statistics, Resampling())
+            lows, highs, *resampled = bootstrap_bleu(statistics, Resampling())
             has_room = highs > lows
             intervals[str(beam_size)] = {
                 name: None
                 if found[name] is None or not has_room.any()
                 else list(interval((bleu - lows)[has_room] / (highs - lows)[has_room]))
-                for name, bleu in zip(order[2:], others, strict=True)
+                for name, bleu in zip(order[2:], resampled, strict=True)
             }
     if not shares:
         raise InputError(f"No other system has an N_B at which there are {TUNED!r} and {ORACLE!r} too.")

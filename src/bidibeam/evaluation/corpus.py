@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bidibeam.data.words import detokenize, split
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError
 from bidibeam.evaluation.evaluate import score_bleu
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.metrics.bleu import ORDER, corpus_bleu
@@ -27,6 +27,9 @@ SHORT = 4
 """A reference of so many words at most is called short: one of as many is a single 4-gram."""
 AT_ONCE = 50
 """Replies that are compared with all references in one call, which bounds memory."""
+COMMONEST, PARTS, SHOWN = 100, 20, 10
+"""Replies that are tried, those of them that are tried in pairs, and the best that are reported."""
+WORDS_SHOWN, MAX_POSITION = 50, 3
 COMMON = 1000
 """A word that stands somewhere more often than this is a likely choice there: the paper's measure."""
 
@@ -89,28 +92,20 @@ def _training_ids(data: PreparedData) -> Iterator[list[int]]:
 
 
 def constant(
-    replies: Mapping[Words, int],
-    validation: Sequence[Sequence[str]],
-    test: Sequence[Sequence[str]],
-    *,
-    commonest: int = 100,
-    parts: int = 20,
-    shown: int = 10,
+    replies: Mapping[Words, int], validation: Sequence[Sequence[str]], test: Sequence[Sequence[str]]
 ) -> dict[str, Any]:
     """Gives every source the same reply: that with the highest corpus BLEU on validation, scored on test.
 
-    It is the least that a system should beat. It is chosen among the `commonest` replies of training, and
-    pairs of the commonest `parts` of them. Of equal ones the first is chosen: single ones before pairs,
-    commoner before rarer. The best `shown` are reported.
+    It is the least that a system should beat. It is chosen among the commonest replies of training, and pairs
+    of the very commonest. Of equal ones the first is chosen: single ones before pairs, commoner before rarer.
     """
-    _check_positive(commonest=commonest, parts=parts, shown=shown)
     needed = {"training replies": replies, "validation pairs": validation, "test pairs": test}
     for what, given in needed.items():
         if not given:
             raise InputError(f"There are no {what}, and a constant reply needs some.")
-    tried = list_candidates(replies, commonest=commonest, parts=parts)
+    tried = list_candidates(replies)
     by_validation = score_constants(tried, validation)
-    best = np.argsort(-by_validation, kind="stable")[:shown].tolist()
+    best = np.argsort(-by_validation, kind="stable")[:SHOWN].tolist()
     scored = {}
     for index in dict.fromkeys([*best, 0]):
         reply = tried[index]
@@ -130,7 +125,7 @@ def constant(
         }
     short = sum(len(reference) <= SHORT for reference in test)
     return {
-        "candidates": {"tried": len(tried), "commonest": commonest, "parts": parts},
+        "candidates": {"tried": len(tried), "commonest": COMMONEST, "parts": PARTS},
         "validation_sources": len(validation),
         "chosen": scored[best[0]],
         "runners_up": [scored[index] for index in best[1:]],
@@ -145,10 +140,10 @@ def constant(
     }
 
 
-def list_candidates(replies: Mapping[Words, int], *, commonest: int, parts: int) -> list[Words]:
+def list_candidates(replies: Mapping[Words, int]) -> list[Words]:
     """Returns the replies that are tried: the commonest, then pairs; equally common ones by the alphabet."""
-    ranked = sorted(replies, key=lambda words: (-replies[words], words))[:commonest]
-    pairs = (first + second for first, second in product(ranked[:parts], repeat=2))
+    ranked = sorted(replies, key=lambda words: (-replies[words], words))[:COMMONEST]
+    pairs = (first + second for first, second in product(ranked[:PARTS], repeat=2))
     return list(dict.fromkeys([*ranked, *pairs]))
 
 
@@ -174,21 +169,18 @@ def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -
     return np.stack([np.broadcast_to(column, matches.shape[1:]) for column in columns], axis=-1)
 
 
-def positions(
-    responses: Iterable[Sequence[str]], *, words_shown: int = 50, max_position: int = 3
-) -> dict[str, Any]:
+def positions(responses: Iterable[Sequence[str]]) -> dict[str, Any]:
     """Counts the words at the first positions from the left and from the right: how many compete for each.
 
     Equally common words stand in the order of the alphabet.
     """
-    _check_positive(words_shown=words_shown, max_position=max_position)
     counters: dict[str, list[Counter[str]]] = {
-        side: [Counter() for _ in range(max_position)] for side in ("left", "right")
+        side: [Counter() for _ in range(MAX_POSITION)] for side in ("left", "right")
     }
     pairs = 0
     for words in responses:
         pairs += 1
-        for index in range(min(max_position, len(words))):
+        for index in range(min(MAX_POSITION, len(words))):
             counters["left"][index][words[index]] += 1
             counters["right"][index][words[-1 - index]] += 1
     if not pairs:
@@ -196,7 +188,7 @@ def positions(
     counted: dict[str, list[dict[str, Any]]] = {side: [] for side in counters}
     for side, of_side in counters.items():
         for position, counter in enumerate(of_side, start=1):
-            shown = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:words_shown]
+            shown = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:WORDS_SHOWN]
             total, counts = counter.total(), counter.values()
             counted[side].append(
                 {
@@ -208,10 +200,4 @@ def positions(
                     "above_1000": sum(count > COMMON for count in counts),
                 }
             )
-    return {"words_shown": words_shown, "pairs": pairs, "from": counted}
-
-
-def _check_positive(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if value < 1:
-            raise SettingsError(f"{name} must be at least 1, not {value}.")
+    return {"words_shown": WORDS_SHOWN, "pairs": pairs, "from": counted}

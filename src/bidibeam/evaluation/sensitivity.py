@@ -12,7 +12,7 @@ from bidibeam.evaluation.evidence import Evidence
 from bidibeam.similarities.bleu import SMOOTHINGS, Bleu, brevity_penalties
 from bidibeam.similarities.transport import to_similarities
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd
-from bidibeam.strategies.bidia import Agreement, Answer, BidiA
+from bidibeam.strategies.bidia import Agreement, Answerer, BidiA
 from bidibeam.strategies.ranking import map_in_threads
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import PENALTIES
@@ -28,7 +28,7 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "wmd_t": {"form": tuple(FORMS), "weights": WEIGHTS, "remove_stop_words": (True, False)},
 }
 """By similarity, its own settings besides T and the values that are tried."""
-BIDIA_OPTIONS: Mapping[str, Sequence[str]] = {"answer": get_args(Answer), "agreement": get_args(Agreement)}
+BIDIA_OPTIONS: Mapping[str, Sequence[str]] = {"answer": get_args(Answerer), "agreement": get_args(Agreement)}
 LEVELS = ("longest", "random")
 """Systems that look at length alone, or at nothing."""
 SCORES = ("bleu", "length_ratio", "distinct-2")
@@ -140,8 +140,6 @@ def choose_replies(
             return [BidiA(unknown).rank(line).text] * len(derived)
         compared = compare(regular, line.reverse.hypotheses)  # (regular, reverse)
         lengths = np.array([len(hypothesis.tokens) for hypothesis in regular], dtype=np.int32)
-        finished = [place for place, hypothesis in enumerate(regular) if hypothesis.finished]
-        allowed = finished or list(range(len(regular)))
         replies = []
         for settings in (variant.settings for variant in derived.values()):
             options = settings.similarity_options
@@ -152,10 +150,7 @@ def choose_replies(
                 matrix = compared * penalties[:, np.newaxis]  # (regular, reverse)
             else:
                 matrix = to_similarities(compared, penalties, FORMS[options.get("form", wmd.form)])
-            if settings.options:
-                replies.append(BidiA(KnownSimilarity(matrix), **settings.options).rank(line).text)
-            else:  # the closest pair decides, the first of equal ones
-                replies.append(regular[allowed[int(matrix[allowed].max(axis=1).argmax())]].text)
+            replies.append(BidiA(KnownSimilarity(matrix), **settings.options).rank(line).text)
         return replies
 
     columns = zip(*map_in_threads(choose, beams, evidence.workers), strict=True)

@@ -139,8 +139,8 @@ def paired_test(system: BleuSamples, baseline: BleuSamples, resampling: Resampli
     differences = system.resampled - baseline.resampled
     distances = np.abs(differences)
     swapped = baseline.selected + (system.totals - system.selected)  # (trials, columns)
-    others = system.selected + (baseline.totals - baseline.selected)
-    shuffled = np.abs(corpus_bleu(swapped) - corpus_bleu(others))
+    rest = system.selected + (baseline.totals - baseline.selected)
+    shuffled = np.abs(corpus_bleu(swapped) - corpus_bleu(rest))
     low, high = interval(differences)
     return PairedTest(
         difference,

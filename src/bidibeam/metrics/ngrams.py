@@ -41,7 +41,7 @@ def sign(**settings: object) -> Signature:
 
 @dataclass(frozen=True, eq=False)
 class NgramCounts:
-    """What n-gram precision and recall are made of; matches count as often as both sides have them."""
+    """What n-gram precision and recall are made of; matches count as often as both have them."""
 
     matches: Counts  # (pairs, order)
     reply_lengths: Numbers  # (pairs,), in tokens
@@ -89,8 +89,8 @@ def count_ngrams(
         grams, size = _renumber(grams, size, len(numbers))
         grams, size = grams * len(numbers) + ids[starts + n], size * len(numbers)
         grams, size = _renumber(grams, size, len(sequences))
-        sides, owner_pairs = np.divmod(owners[starts], pairs)
-        keys, clipped = _intersect(owner_pairs * size + grams, sides)
+        is_reference, owner_pairs = np.divmod(owners[starts], pairs)
+        keys, clipped = _intersect(owner_pairs * size + grams, is_reference)
         matches[:, n] = np.bincount(keys // max(1, size), clipped, pairs)
     return NgramCounts(matches, lengths[:pairs], lengths[pairs:])
 
@@ -103,11 +103,11 @@ def _renumber(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
     return smaller.astype(np.int64), len(different)
 
 
-def _intersect(keys: Numbers, sides: Numbers) -> tuple[Numbers, Numbers]:
-    """Returns the keys there are, rising, and how often both sides, 0 and 1, have each."""
+def _intersect(keys: Numbers, is_reference: Numbers) -> tuple[Numbers, Numbers]:
+    """Returns the keys there are, rising, and how often both reply, 0, and reference, 1, have each."""
     if not len(keys):
         return keys, keys
-    marked = np.sort(2 * keys + sides)
+    marked = np.sort(2 * keys + is_reference)
     values = marked >> 1
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     ones = np.add.reduceat(marked & 1, starts)

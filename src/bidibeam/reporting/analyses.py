@@ -32,8 +32,8 @@ OWN_METRICS = ("distinct-1", "distinct-2", "length_ratio", "bleu")
 MATCHED_METRICS = ("length_ratio", "bleu", "distinct-1", "distinct-2")
 SAME_WORDS_METRICS = ("distinct-1", "distinct-2")
 AT_ITS_LENGTH = "VBS at its length ratio"
-SIDES = {"left": BLUE, "right": VERMILLION}
-"""The sides that positions are counted from, with their colours."""
+ENDS = {"left": BLUE, "right": VERMILLION}
+"""The ends that positions are counted from, with their colours."""
 FREQUENT = 1000
 WORDS_IN_TABLE, WORDS_IN_PANEL, LETTERS = 8, 4, 10
 WORK = {
@@ -204,7 +204,7 @@ def diversity(results: Results) -> Section | None:
 def positions(results: Results) -> Section | None:
     """The frequencies of words at the first positions from the left and from the right."""
     found = results.content.get("positions") or next(iter(results.analyses("positions")), {})
-    counted = [(side, one) for side in SIDES for one in (found.get("from") or {}).get(side) or ()]
+    counted = [(end, one) for end in ENDS for one in (found.get("from") or {}).get(end) or ()]
     if not counted:
         return None
     pairs = f" in {format_value(found['pairs'])} replies" if "pairs" in found else ""
@@ -214,14 +214,14 @@ def positions(results: Results) -> Section | None:
     )
     rows = [
         [
-            side,
+            end,
             format_value(one["position"]),
             format_value(one["different"]),
             format_fixed(one["entropy_bits"], 2),
             format_value(one["above_1000"]),
             " ".join(one["words"][:WORDS_IN_TABLE]),
         ]
-        for side, one in counted
+        for end, one in counted
     ]
     numbers = number_columns("position", "different words", "entropy (bits)", "above 1,000")
     columns = [*text_columns("from"), *numbers, *text_columns("commonest")]
@@ -232,18 +232,18 @@ def positions(results: Results) -> Section | None:
 
 
 def draw_positions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
-    """Draws counts by rank on a logarithmic scale: a row of panels per side, a column per position."""
+    """Draws counts by rank on a logarithmic scale: a row of panels per end, a column per position."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    sides = {side: [one for of, one in rows if of == side] for side in dict(rows)}
-    figure = new_figure(8.0, 2.35 * len(sides) + 0.4)
-    columns = max(map(len, sides.values()))
-    grid = figure.subplots(len(sides), columns, sharex=True, sharey=True, squeeze=False)
-    for axes_row, (side, row) in zip(grid, sides.items(), strict=True):
+    by_end = {end: [one for of, one in rows if of == end] for end in dict(rows)}
+    figure = new_figure(8.0, 2.35 * len(by_end) + 0.4)
+    columns = max(map(len, by_end.values()))
+    grid = figure.subplots(len(by_end), columns, sharex=True, sharey=True, squeeze=False)
+    for axes_row, (end, row) in zip(grid, by_end.items(), strict=True):
         for axes, one in zip(axes_row, row, strict=False):
             edges = [rank + 0.5 for rank in range(len(one["counts"]) + 1)]
-            axes.stairs(one["counts"], edges, fill=True, color=SIDES[side], alpha=0.75)
-            axes.set_title(f"position {one['position']} from the {side}")
+            axes.stairs(one["counts"], edges, fill=True, color=ENDS[end], alpha=0.75)
+            axes.set_title(f"position {one['position']} from the {end}")
             axes.axhline(FREQUENT, color="black", linewidth=1, linestyle=(0, (1, 2)))
             axes.grid(visible=False, axis="x")
             printable = ("".join(filter(str.isprintable, word)) for word in one["words"][:WORDS_IN_PANEL])

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bidibeam.hypotheses import Direction
+from bidibeam.reporting.numbers import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +28,6 @@ WIDE = 10_000
 """Columns: more than any table has."""
 LONG_WORD = 12
 """Letters of a name's word that are never folded."""
-
-
-def format_value(value: object) -> str:
-    """Formats a value: whole numbers in groups of three, others to four digits."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _new_table(title: str, **options: Any) -> Table:
@@ -131,8 +125,8 @@ def tuning_table(
     """
     best = max(range(len(values)), key=lambda index: scores[index])
     step = max(1, -(-len(values) // rows))
-    others = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())
-    table = _new_table(f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{others}")
+    held_at = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())
+    table = _new_table(f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{held_at}")
     table.add_column(setting.replace("_", " "), justify="right")
     table.add_column("bleu", justify="right")
     table.add_column()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Hypothesis
     from bidibeam.protocols import Matrix
 
-Answer = Literal["regular", "either"]
+Answerer = Literal["regular", "either"]
 Agreement = Literal["closest", "expected", "mean"]
 
 
@@ -42,12 +42,12 @@ class BidiA(Signed):
     """
 
     similarity: Similarity
-    answer: Answer = "regular"
+    answer: Answerer = "regular"
     agreement: Agreement = "closest"
     recipe: ClassVar[Mapping[str, str]] = {"strategy": "bidia"}
 
     def __post_init__(self) -> None:
-        check_choice("answer", self.answer, get_args(Answer))
+        check_choice("answer", self.answer, get_args(Answerer))
         check_choice("agreement", self.agreement, get_args(Agreement))
 
     @property

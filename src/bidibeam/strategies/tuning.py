@@ -227,8 +227,8 @@ def tune(
     scores = table.values(lambda hypothesis: number(hypothesis, "score"))
     result = TuningResult({}, {"vbs": table.bleu(scores)}, (), table.sources)
     if table.has_other_log_probs:
-        others = table.values(normalise_other)
-        bleu = tuple(table.bleu(scores + value * others) for value in lambdas)
+        reverse = table.values(normalise_other)
+        bleu = tuple(table.bleu(scores + value * reverse) for value in lambdas)
         curve = Curve("lambda", {}, tuple(lambdas), bleu)
         value, best = curve.choose(BidiS.lambda_)
         result = result.add("bidis", {"lambda_": value}, best, curve)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError
+from bidibeam.evaluation import corpus
 from bidibeam.evaluation.corpus import (
     analyse_constant,
     analyse_positions,
@@ -48,10 +49,18 @@ def bleu(reply: tuple[str, ...], wanted: list[list[str]]) -> float:
     return float(score.score)
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few replies are tried, and fewer reported."""
+    for name, value in {"COMMONEST": 3, "PARTS": 2, "SHOWN": 4}.items():
+        monkeypatch.setattr(corpus, name, value)
+
+
+@pytest.mark.usefixtures("few")
 def test_the_best_on_validation_is_chosen_and_its_test_bleu_is_sacrebleus() -> None:
     validation, test = references(0), references(1)
 
-    found = constant(REPLIES, validation, test, commonest=3, parts=2, shown=4)
+    found = constant(REPLIES, validation, test)
 
     first, second = ("uh", "-", "huh", "."), ("i", "do", "n't", "know", ".")  # equally common by the alphabet
     tried = [first, second, ("yeah", "."), first + first, first + second, second + first, second + second]
@@ -96,27 +105,21 @@ def test_the_bleu_of_every_reply_is_sacrebleus(
 def test_of_equal_replies_the_commoner_is_chosen_and_none_is_tried_twice() -> None:
     replies = {("b",): 2, ("a",): 2, ("a", "b"): 1, ("c",): 5}
 
-    tried = list_candidates(replies, commonest=4, parts=3)
+    tried = list_candidates(replies)
 
-    assert " ".join("".join(words) for words in tried) == "c a b ab cc ca cb ac aa bc ba bb"
+    pairs = "cc ca cb cab ac aa aab bc ba bb bab abc aba abb abab"  # a and b are ab
+    assert " ".join("".join(words) for words in tried) == f"c a b ab {pairs}"
     found = constant(replies, [["x"]], [["x"]])
     assert (found["chosen"]["reply"], found["chosen"]["bleu"]) == ("c", 0.0)
 
 
 def test_refusals_are_one_sentence() -> None:
-    call: Any = constant
     whole: list[Any] = [REPLIES, [["a"]], [["a"]]]
     for place, what in enumerate(("training replies", "validation pairs", "test pairs")):
         with pytest.raises(InputError, match=f"There are no {what}, and a constant reply needs some"):
             constant(*(type(one)() if index == place else one for index, one in enumerate(whole)))
-    for name in ("commonest", "parts", "shown"):
-        with pytest.raises(SettingsError, match=f"{name} must be at least 1, not 0"):
-            call(*whole, **{name: 0})
     with pytest.raises(InputError, match="no responses whose words could be counted"):
         positions([])
-    for name in ("words_shown", "max_position"):
-        with pytest.raises(SettingsError, match=f"{name} must be at least 1, not 0"):
-            positions([["a"]], **{name: 0})
 
 
 def test_prepared_data_are_enough(toy_data: PreparedData) -> None:
@@ -156,7 +159,10 @@ sequences = st.lists(st.lists(st.sampled_from("abcdef"), max_size=5), min_size=1
 def test_words_are_counted_from_the_left_and_from_the_right(
     responses: list[list[str]], words_shown: int, max_position: int
 ) -> None:
-    found = positions(iter(responses), words_shown=words_shown, max_position=max_position)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "WORDS_SHOWN", words_shown)
+        patch.setattr(corpus, "MAX_POSITION", max_position)
+        found = positions(iter(responses))
 
     assert (found["words_shown"], found["pairs"]) == (words_shown, len(responses))
     for side, read in (("left", responses), ("right", [each[::-1] for each in responses])):

@@ -38,7 +38,7 @@ def test_facts_stand_beside_their_names() -> None:
     assert [line.split(None, 1) for line in lines[1:]] == [
         ["pairs", "212,808"],
         ["coverage", "0.9877"],
-        ["lowercase", "True"],
+        ["lowercase", "yes"],
         ["name", "x"],
     ]
     assert lines[0].strip() == "Corpus"
