@@ -16,6 +16,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.reporting.report import escape_markdown, inline_svg, keep_together, write_report
+from bidibeam.reporting.results import read_results
 from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
 from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 
@@ -40,6 +41,17 @@ def test_an_experiment_has_every_section_and_every_figure(single: Report) -> Non
         else:
             assert content.startswith(b"\x89PNG\r\n")
             assert int.from_bytes(content[16:20], "big") <= 1200
+
+
+@pytest.mark.parametrize("name", ["cornell", "swda", "chitchat", "cornell-overtrained"])
+@pytest.mark.usefixtures("undrawn")
+def test_every_number_of_our_results_is_reported_to_the_digit(name: str, tmp_path: Path) -> None:
+    """One seed or three, with the paper's numbers and without."""
+    folder = Path(__file__).parents[3] / "results" / name
+
+    written = write_report(read_results(folder), tmp_path)
+
+    assert written.document.read_text("utf-8") == (folder / "report.md").read_text("utf-8")
 
 
 def test_the_page_needs_nothing_else_and_its_links_lead_somewhere(single: Report) -> None:

@@ -54,63 +54,6 @@ def test_scores_have_intervals_headroom_tests_and_the_papers_numbers(single: Rep
     assert "The paper claims +9 % over VBS on Cornell" in single.words
 
 
-def test_the_tables_of_analyses_have_the_results_numbers(single: Report) -> None:
-    analyses = single.results["seeds"][0]["analyses"]
-    diversity = analyses["diversity"]["systems"]["bidia wmd_t"]
-    matched, same = diversity["matched"], diversity["same_words"]
-    test = [f"{matched['difference']:+.2f}", f"{matched['low']:+.2f} to {matched['high']:+.2f}"]
-    test.append(f"{matched['approximate_randomisation']:.3f}")
-    assert single.row(DIVERSITY, "bidia wmd_t")[5:] == [
-        *(f"{matched[name]:.2f}" for name in ("length_ratio", "bleu")),
-        *(f"{matched[name]:.4f}" for name in ("distinct-1", "distinct-2")),
-        *test,
-        *(f"{same[name]:.4f}" for name in ("distinct-1", "distinct-2")),
-    ]
-    assert single.row(GAINS, "bidia wmd_t")[4:7] == test
-    ranks = analyses["ranks"]["systems"]["oracle"]
-    share = f"{100 * ranks['counts'][0] / sum(ranks['counts']):.1f} %"
-    facts = [f"{ranks[name]:.1f}" for name in ("mean", "median", "tied")]
-    assert single.row("Places chosen", "oracle")[1:] == [share, *facts]
-    cost = analyses["cost"]["rows"][3]
-    times = [f"{cost['ms_a_source']:.2f}", f"{cost['ratio']:.2f}"]
-    assert single.row(MEASURED, "bidia wmd_t")[1:4] == [*times, f"{cost['projected_rows']:.0f}"]
-    left = single.results["positions"]["from"]["left"][0]
-    counts = [f"{left['different']:,}", f"{left['entropy_bits']:.2f}", str(left["above_1000"])]
-    assert single.row("Words at the first positions", "left", "1")[2:5] == counts
-    option = next(
-        row for row in analyses["sensitivity"]["rows"] if row["option"] == "T" and row["is_default"]
-    )
-    row = single.row("All options at N_B = 50", option["system"], "T", f"{option['value']} (default)")
-    assert row[3] == f"{option['bleu']:.2f}"
-    chosen = single.results["constant"]["chosen"]
-    interval = f"{chosen['low']:.2f} to {chosen['high']:.2f}"
-    facts = [f"{chosen[name]:.2f}" for name in ("validation_bleu", "bleu", "length_ratio")]
-    row = [chosen["reply"], "chosen", *facts[:2], interval, facts[2], str(chosen["exact"])]
-    assert single.tables["The best constant replies"][0] == row
-
-
-def test_the_provenance_has_data_training_settings_and_every_signature(single: Report) -> None:
-    (seed,) = single.results["seeds"]
-    facts = dict(single.tables["Data and command"])
-    assert facts["data fingerprint"] == single.results["data"]["fingerprint"]
-    assert facts["command"] == single.results["command"]
-    assert facts["train pairs"] == "23,607"
-    assert dict(single.tables["Training"])["steps"] == "1,498"
-    perplexity = seed["perplexity"]["regular"]["value"]
-    assert single.row("Perplexity of the test references", "regular")[1] == f"{perplexity:.2f}"
-    assert single.row("Settings tuned on validation", "50")[1:] == ["0", "2", "0.1", "15"]
-    entries = [entry for sizes in seed["systems"].values() for entry in sizes.values()]
-    shown = {row[1] for row in single.tables["Signatures"]}
-    assert shown >= {
-        *(score["signature"] for entry in entries for score in entry["scores"].values()),
-        *(score["signature"] for score in seed["perplexity"].values()),
-        *(test["signature"] for test in seed["tests"]),
-    }
-    vbs = seed["systems"]["vbs"]["50"]["signature"].replace("|beam_size:50", "")
-    assert single.row("Signatures", "vbs, N_B = 2, 10 and 50")[1] == vbs
-    assert dict(single.tables["All settings"])["search.length_penalty"] == "0.6"
-
-
 def test_three_seeds_are_a_mean_a_deviation_the_reach_of_intervals_and_the_largest_p(tmp_path: Path) -> None:
     results = few(seeds=3)
     del results["seeds"][1]["systems"]["oracle"]
