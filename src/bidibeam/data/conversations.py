@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
+from bidibeam.data.words import well_formed
 from bidibeam.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ class Pair:
 
 def tidy(texts: Iterable[str]) -> str:
     """Joins texts by single spaces, without stray white space or characters that no file can hold."""
-    joined = " ".join(" ".join(texts).split())
-    return joined if joined.isascii() else joined.encode("utf-8", "replace").decode("utf-8")
+    return well_formed(" ".join(" ".join(texts).split()))
 
 
 def turn_pairs(conversation: Conversation) -> Iterator[Pair]:

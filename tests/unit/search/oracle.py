@@ -14,6 +14,8 @@ from bidibeam.search.candidates import summarise_rows
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
 PrefixRow = Callable[[tuple[int, ...]], Sequence[float]]
+Live = tuple[tuple[int, ...], np.float32]
+"""Tokens, and their log-probability."""
 
 
 def log_probs_of(logits: Sequence[float]) -> list[np.float32]:
@@ -31,7 +33,7 @@ def normalised(log_prob: np.float32, length: int, settings: SearchSettings) -> n
 def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRoles) -> list[ScoredSequence]:
     size = settings.beam_size
     name, _, argument = settings.stopping.partition("=")
-    live: list[tuple[tuple[int, ...], np.float32]] = [((), np.float32(0))]
+    live: list[Live] = [((), np.float32(0))]
     finished: list[ScoredSequence] = []
     is_over = False
     for step in range(1, settings.max_length + 1):
@@ -59,10 +61,13 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
             is_over = len(finished) >= size
         elif name == "patience":
             is_over = len(finished) >= float(argument or 2) * size
-        elif name == "heuristic":
-            is_over = not scores_better_as_it_is(live, finished, step, settings)
-        elif name == "optimal":
-            is_over = not can_still_win(live, finished, step, settings)
+        elif name in {"heuristic", "optimal"}:
+            ends = range(min(step + 1, settings.max_length), settings.max_length + 1)
+            lengths = [end if settings.count_end else end - 1 for end in ends]
+            if name == "optimal":
+                is_over = not can_still_win(live, finished, lengths, settings)
+            else:  # the best one, as it is
+                is_over = not can_still_win(live[:1], finished, [max(lengths[0] - 1, 1)], settings)
         if is_over or not live:
             break
     finished.sort(key=lambda found: -found.score)
@@ -80,39 +85,14 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
     return found[:size]
 
 
-def worst_kept(finished: list[ScoredSequence], settings: SearchSettings) -> float | None:
-    """The lowest of the B best finished scores; None if there are fewer."""
-    scores = sorted((found.score for found in finished), reverse=True)
-    return scores[settings.beam_size - 1] if len(scores) >= settings.beam_size else None
-
-
-def scores_better_as_it_is(
-    live: list[tuple[tuple[int, ...], np.float32]],
-    finished: list[ScoredSequence],
-    step: int,
-    settings: SearchSettings,
-) -> bool:
-    """Whether the best live hypothesis, with the length it has, is above one of the B best finished."""
-    worst = worst_kept(finished, settings)
-    if worst is None:
-        return bool(live)
-    ends = min(step + 1, settings.max_length)
-    length = max((ends if settings.count_end else ends - 1) - 1, 1)
-    return any(normalised(log_prob, length, settings) > worst for _, log_prob in live[:1])
-
-
 def can_still_win(
-    live: list[tuple[tuple[int, ...], np.float32]],
-    finished: list[ScoredSequence],
-    step: int,
-    settings: SearchSettings,
+    live: list[Live], finished: list[ScoredSequence], lengths: Sequence[int], settings: SearchSettings
 ) -> bool:
-    """Whether the best case of a live hypothesis, no further loss at any length, is among the best."""
-    worst = worst_kept(finished, settings)
-    if worst is None:
+    """Whether a live hypothesis that lost nothing more, at one of the lengths, is above a finished one kept."""
+    scores = sorted((found.score for found in finished), reverse=True)
+    if len(scores) < settings.beam_size:
         return bool(live)
-    ends = range(min(step + 1, settings.max_length), settings.max_length + 1)
-    lengths = [end if settings.count_end else end - 1 for end in ends]
+    worst = scores[settings.beam_size - 1]
     return any(normalised(log_prob, length, settings) > worst for _, log_prob in live for length in lengths)
 
 
