@@ -55,14 +55,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
     """What was left in a folder by processes that died while they wrote files of these names."""
-    found = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in found if _target_name(path) in names]
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in paths if _target_name(path) in names]
 
 
 def names_in(folder: Path) -> set[str]:
     """The names of what a folder holds, files aside that are being written; none if it is not there."""
-    found = folder.iterdir() if folder.is_dir() else ()
-    return {path.name for path in found if _target_name(path) is None}
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return {path.name for path in paths if _target_name(path) is None}
 
 
 def _target_name(path: Path) -> str | None:

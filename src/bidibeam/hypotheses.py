@@ -108,21 +108,13 @@ class Beams:
 
 
 class Ranked(NamedTuple):
-    """A hypothesis and what a strategy made of it.
-
-    Attributes:
-        hypothesis: The hypothesis.
-        direction: Whose beam it is from.
-        place: Its place in that beam, counted from 0.
-        score: What the strategy ranked by; higher is better.
-        partner: The place, in the other beam, of the hypothesis it agrees with most, where that was asked.
-    """
+    """A hypothesis and what a strategy made of it."""
 
     hypothesis: Hypothesis
-    direction: Direction
-    place: int
-    score: float
-    partner: int | None = None
+    direction: Direction  # whose beam it is from
+    place: int  # in that beam, counted from 0
+    score: float  # what the strategy ranked by; higher is better
+    partner: int | None = None  # the place, in the other beam, of what it agrees with most, where asked
 
 
 @dataclass(frozen=True, slots=True)

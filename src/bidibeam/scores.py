@@ -35,17 +35,17 @@ class Signature:
         A field whose value has a signature of its own brings that along; one that is None is left out. A fact
         is called as the field is, unless the field's metadata have another name under `FACT`.
         """
-        found: list[tuple[str, str]] = [(key, str(value)) for key, value in facts.items()]
+        collected: list[tuple[str, str]] = [(key, str(value)) for key, value in facts.items()]
         for each in fields(settings):
             value: Any = getattr(settings, each.name)
             if not each.repr or value is None:
                 continue
             inner = getattr(value, "signature", None)
             if isinstance(inner, cls):
-                found.extend(inner.facts)
+                collected.extend(inner.facts)
             else:
-                found.append((each.metadata.get(FACT, each.name.rstrip("_")), _format(value)))
-        return cls(tuple(found))
+                collected.append((each.metadata.get(FACT, each.name.rstrip("_")), _format(value)))
+        return cls(tuple(collected))
 
 
 class Signed:

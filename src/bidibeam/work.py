@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Work:
-    """What was done while it was counted.
+    """What was done while it was counted."""
 
-    Attributes:
-        projected_rows: Decoder states multiplied with the whole output projection: most of a search.
-        compared_pairs: Pairs of hypotheses whose similarity was asked for.
-        exact_transports: Optimal transports solved for them; the others were settled by a bound.
-    """
-
-    projected_rows: int = 0
-    compared_pairs: int = 0
-    exact_transports: int = 0
+    projected_rows: int = 0  # decoder states multiplied with the whole output projection: most of a search
+    compared_pairs: int = 0  # pairs of hypotheses whose similarity was asked for
+    exact_transports: int = 0  # optimal transports solved for them; the others were settled by a bound
 
     def __str__(self) -> str:
         parts = [f"{self.projected_rows:,} rows projected"] if self.projected_rows else []

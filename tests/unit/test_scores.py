@@ -12,6 +12,7 @@ def test_a_signature_prints_its_facts_in_order_and_more_go_behind() -> None:
 
     assert str(short.extended(order=4, smooth="exp")) == "metric:bleu|order:4|smooth:exp"
     assert str(short) == "metric:bleu"
+    assert Signature.parse("metric:bleu|path:a:b") == short.extended(path="a:b")
 
 
 def test_a_score_prints_with_its_recipe() -> None:

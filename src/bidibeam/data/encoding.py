@@ -152,8 +152,8 @@ def _count_positions(pairs: EncodedPairs, chosen: NDArray[np.bool_], tokenizer: 
         is_long = lengths >= position
         long_enough.append(int(is_long.sum()))
         for counted, at in ((from_left, starts + position - 1), (from_right, starts + lengths - position)):
-            found = np.bincount(pairs.tokens[at[is_long]], minlength=tokenizer.vocabulary_size)
-            counted.append(found[top].tolist())
+            counts_at = np.bincount(pairs.tokens[at[is_long]], minlength=tokenizer.vocabulary_size)
+            counted.append(counts_at[top].tolist())
     return {
         "of": "training responses",
         "words": tokenizer.tokens(top.tolist()),

@@ -50,7 +50,7 @@ def read_words(
     if not path.is_file():
         raise InputError(f"There is no vector file {path}. Give a .vec file, plain, .gz or .xz.")
     names = None if wanted is None else {word.encode(errors="surrogatepass"): word for word in wanted}
-    found: dict[str, Vector] = {}
+    vectors: dict[str, Vector] = {}
     try:
         with open_binary(path) as file:
             header = file.readline()
@@ -64,12 +64,12 @@ def read_words(
             for number, line in enumerate(file, start=2):
                 start, _, rest = line.rstrip(b"\r\n ").partition(b" ")
                 word = start.decode(errors="replace") if names is None else names.get(start)
-                if word is not None and word not in found:
-                    found[word] = _parse_vector(rest, dimension, f"{path}, line {number}")
+                if word is not None and word not in vectors:
+                    vectors[word] = _parse_vector(rest, dimension, f"{path}, line {number}")
     except UNPACKING_ERRORS as error:
         raise InputError(f"{path} cannot be read to its end ({error}). Is the file complete?") from error
-    values = np.stack(list(found.values())) if found else np.zeros((0, dimension), np.float32)
-    return list(found), values
+    values = np.stack(list(vectors.values())) if vectors else np.zeros((0, dimension), np.float32)
+    return list(vectors), values
 
 
 def _parse_vector(text: bytes, dimension: int, place: str) -> Vector:

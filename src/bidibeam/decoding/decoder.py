@@ -77,17 +77,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ranker:
-    """Ranks hypotheses, in several threads where the strategy allows.
-
-    Args:
-        strategy: The strategy.
-        workers: Threads; the ranking does not depend on it.
-        replies_only: Whether the first of each ranking is enough.
-    """
+    """Ranks hypotheses, in several threads where the strategy allows."""
 
     strategy: Strategy
-    workers: int = 1
-    replies_only: bool = False
+    workers: int = 1  # threads; the ranking does not depend on it
+    replies_only: bool = False  # whether the first of each ranking is enough
 
     def answers(self, batch: Sequence[Beams]) -> list[Answer]:
         """Rank each of a batch, in order."""
@@ -173,9 +167,9 @@ def search_batches(
 
     with ThreadPoolExecutor(1) as pool:
         ahead = pool.submit(search_next)
-        while (found := ahead.result()) is not None:
+        while (searched := ahead.result()) is not None:
             ahead = pool.submit(search_next)
-            yield from then(found)
+            yield from then(searched)
 
 
 def _batches(items: Iterable[Beams], size: int) -> Iterator[list[Beams]]:

@@ -106,5 +106,5 @@ def _log_probs(
         lines[row.source].append((*row.hypothesis.ids, *ended))
     if not wanted:
         return []
-    found = scorer.log_probs([sources[source] for source in wanted], list(lines.values()), first=first)
-    return [value for line in found for value in line]
+    log_probs = scorer.log_probs([sources[source] for source in wanted], list(lines.values()), first=first)
+    return [value for line in log_probs for value in line]

@@ -120,9 +120,9 @@ class ListReader:
         taken = {*self.known, *(key for _, format_name, _ in files for key in settings_of(format_name))}
         for key in self.settings:
             if key not in taken:
-                others = [name for name in FORMATS.names() if key in settings_of(name)]
+                names = [name for name in FORMATS.names() if key in settings_of(name)]
                 raise SettingsError(
-                    f"The format {files[0][1]} has no `{key}`; that is for {', '.join(others)}."
+                    f"The format {files[0][1]} has no `{key}`; that is for {', '.join(names)}."
                 )
         return files
 
@@ -152,26 +152,26 @@ def join_directions(
             if other is None:
                 raise _missing_source(beams, names)
             waiting[other.id] = other
-        found = waiting.pop(beams.id)
-        place, other_place = f"{names[0]}, line {beams.line}", f"{names[1]}, line {found.line}"
+        partner = waiting.pop(beams.id)
+        place, other_place = f"{names[0]}, line {beams.line}", f"{names[1]}, line {partner.line}"
         if beams.reverse:
             raise InputError(f"{place}: source {beams.id!r} has reverse hypotheses already.")
-        if found.regular:
+        if partner.regular:
             raise InputError(
-                f"{other_place}: source {found.id!r} has regular hypotheses, but this file should have "
+                f"{other_place}: source {partner.id!r} has regular hypotheses, but this file should have "
                 "reverse ones only."
             )
-        if compare_sources and beams.source and found.source and beams.source != found.source:
+        if compare_sources and beams.source and partner.source and beams.source != partner.source:
             raise InputError(
                 f"{place}: the source is {describe(beams.source)}, but that of {other_place}, with the "
-                f"same id, is {describe(found.source)}. If they belong together, give the sources in a file "
-                "of their own."
+                f"same id, is {describe(partner.source)}. If they belong together, give the sources in a "
+                "file of their own."
             )
-        reference = found.reference if beams.reference is None else beams.reference
-        source = beams.source or found.source
-        yield replace(beams, source=source, reference=reference, reverse=found.reverse)
-    for found in chain(waiting.values(), rest):
-        raise _missing_source(found, names[::-1])
+        reference = partner.reference if beams.reference is None else beams.reference
+        source = beams.source or partner.source
+        yield replace(beams, source=source, reference=reference, reverse=partner.reverse)
+    for partner in chain(waiting.values(), rest):
+        raise _missing_source(partner, names[::-1])
 
 
 def _missing_source(beams: Beams, names: tuple[str, str]) -> InputError:
@@ -205,8 +205,8 @@ def split_texts(lists: Iterable[Beams]) -> Iterator[Beams]:
     """The same lists with the words of the texts as tokens, whatever tokens there were."""
     for beams in lists:
         for direction in Direction:
-            found = (one._replace(tokens=tuple(words.split(one.text))) for one in beams.of(direction))
-            beams = beams.with_hypotheses(direction, NBest(tuple(found)))
+            hypotheses = (one._replace(tokens=tuple(words.split(one.text))) for one in beams.of(direction))
+            beams = beams.with_hypotheses(direction, NBest(tuple(hypotheses)))
         yield beams
 
 

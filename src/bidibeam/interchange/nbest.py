@@ -126,9 +126,9 @@ def parse_beams(entry: JsonObject) -> Beams:
 
 
 def _parse_hypothesis(value: object, place: str) -> Hypothesis:
-    found = JsonObject.of(value, place, "a hypothesis object")
-    text = found.get("text", str)
-    items: list[Any] | None = found.get("tokens", list)
+    entry = JsonObject.of(value, place, "a hypothesis object")
+    text = entry.get("text", str)
+    items: list[Any] | None = entry.get("tokens", list)
     odd = [item for item in items or () if not isinstance(item, str)]
     if odd:
         raise InputError(f'{place}: every one of "tokens" must be a string, received {describe(odd[0])}.')
@@ -136,7 +136,7 @@ def _parse_hypothesis(value: object, place: str) -> Hypothesis:
         raise InputError(
             f'{place}: the fields "text" and "tokens" are both missing; one of them must be there.'
         )
-    length = found.get("length", int)
+    length = entry.get("length", int)
     if length is not None and not 0 <= length <= LONGEST:
         raise InputError(
             f'{place}: "length" must lie between 0 and {LONGEST:,}, received {describe(length)}.'
@@ -144,11 +144,11 @@ def _parse_hypothesis(value: object, place: str) -> Hypothesis:
     return make_hypothesis(
         " ".join(items or ()) if text is None else text,
         tokens=None if items is None else tuple(items),
-        log_prob=found.get("log_prob", float),
-        other_log_prob=found.get("other_log_prob", float),
+        log_prob=entry.get("log_prob", float),
+        other_log_prob=entry.get("other_log_prob", float),
         length=length,
-        score=found.get("score", float),
-        finished=found.get("finished", bool) is not False,
+        score=entry.get("score", float),
+        finished=entry.get("finished", bool) is not False,
     )
 
 
@@ -181,7 +181,9 @@ def _read_ranking(entry: JsonObject, beams: Beams) -> Iterator[Hypothesis]:
         direction, rank = reply.require("direction", str), reply.require("place", int)
         if direction not in list(Direction) or not 0 <= rank < len(beams.of(Direction(direction))):
             raise InputError(f"{reply.place}: there is no hypothesis {direction}[{rank}] on this line.")
-        found = beams.of(Direction(direction))[rank]._replace(score=reply.require("score", float))
+        hypothesis = beams.of(Direction(direction))[rank]._replace(score=reply.require("score", float))
         if direction == Direction.REVERSE:  # what was its own direction is the other one in a regular list
-            found = found._replace(log_prob=found.other_log_prob, other_log_prob=found.log_prob)
-        yield found
+            hypothesis = hypothesis._replace(
+                log_prob=hypothesis.other_log_prob, other_log_prob=hypothesis.log_prob
+            )
+        yield hypothesis

@@ -168,7 +168,7 @@ def model_of(lines: Lines) -> str | None:
 
 def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:
     """The reply of each of n-best lists, the most hypotheses that one has, and what ranked them."""
-    found: list[Beams] = []
+    replies: list[Beams] = []
     beam_size, ranked_by = 0, ""
     for entry in lines.objects():
         lists = {direction.value: entry.fields.get(direction) for direction in Direction}
@@ -177,16 +177,16 @@ def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:
         regular, signature = beams.regular, ""
         if entry.fields.get("ranking") is not None:
             regular, signature = _read_best(JsonObject(entry.require("ranking", dict), entry.place))
-        if not found:
+        if not replies:
             ranked_by = signature
         if signature != ranked_by:
             raise InputError(
                 f"{entry.place}: its replies were ranked by {signature or 'nothing'}, but those of line "
-                f"{found[0].line} by {ranked_by or 'nothing'}. Give each system a file of its own."
+                f"{replies[0].line} by {ranked_by or 'nothing'}. Give each system a file of its own."
             )
-        found.append(replace(beams, regular=regular, reverse=NBest()))
+        replies.append(replace(beams, regular=regular, reverse=NBest()))
         beam_size = max(beam_size, sum(len(items) for items in lists.values() if items is not None))
-    return found, beam_size, ranked_by
+    return replies, beam_size, ranked_by
 
 
 def _read_best(ranking: JsonObject) -> tuple[NBest, str]:
@@ -243,13 +243,13 @@ def _own_references(file: str, lists: Sequence[Replies]) -> list[str]:
         _check_same("reference", each, lists[0])
     references = []
     for index, lines in enumerate(zip(*(each.beams for each in lists), strict=True)):
-        found = next((beams.reference for beams in lines if beams.reference is not None), None)
-        if found is None:
+        reference = next((beams.reference for beams in lines if beams.reference is not None), None)
+        if reference is None:
             raise InputError(
                 f'{lists[0].place(index)}: source {lines[0].id!r} has no "reference", so its reply cannot be '
                 "scored. Add it, or give references_file."
             )
-        references.append(found)
+        references.append(reference)
     return references
 
 

@@ -85,12 +85,12 @@ class Lines:
 
     def peek(self, count: int = 1, *, skip_blank: bool = True) -> list[str]:
         """The next lines, up to so many, without taking them; those that are blank are not counted."""
-        found = [line for _, line in self._ahead if line.strip() or not skip_blank]
-        while len(found) < count and (entry := self._read()) is not None:
+        lines = [line for _, line in self._ahead if line.strip() or not skip_blank]
+        while len(lines) < count and (entry := self._read()) is not None:
             self._ahead.append(entry)
             if entry[1].strip() or not skip_blank:
-                found.append(entry[1])
-        return found[:count]
+                lines.append(entry[1])
+        return lines[:count]
 
     def objects(self) -> Iterator[JsonObject]:
         """The JSON object on each line that is not blank."""
@@ -139,11 +139,11 @@ class Lines:
 
 def _size_of(source: Path | IO[bytes] | IO[str]) -> int | None:
     try:
-        found = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
+        status = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
     except (OSError, AttributeError):
         return None
-    is_counted = stat.S_ISREG(found.st_mode) and "b" in getattr(source, "mode", "rb")
-    return found.st_size if is_counted else None
+    is_counted = stat.S_ISREG(status.st_mode) and "b" in getattr(source, "mode", "rb")
+    return status.st_size if is_counted else None
 
 
 def _decode(raw: bytes, place: str) -> str:
@@ -236,12 +236,12 @@ class JsonObject:
 
     def get_id(self, key: str = "id") -> str:
         """The id, which may be a whole number too; where there is none, the number of the line."""
-        found = self.number if self.fields.get(key) is None else self.fields[key]
-        if type(found) not in (str, int):
+        value = self.number if self.fields.get(key) is None else self.fields[key]
+        if type(value) not in (str, int):
             raise InputError(
-                f'{self.place}: "id" must be a string or a whole number, received {describe(found)}.'
+                f'{self.place}: "id" must be a string or a whole number, received {describe(value)}.'
             )
-        return str(found)
+        return str(value)
 
 
 def _refuse_constant(name: str) -> float:

@@ -88,7 +88,7 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
 def can_still_win(
     live: list[Live], finished: list[ScoredSequence], lengths: Sequence[int], settings: SearchSettings
 ) -> bool:
-    """Whether a live hypothesis that lost nothing more, at one of the lengths, is above a finished one kept."""
+    """Whether a live hypothesis that loses nothing more is, at one of the lengths, above one that is kept."""
     scores = sorted((found.score for found in finished), reverse=True)
     if len(scores) < settings.beam_size:
         return bool(live)

@@ -122,13 +122,13 @@ def detect_format(source: LineSource, *, has_count: bool = False) -> str:
 
 def format_for(name: str) -> str:
     """The name of the format that a file is to be written in, by its ending."""
-    found = _formats_by_ending(name)
-    if not found:
+    names = _formats_by_ending(name)
+    if not names:
         raise InputError(
             f"{name}: its name does not tell in what format to write it. Say it by to_format: "
             f"{', '.join(FORMATS.names())}."
         )
-    return found[0]
+    return names[0]
 
 
 def _formats_by_ending(name: str) -> list[str]:

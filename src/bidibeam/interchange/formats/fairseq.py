@@ -64,7 +64,7 @@ class Fairseq(OneDirection):
                     "and ended. Read the output of one run at a time."
                 )
             last = id_
-            beams, found = samples.setdefault(id_, Beams(str(id_), "", line=number)), lists[id_]
+            beams, hypotheses = samples.setdefault(id_, Beams(str(id_), "", line=number)), lists[id_]
             if kind == "S":
                 samples[id_] = replace(beams, source=text)
             elif kind == "T":
@@ -72,16 +72,16 @@ class Fairseq(OneDirection):
             elif kind == "H":
                 score, _, written = text.partition("\t")
                 tokens = tuple(token for token in written.split(" ") if token)
-                found.append(
+                hypotheses.append(
                     make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2)
                 )
-            elif not found:
+            elif not hypotheses:
                 raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
             elif kind == "D":
-                found[-1] = found[-1]._replace(text=text.partition("\t")[2])
+                hypotheses[-1] = hypotheses[-1]._replace(text=text.partition("\t")[2])
             elif log_probs := [_parse_number(each, place) for each in text.split()]:
                 log_prob = math.fsum(log_probs) * LOG_2
-                found[-1] = found[-1]._replace(log_prob=log_prob, length=len(log_probs))
+                hypotheses[-1] = hypotheses[-1]._replace(log_prob=log_prob, length=len(log_probs))
         for id_, beams in sorted(samples.items()):
             beams = beams.with_hypotheses(self.direction, NBest(tuple(lists[id_])))
             check_source(beams, lines.place(beams.line), line_of_id={}, allow_empty=allow_empty)
@@ -96,23 +96,25 @@ class Fairseq(OneDirection):
             stream.write(f"S-{place}\t{one_line(each.source)}\n")
             if each.reference is not None:
                 stream.write(f"T-{place}\t{one_line(each.reference)}\n")
-            for rank, found in enumerate(self.list_to_write(each)):
+            for rank, hypothesis in enumerate(self.list_to_write(each)):
                 where = f"Source {each.id!r}, {self.direction.value}[{rank}]"
-                if found.score is None:
+                if hypothesis.score is None:
                     raise InputError(
                         f'{where} has no "score", and fairseq\'s H- lines need one; moses and mbrs do not.'
                     )
-                for token in found.tokens:
+                for token in hypothesis.tokens:
                     if not token or " " in token or one_line(token) != token:
                         raise InputError(
                             f"{where}: the token {token!r} cannot be written, for spaces separate tokens in "
                             "fairseq's output."
                         )
-                score, tokens = _spell_in_base_2(found.score, each), " ".join(found.tokens)
-                stream.write(f"H-{place}\t{score}\t{tokens}\nD-{place}\t{score}\t{one_line(found.text)}\n")
-                if found.log_prob is not None:
-                    steps = max(found.length, 1)
-                    share = _spell_in_base_2(found.log_prob / steps, each)
+                score, tokens = _spell_in_base_2(hypothesis.score, each), " ".join(hypothesis.tokens)
+                stream.write(
+                    f"H-{place}\t{score}\t{tokens}\nD-{place}\t{score}\t{one_line(hypothesis.text)}\n"
+                )
+                if hypothesis.log_prob is not None:
+                    steps = max(hypothesis.length, 1)
+                    share = _spell_in_base_2(hypothesis.log_prob / steps, each)
                     stream.write(f"P-{place}\t{' '.join([share] * steps)}\n")
 
 

@@ -47,14 +47,14 @@ class Mbrs(OneDirection):
                 "per_source."
             )
         number = 0
-        found: list[Hypothesis] = []
+        hypotheses: list[Hypothesis] = []
         for number, line in lines:
-            found.append(make_hypothesis(line))
-            if len(found) == self.per_source:
+            hypotheses.append(make_hypothesis(line))
+            if len(hypotheses) == self.per_source:
                 first = number - self.per_source + 1
-                yield self.make_beams(str(number // self.per_source), found, line=first)
-                found = []
-        if found:
+                yield self.make_beams(str(number // self.per_source), hypotheses, line=first)
+                hypotheses = []
+        if hypotheses:
             raise InputError(
                 f"{lines.name} has {number} lines, which is not a multiple of per_source, {self.per_source}."
             )
@@ -63,12 +63,13 @@ class Mbrs(OneDirection):
         """Write one list of each source; all must have the same length."""
         wanted, whose = self.per_source, "per_source says"
         for each in beams:
-            found = self.list_to_write(each)
+            hypotheses = self.list_to_write(each)
             if wanted is None:
-                wanted, whose = len(found), f"source {each.id!r} has"
-            if len(found) != wanted or not found:
+                wanted, whose = len(hypotheses), f"source {each.id!r} has"
+            if len(hypotheses) != wanted or not hypotheses:
                 raise InputError(
-                    f"Source {each.id!r} has {len(found)} {self.direction.value} hypotheses, but {whose} "
-                    f"{wanted or 'at least 1'}; in mbrs' flat text every source has the same number of lines."
+                    f"Source {each.id!r} has {len(hypotheses)} {self.direction.value} hypotheses, but "
+                    f"{whose} {wanted or 'at least 1'}; in mbrs' flat text every source has the same number "
+                    "of lines."
                 )
-            stream.writelines(f"{one_line(one.text)}\n" for one in found)
+            stream.writelines(f"{one_line(one.text)}\n" for one in hypotheses)

@@ -59,30 +59,33 @@ class Moses(OneDirection):
         line_of_id: dict[str, int] = {}
         parsed = ((number, *self._parse(line, lines.place(number))) for number, line in lines if line.strip())
         for id_, group in groupby(parsed, key=itemgetter(1)):
-            numbers, _, found = zip(*group, strict=True)
+            numbers, _, hypotheses = zip(*group, strict=True)
             earlier = line_of_id.setdefault(id_, numbers[0])
             if earlier != numbers[0]:
                 raise InputError(
                     f"{lines.place(numbers[0])}: the id {id_} comes back, after its list began on line "
                     f"{earlier} and ended. Keep the lines of each id together; a file holds each list once."
                 )
-            yield self.make_beams(id_, found, line=numbers[0])
+            yield self.make_beams(id_, hypotheses, line=numbers[0])
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place."""
         for place, each in enumerate(beams):
-            for rank, found in enumerate(self.list_to_write(each)):
-                text = one_line(found.text)
+            for rank, hypothesis in enumerate(self.list_to_write(each)):
+                text = one_line(hypothesis.text)
                 if SEPARATOR in f" {text} ":
                     raise InputError(
                         f"Source {each.id!r}, {self.direction.value}[{rank}]: its text holds {SEPARATOR!r}, "
                         "which separates the fields of a Moses n-best list, so it cannot be written as one."
                     )
-                features = f"Length= {found.length} Finished= {int(found.finished)}"
-                for name, value in (("OtherLogProb", found.other_log_prob), ("LogProb", found.log_prob)):
+                features = f"Length= {hypothesis.length} Finished= {int(hypothesis.finished)}"
+                for name, value in (
+                    ("OtherLogProb", hypothesis.other_log_prob),
+                    ("LogProb", hypothesis.log_prob),
+                ):
                     if value is not None:
                         features = f"{name}= {spell_number(value, each)} {features}"
-                total = "" if found.score is None else spell_number(found.score, each)
+                total = "" if hypothesis.score is None else spell_number(hypothesis.score, each)
                 stream.write(f"{SEPARATOR.join((str(place), text, features, total))}\n")
 
     def _parse(self, line: str, place: str) -> tuple[str, Hypothesis]:

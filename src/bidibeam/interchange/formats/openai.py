@@ -46,15 +46,15 @@ class OpenAI(OneDirection):
         """Read a file one source at a time, choices by their index; the id is that of the request."""
         line_of_id: dict[str, int] = {}
         for entry in open_lines(source).objects():
-            found: list[tuple[int, Hypothesis]] = []
+            indexed: list[tuple[int, Hypothesis]] = []
             choices: list[object] = _unwrap(entry).require("choices", list)
             for at, item in enumerate(choices):
                 choice = JsonObject.of(item, f"{entry.place}, choices[{at}]")
                 index = choice.get("index", int)
-                found.append((at if index is None else index, _read_choice(choice)))
-            found.sort(key=itemgetter(0))
+                indexed.append((at if index is None else index, _read_choice(choice)))
+            indexed.sort(key=itemgetter(0))
             id_ = entry.get_id("id" if entry.fields.get("custom_id") is None else "custom_id")
-            beams = self.make_beams(id_, (each for _, each in found), line=entry.number)
+            beams = self.make_beams(id_, (each for _, each in indexed), line=entry.number)
             check_source(beams, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
             yield beams
 
@@ -64,11 +64,11 @@ class OpenAI(OneDirection):
             choices = [
                 {
                     "index": index,
-                    "message": {"role": "assistant", "content": found.text, "refusal": None},
+                    "message": {"role": "assistant", "content": hypothesis.text, "refusal": None},
                     "logprobs": None,
-                    "finish_reason": "stop" if found.finished else "length",
+                    "finish_reason": "stop" if hypothesis.finished else "length",
                 }
-                for index, found in enumerate(self.list_to_write(each))
+                for index, hypothesis in enumerate(self.list_to_write(each))
             ]
             head = {"id": each.id, "object": "chat.completion", "created": 0, "model": MODEL}
             stream.write(f"{to_line({**head, 'choices': choices})}\n")
