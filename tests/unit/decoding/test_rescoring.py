@@ -86,7 +86,7 @@ def score(scorer: TableScorer, lists: Sequence[NBest], weight: float | None = No
     return score_by_other(scorer, [str(number) for number in range(len(lists))], lists, weight=weight)
 
 
-def others(lists: Sequence[NBest]) -> list[list[float | None]]:
+def other_log_probs(lists: Sequence[NBest]) -> list[list[float | None]]:
     return [[each.other_log_prob for each in nbest] for nbest in lists]
 
 
@@ -129,13 +129,13 @@ def test_those_cut_off_are_scored_only_where_none_finished() -> None:
 
     scored = score(TableScorer(0, [-1.0]), [NBest((finished, *cut_off)), NBest((*cut_off,))], 1.0)
 
-    assert others(scored) == [[-3.0, None, None], [-2.0, -2.0]]  # an end is added to those cut off
+    assert other_log_probs(scored) == [[-3.0, None, None], [-2.0, -2.0]]  # an end is added to those cut off
 
 
 def test_a_source_without_hypotheses_is_asked_nothing() -> None:
     lists = [NBest(), NBest((hypothesis((2,), -1.0, -1.0),)), NBest()]
 
-    assert others(score(TableScorer(0, [-1.0]), lists, 1.0)) == [[], [-2.0], []]
+    assert other_log_probs(score(TableScorer(0, [-1.0]), lists, 1.0)) == [[], [-2.0], []]
     assert score(TableScorer(0, [-1.0]), [NBest()], 1.0) == [NBest()]
 
 
@@ -167,7 +167,7 @@ def test_one_whose_beginning_rules_it_out_is_not_scored_whole() -> None:
 
     scorer = Particular(0, [])
 
-    assert others(score(scorer, [nbest], 1.0)) == [[-1.0, -1.0, None, -1.0]]
+    assert other_log_probs(score(scorer, [nbest], 1.0)) == [[-1.0, -1.0, None, -1.0]]
     assert scorer.whole == 3
     assert ("0", (4, 9)) in scorer.seen
     assert ("0", (4, 9, 9)) not in scorer.seen
