@@ -20,6 +20,7 @@ from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.labels import pad_rows
 from bidibeam.models.huggingface.loading import check_given_as
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
@@ -289,9 +290,7 @@ def _output(model: PreTrainedModel, task: Task, chosen: Sequence[Sequence[Chosen
     fill = task.constraints.roles.end if pad is None else int(pad)
     prompts, device = task.prompt.tolist(), task.prompt.device
     rows = [[*prompt, *ids] for prompt, line in zip(prompts, chosen, strict=True) for ids, _ in line]
-    longest = max(map(len, rows))
-    padded = [row + [fill] * (longest - len(row)) for row in rows]  # one copy to the device, not one per row
-    sequences = torch.tensor(padded, dtype=torch.long, device=device)
+    sequences = pad_rows(rows, fill).to(device)
     if not task.config.return_dict_in_generate:
         return sequences
     kind = (

@@ -218,7 +218,7 @@ def test_settings_that_a_config_does_not_have_are_refused(data: PreparedData, tm
     flags = ["--out", tmp_path / "out", "--preset", "transformer", "--set"]
 
     said = refused("train", data.path, *flags, "model.d_modl=8")
-    assert said == "The config of a bart model has no d_modl. Did you mean d_model?"
+    assert said == "The config of a bart model has no d_modl. Did you mean 'd_model'?"
     assert "transformers does not know" in refused("train", data.path, *flags, "model.model_type=tofu")
     assert "model.directions is 'up'" in refused("train", data.path, *flags, "model.directions=up")
     said = refused("train", data.path, *flags, "model.d_model=8", "--vectors", "none.vec")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from bidibeam.models.huggingface.loading import (
     has_files,
     load_weights,
 )
+from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
@@ -97,16 +98,22 @@ def open_base(
 def _find_config(name: str) -> tuple[Any, bool]:
     """The base's config, and whether there is nothing else."""
     path = Path(name)
+    file = path / "config.json" if path.is_dir() else path
     if path.is_dir():
         if said := describe_unfinished(path):
             raise InputError(said)
-        if not (path / "config.json").is_file():
+        if not file.is_file():
             raise InputError(
                 f"The base {name} has no config.json: name a folder that has one, or a Hub model."
             )
-        return _read_config(path / "config.json"), not has_files(path, WEIGHTS)
-    if path.is_file():
-        return _read_config(path), True
+    if file.is_file():
+        try:
+            values = parse_json(file.read_bytes())
+        except ValueError:
+            values = None
+        config = _make_config(values, str(file))
+        config.name_or_path = str(file.parent)
+        return config, path == file or not has_files(path, WEIGHTS)
     check_reachable(name, "base", ("config.json",))
     try:
         return AutoConfig.from_pretrained(name), False
@@ -115,16 +122,6 @@ def _find_config(name: str) -> tuple[Any, bool]:
             f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub "
             f"({first_sentence(error)})."
         ) from error
-
-
-def _read_config(path: Path) -> Any:
-    try:
-        values = parse_json(path.read_bytes())
-    except ValueError:
-        values = None
-    config = _make_config(values, str(path))
-    config.name_or_path = str(path.parent)
-    return config
 
 
 def _make_config(values: Any, name: str) -> Any:
@@ -148,8 +145,7 @@ def _check_settings(values: Mapping[str, Any]) -> Any:
     known = _make_config({"model_type": values.get("model_type")}, "The model's config")
     for name in values:
         if not hasattr(known, name):
-            close = difflib.get_close_matches(name, known.to_dict(), n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            hint = suggest(name, known.to_dict())
             raise SettingsError(f"The config of a {known.model_type} model has no {name}.{hint}")
     return _make_config(values, "The model's config")
 
@@ -186,10 +182,12 @@ def _find_tokenizer(
             return wrap_tokenizer(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
         raise InputError(f"The base {name} has weights but no tokenizer: name its tokenizer.")
     where = tokenizer if tokenizer is not None else str(folder) if is_local else str(name)
-    own = _prepared_tokenizer(Path(where))
-    if own is not None:
-        is_data = own.to_json() == data.tokenizer.to_json()
-        return wrap_tokenizer(own, is_encoder_decoder=config.is_encoder_decoder), is_data
+    file = Path(where) / "tokenizer.json"
+    if file.is_file() and not (Path(where) / "tokenizer_config.json").is_file():
+        with suppress(RunError):  # of prepared data, or of a run
+            own = Tokenizer.load(file)
+            is_data = own.to_json() == data.tokenizer.to_json()
+            return wrap_tokenizer(own, is_encoder_decoder=config.is_encoder_decoder), is_data
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
@@ -199,16 +197,6 @@ def _find_tokenizer(
             f"There is no tokenizer in {where} ({first_sentence(error)}): name one, a folder or a model of "
             "the Hub."
         ) from error
-
-
-def _prepared_tokenizer(folder: Path) -> Tokenizer | None:
-    """The tokenizer of prepared data, or of a run, if that is what a folder holds."""
-    if not (folder / "tokenizer.json").is_file() or (folder / "tokenizer_config.json").is_file():
-        return None
-    try:
-        return Tokenizer.load(folder / "tokenizer.json")
-    except RunError:
-        return None
 
 
 def wrap_tokenizer(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:

@@ -14,7 +14,7 @@ from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.constraints import STOPPING
-from bidibeam.models.huggingface.labels import arrange
+from bidibeam.models.huggingface.labels import arrange, pad_rows
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
     SCORED_LOGITS,
@@ -130,13 +130,9 @@ class UncachedScorer:
         self, inputs: Inputs, owners: Tensor, rows: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[float]:
         """Log-probabilities of (prompt, sequence) rows of the sources (rows,)."""
-        longest = max(len(prompt) + len(sequence) for prompt, sequence in rows)
-        ids, is_scored = torch.zeros(len(rows), longest, dtype=torch.long), torch.zeros(len(rows), longest)
-        for row, (prompt, sequence) in enumerate(rows):
-            end = len(prompt) + len(sequence)
-            ids[row, :end] = torch.tensor([*prompt, *sequence])
-            is_scored[row, len(prompt) : end] = 1
-        ids, is_scored = ids.to(owners.device), is_scored.to(owners.device)  # (rows, length)
+        ids = pad_rows([[*prompt, *written] for prompt, written in rows], 0).to(owners.device)
+        scored = [[0] * len(prompt) + [1] * len(written) for prompt, written in rows]
+        is_scored = pad_rows(scored, 0).to(owners.device)  # (rows, length)
         work.count(projected_rows=int(is_scored.sum()))
         read: dict[str, Any] = {"input_ids": ids[:, :-1]}
         if inputs.encoded is not None:

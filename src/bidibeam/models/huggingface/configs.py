@@ -15,6 +15,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import hugging_face_config, tensor_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Unpack
 
@@ -130,32 +131,39 @@ def check_same_ids(regular: Any, reverse: Any, tokenizers: tuple[Any, Any] = (No
     They may differ in kind, in vocabulary, in how replies start and end, or in the token that an id stands
     for, where their tokenizers are known.
     """
-    names, configs = (_name(regular), _name(reverse)), (_config(regular), _config(reverse))
-    kinds = ["an encoder-decoder" if one.is_encoder_decoder else "a decoder alone" for one in configs]
-    sizes = [one.get_text_config(decoder=True).vocab_size for one in configs]
-    difference = None
-    if kinds[0] != kinds[1]:
-        difference = f"{names[0]} is {kinds[0]} and {names[1]} {kinds[1]}"
-    elif sizes[0] != sizes[1]:
-        difference = f"{names[0]} knows {sizes[0]:,} tokens and {names[1]} {sizes[1]:,}"
-    else:
-        for field in ("eos_token_id", "decoder_start_token_id"):
-            ours, theirs = token_ids(regular, field), token_ids(reverse, field)
-            if ours and theirs and not {*ours} & {*theirs}:
-                difference = f"{field} is {min(ours)} in {names[0]} and {min(theirs)} in {names[1]}"
-    if difference is None and None not in tokenizers:
-        one, other = (_tokens_by_id(tokenizer) for tokenizer in tokenizers)
-        for number in sorted(one.keys() & other.keys()):
-            if number < sizes[0] and one[number].isdisjoint(other[number]):
-                words = [min(found[number]) for found in (one, other)]
-                difference = f"{number} is {words[0]!r} in {names[0]} and {words[1]!r} in {names[1]}"
-                break
-    if difference is not None:
+    for difference in _find_differences(regular, reverse, tokenizers):
         raise SettingsError(
             f"The two models cannot share the ids that generate is given: {difference}. Train the reverse "
             "one from the regular one's base, or search both by `bidibeam decode`, which knows their "
             "tokenizers."
         )
+
+
+def _find_differences(regular: Any, reverse: Any, tokenizers: tuple[Any, Any]) -> Iterator[str]:
+    """What makes ids of two models, or configs, mean different things."""
+    one, other = _name(regular), _name(reverse)
+    configs = _config(regular), _config(reverse)
+    kinds = ["an encoder-decoder" if each.is_encoder_decoder else "a decoder alone" for each in configs]
+    if kinds[0] != kinds[1]:
+        yield f"{one} is {kinds[0]} and {other} {kinds[1]}"
+    sizes = [each.get_text_config(decoder=True).vocab_size for each in configs]
+    if sizes[0] != sizes[1]:
+        yield f"{one} knows {sizes[0]:,} tokens and {other} {sizes[1]:,}"
+    for field in ("eos_token_id", "decoder_start_token_id"):
+        ours, theirs = token_ids(regular, field), token_ids(reverse, field)
+        if ours and theirs and not {*ours} & {*theirs}:
+            yield f"{field} is {min(ours)} in {one} and {min(theirs)} in {other}"
+    if None in tokenizers:
+        return
+    tokens: tuple[dict[int, set[str]], ...] = ({}, {})
+    for tokenizer, known in zip(tokenizers, tokens, strict=True):
+        special = {*tokenizer.all_special_ids}  # which are known by their roles
+        for token, number in tokenizer.get_vocab().items():
+            if number not in special:
+                known.setdefault(number, set()).add(token)
+    for number in sorted(tokens[0].keys() & tokens[1].keys()):
+        if number < sizes[0] and tokens[0][number].isdisjoint(tokens[1][number]):
+            yield f"{number} is {min(tokens[0][number])!r} in {one} and {min(tokens[1][number])!r} in {other}"
 
 
 def check_same_tokens(first: Any, second: Any) -> None:
@@ -182,15 +190,6 @@ def find_max_positions(config: Any) -> int | None:
     if hasattr(config, "relative_attention_num_buckets"):
         return None
     found: int | None = getattr(config, "max_position_embeddings", None)
-    return found
-
-
-def _tokens_by_id(tokenizer: Any) -> dict[int, set[str]]:
-    """What an id may stand for, but for special tokens: these are known by their roles."""
-    found: dict[int, set[str]] = {}
-    for token, number in tokenizer.get_vocab().items():
-        if number not in tokenizer.all_special_ids:
-            found.setdefault(number, set()).add(token)
     return found
 
 

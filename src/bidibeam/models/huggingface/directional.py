@@ -20,7 +20,7 @@ from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import find_sequence_scorer
 from bidibeam.models.huggingface.configs import find_max_positions, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
-from bidibeam.models.huggingface.labels import arrange, special_ids
+from bidibeam.models.huggingface.labels import arrange, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import HFScorer, Inputs
@@ -282,10 +282,6 @@ class DirectionalModel:
                 )
             rows = [row or [first] for row in rows]
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        longest = max(map(len, rows))
-        ids, mask = torch.full((len(rows), longest), pad), torch.zeros(len(rows), longest, dtype=torch.long)
-        for number, row in enumerate(rows):
-            begin = 0 if model.config.is_encoder_decoder else longest - len(row)
-            ids[number, begin : begin + len(row)] = torch.tensor(row)
-            mask[number, begin : begin + len(row)] = 1
+        side = "right" if model.config.is_encoder_decoder else "left"
+        ids, mask = pad_rows(rows, pad, side), pad_rows([[1] * len(row) for row in rows], 0, side)
         return ids.to(model.device), mask.to(model.device)

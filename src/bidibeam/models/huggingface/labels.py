@@ -165,19 +165,21 @@ class PairCollator:
             labels = [[IGNORED] * len(one) + two for one, two in zip(sources, responses, strict=True)]
             sources = [one + two for one, two in zip(sources, responses, strict=True)]
         batch = {
-            "input_ids": _pad(sources, self.pad_id),
-            "attention_mask": _pad([[1] * len(source) for source in sources], 0),
-            "labels": _pad(labels, IGNORED),
+            "input_ids": pad_rows(sources, self.pad_id),
+            "attention_mask": pad_rows([[1] * len(source) for source in sources], 0),
+            "labels": pad_rows(labels, IGNORED),
         }
         if self.model.config.is_encoder_decoder:
             _add_decoder_inputs(batch, self.model)
         return batch
 
 
-def _pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """(rows, longest), filled up on the right."""
+def pad_rows(rows: Sequence[Sequence[int]], value: int, side: str = "right") -> Tensor:
+    """Rows of ids as a tensor, (rows, longest), filled up on one side."""
     longest = max(map(len, rows), default=0)
-    return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows], dtype=torch.long)
+    fills = [[value] * (longest - len(row)) for row in rows]
+    pairs = zip(rows, fills, strict=True) if side == "right" else zip(fills, rows, strict=True)
+    return torch.tensor([[*first, *second] for first, second in pairs], dtype=torch.long)
 
 
 class ReverseCollator:

@@ -20,6 +20,7 @@ from bidibeam.errors import ScorerError
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.caches import StaticHFState, static_key
 from bidibeam.models.huggingface.configs import token_ids
+from bidibeam.models.huggingface.labels import pad_rows
 from bidibeam.search.graphs import GraphCache
 
 MODEL_TYPES = (
@@ -244,12 +245,9 @@ class HFScorer:
 
     def _force(self, state: HFState, asked: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
         """Log-probabilities of sequences, each with the number of its source."""
-        device, longest = state.mask.device, max(len(sequence) for _, sequence in asked)
-        table = torch.full((len(asked), longest), -1)
-        for row, (_, sequence) in enumerate(asked):
-            table[row, : len(sequence)] = torch.tensor(sequence)
-        targets = table.to(device)  # (rows, tokens)
-        is_token = targets >= 0  # (rows, tokens)
+        device = state.mask.device
+        targets = pad_rows([sequence for _, sequence in asked], -1).to(device)  # (rows, tokens)
+        is_token, longest = targets >= 0, targets.shape[1]  # (rows, tokens)
         check_max_positions(self.model, state.begun + longest - 1)
         work.count(projected_rows=int(is_token.sum()))
         owners = torch.tensor([source for source, _ in asked], device=device)  # (rows,)
