@@ -46,11 +46,7 @@ def test_a_regular_and_a_reverse_model_are_a_pair() -> None:
 @pytest.mark.parametrize(
     ("regular", "reverse", "message"),
     [
-        (
-            "reverse",
-            None,
-            r"^The models are swapped: a, given as the regular one, writes in reverse, and b",
-        ),
+        ("reverse", None, r"^The models are swapped: a, given as the regular one, writes in reverse, and"),
         (None, "regular", r"^Both a and b are regular models, and a pair .* --direction reverse`;"),
         ("reverse", "reverse", r"^Both a and b are reverse models, and a pair .* --direction regular`;"),
         ("backwards", None, r"^The config of a has bidibeam_direction 'backwards'; it must be regular or"),

@@ -143,23 +143,16 @@ def test_it_starts_from_the_weights_of_a_model_and_keeps_how_that_generates(tmp_
         assert one.generation_config.num_beams == 7
     assert loaded.config.special_ids == [0, 1, 2, 3]
     config = BidirectionalSeq2SeqConfig.from_pretrained(tmp_path)
-    assert (config.model_type, config.base["model_type"], config.base_config.d_model) == (
-        "bidibeam-joint",
-        "bart",
-        32,
-    )
+    assert (config.model_type, config.base["model_type"]) == ("bidibeam-joint", "bart")
+    assert config.base_config.d_model == 32
 
 
 def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        InputError, match=r"^A gpt2 model has no encoder to share: both directions need an enc"
-    ):
+    with pytest.raises(InputError, match=r"^A gpt2 model has no encoder to share: both directions need"):
         BidirectionalSeq2Seq.from_encoder_decoder(tiny_config("gpt2"))
     with pytest.raises(SettingsError, match=r"^reduction is 'max'; choose one of: mean, sum\.$"):
         joint("bart", reduction="max")
-    with pytest.raises(
-        InputError, match=r"^A joint model needs labels; to write replies, generate with model\."
-    ):
+    with pytest.raises(InputError, match=r"^A joint model needs labels; to write replies, generate with"):
         joint("bart")(input_ids=batch()["input_ids"])
     with pytest.raises(InputError, match=r"holds both directions: take one of them, `model\.regular` or"):
         direction_of(joint("bart"))

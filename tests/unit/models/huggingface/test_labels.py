@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import DataCollatorForSeq2Seq
 
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import InputError, SettingsError
@@ -42,12 +43,6 @@ def test_tensors_and_lists_are_turned_as_the_oracle_turns_them(rows: list[list[i
     assert reverse_labels(rows[0], SPECIAL) == expected[0]
     assert reverse_labels(torch.tensor(rows[0]), SPECIAL).tolist() == expected[0]
     assert reverse_labels(expected, SPECIAL) == rows  # twice is not at all
-
-
-def test_another_label_may_be_the_ignored_one() -> None:
-    assert reverse_labels([[5, -1, 6, 7]], [7], ignore_index=-1) == [[6, -1, 5, 7]]
-    assert reverse_labels([[5, 6], [5, 6, 7]], []) == [[6, 5], [7, 6, 5]]
-    assert reverse_labels([], []) == []
 
 
 KINDS_OF_ROW: dict[str, Any] = {
@@ -98,7 +93,9 @@ def test_batches_of_batches_are_turned_row_by_row() -> None:
     assert reverse_labels(rows.tolist(), SPECIAL) == rows.flip(-1).tolist()
 
 
-def test_nothing_is_turned_into_nothing() -> None:
+def test_nothing_is_turned_into_nothing_and_another_label_may_be_ignored() -> None:
+    assert reverse_labels([[5, -1, 6, 7]], [7], ignore_index=-1) == [[6, -1, 5, 7]]
+    assert reverse_labels([], []) == []
     for shape in ((0,), (0, 3), (2, 0)):
         assert reverse_labels(torch.empty(shape, dtype=torch.long), SPECIAL).shape == shape
         assert reverse_labels(np.empty(shape, dtype=np.int64), SPECIAL).shape == shape
@@ -130,13 +127,8 @@ NO_LABELS: dict[str, tuple[Any, str]] = {
 def test_what_is_no_row_of_ids_is_named(case: str) -> None:
     labels, received = NO_LABELS[case]
 
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^Labels must be ids, .*, but there is {received}\.$"):
         reverse_labels(labels, SPECIAL)
-
-    assert str(caught.value) == (
-        "Labels must be ids, whole numbers, in a tensor, an array, a list or a tuple, or rows of such, but "
-        f"there is {received}."
-    )
 
 
 def reader() -> Any:
@@ -147,18 +139,17 @@ def reader() -> Any:
 
 def test_an_unknown_word_moves_and_an_end_does_not() -> None:
     assert special_ids(reader()) == {0, 2, 3}
-    shared = SimpleNamespace(
-        all_special_ids=[7], unk_token_id=7, eos_token_id=7, bos_token_id=7, pad_token_id=None
-    )  # as GPT-2's
-    assert special_ids(shared) == {7}
+    shared = {"unk_token_id": 7, "eos_token_id": 7, "bos_token_id": 7, "pad_token_id": None}  # as GPT-2's
+    assert special_ids(SimpleNamespace(all_special_ids=[7], **shared)) == {7}
 
 
+IDS: dict[str, Any] = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3}
 PAIRS = [{"input_ids": [4, 5, 3], "labels": [6, 7, 8, 3]}, {"input_ids": [9, 3], "labels": [4, 3]}]
 
 
 @pytest.mark.parametrize("kind", ENCODER_DECODERS)
 def test_an_encoder_decoder_gets_labels_and_what_its_decoder_reads(kind: str) -> None:
-    model = tiny_model(kind, pad_token_id=0, decoder_start_token_id=2, eos_token_id=3)
+    model = tiny_model(kind, **IDS)
 
     batch = PairCollator(reader(), model, direction=Direction.REVERSE)(PAIRS)
 
@@ -175,16 +166,14 @@ def test_a_decoder_alone_gets_a_masked_prompt_and_only_the_response_turned(kind:
 
     assert batch["input_ids"].tolist() == [[4, 5, 3, 8, 7, 6, 3], [9, 3, 4, 3, 0, 0, 0]]
     assert batch["attention_mask"].tolist() == [[1] * 7, [1, 1, 1, 1, 0, 0, 0]]
-    assert batch["labels"].tolist() == [
-        [-100, -100, -100, 8, 7, 6, 3],
-        [-100, -100, 4, 3, -100, -100, -100],
-    ]
+    labels = [[-100, -100, -100, 8, 7, 6, 3], [-100, -100, 4, 3, -100, -100, -100]]
+    assert batch["labels"].tolist() == labels
     assert "decoder_input_ids" not in batch
 
 
 def test_padding_changes_no_loss() -> None:
     for kind in FAMILIES:
-        model = tiny_model(kind, pad_token_id=0, decoder_start_token_id=2, eos_token_id=3)
+        model = tiny_model(kind, **IDS)
         collate = PairCollator(reader(), model, direction=Direction.REVERSE)
         with torch.no_grad():
             alone = [model(**collate([pair])).loss for pair in PAIRS]
@@ -205,7 +194,7 @@ def test_without_padding_the_end_will_do_and_without_either_nothing() -> None:
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_wrapped_collator_makes_what_ours_makes(kind: str) -> None:
-    model = tiny_model(kind, pad_token_id=0, decoder_start_token_id=2, eos_token_id=3)
+    model = tiny_model(kind, **IDS)
     inner = PairCollator(reader(), model)
 
     wrapping = ReverseCollator(inner, reader(), model)(PAIRS)
@@ -217,9 +206,7 @@ def test_a_wrapped_collator_makes_what_ours_makes(kind: str) -> None:
 
 
 def test_transformers_own_collator_is_wrapped() -> None:
-    from transformers import DataCollatorForSeq2Seq
-
-    model = tiny_model("bart", pad_token_id=0, decoder_start_token_id=2, eos_token_id=3)
+    model = tiny_model("bart", **IDS)
     inner = DataCollatorForSeq2Seq(reader(), model)
 
     batch = ReverseCollator(inner, [0, 2, 3], model)([dict(pair) for pair in PAIRS])
@@ -237,7 +224,5 @@ def test_a_collator_that_cannot_be_wrapped_is_named() -> None:
 
     with pytest.raises(SettingsError, match=r"^The collator function makes batches without labels"):
         ReverseCollator(bare, [], tiny_model("gpt2"))([])
-    with pytest.raises(
-        SettingsError, match=r"^The labels of a decoder-only model must be its input_ids, some"
-    ):
+    with pytest.raises(SettingsError, match=r"^The labels of a decoder-only model must be its input_ids"):
         ReverseCollator(other, [], tiny_model("gpt2"))([])

@@ -217,9 +217,8 @@ def test_code_that_a_model_brings_along_runs_only_where_it_is_trusted(
 
 
 def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "bidibeam.models.huggingface.loading.check_usable", lambda _: None
-    )  # not every CPU computes in halves
+    # Not every CPU computes in halves.
+    monkeypatch.setattr("bidibeam.models.huggingface.loading.check_usable", lambda _: None)
     regular, reverse = write_pair(tmp_path, "bart")
     stored = write_model(tmp_path / "to_half_precision", "bart")
     load_models(stored)[Direction.REGULAR].model.half().save_pretrained(stored)
@@ -254,9 +253,7 @@ def test_an_empty_prompt_needs_a_token(tmp_path: Path) -> None:
     loaded = load_models(write_model(tmp_path / "gpt2", "gpt2"))[Direction.REGULAR]
     loaded.tokenizer.bos_token = loaded.tokenizer.eos_token = None
 
-    with pytest.raises(
-        InputError, match=r"^The source '' has no token for gpt2, whose tokenizer has neither"
-    ):
+    with pytest.raises(InputError, match=r"^The source '' has no token for gpt2, whose tokenizer has nei"):
         loaded.pad_sources(["red", ""], [None, None])
 
 

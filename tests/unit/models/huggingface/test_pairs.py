@@ -57,22 +57,14 @@ def test_of_a_long_source_the_last_tokens_are_read() -> None:
 
 
 def test_pairs_that_are_empty_or_too_long_are_left_out() -> None:
-    examples = [
-        {"source": "a", "reference": "b c"},
-        {"source": "a", "reference": "b c d"},
-        {"source": "a", "reference": ""},
-    ]
+    examples = [{"source": "a", "reference": text} for text in ("b c", "b c d", "")]
     limits = {"max_source_length": 5, "max_response_length": 3}
     tokenizer = reader(is_encoder_decoder=True)
 
     pairs = encode_pairs(examples, tokenizer, SEQ2SEQ, **limits)
     assert (pairs.sources.tolist(), pairs.responses.tolist(), len(pairs)) == ([4, 3], [5, 6, 3], 1)
-    with pytest.raises(
-        InputError, match=r"^None of 2 pairs has a response of 1 to 3 tokens: raise max_respons"
-    ):
+    with pytest.raises(InputError, match=r"^None of 2 pairs has a response of 1 to 3 tokens: raise max_r"):
         encode_pairs(examples[1:], tokenizer, SEQ2SEQ, **limits)
     tokenizer.eos_token = None
-    with pytest.raises(
-        SettingsError, match=r"^The tokenizer has no end token, so a model cannot learn where to"
-    ):
+    with pytest.raises(SettingsError, match=r"^The tokenizer has no end token, so a model cannot learn"):
         encode_pairs(examples, tokenizer, SEQ2SEQ, **limits)

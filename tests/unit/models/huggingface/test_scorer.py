@@ -198,6 +198,7 @@ def test_threads_may_share_a_model(kind: str) -> None:
 
 
 ROPE: dict[str, Any] = {"rope_theta": 10_000.0, "factor": 2.0, "original_max_position_embeddings": 32}
+DYNAMIC_ROPE = {**ROPE, "rope_type": "dynamic"}
 LONG_ROPE = {**ROPE, "rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.0] * 8}
 
 
@@ -205,11 +206,7 @@ LONG_ROPE = {**ROPE, "rope_type": "longrope", "short_factor": [1.0] * 8, "long_f
     ("kind", "changes", "reason"),
     [
         ("bloom", {"n_head": 2, "hidden_size": 32, "num_hidden_layers": 2}, "its model type is not among"),
-        (
-            "llama",
-            {**SHAPES["llama"], "rope_parameters": {**ROPE, "rope_type": "dynamic"}},
-            "type dynamic",
-        ),
+        ("llama", {**SHAPES["llama"], "rope_parameters": DYNAMIC_ROPE}, "type dynamic"),
         ("llama", {**SHAPES["llama"], "rope_parameters": LONG_ROPE}, "type longrope"),
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.trainer_pt_utils import LabelSmoother
 
-from bidibeam.data.batching import IGNORED, TokenBatches, TokenPairs
+from bidibeam.data.batching import IGNORED, BatchPlan, TokenBatches, TokenPairs
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import SettingsError
 from bidibeam.hf import BidirectionalSeq2Seq, PairCollator, reverse_labels, special_ids
@@ -31,13 +32,8 @@ def flat(rows: list[list[int]]) -> tuple[Any, Any]:
 
 
 def rows_of(pairs: TokenPairs) -> list[dict[str, list[int]]]:
-    sources, responses = (
-        np.split(tokens, np.cumsum(lengths)[:-1])
-        for tokens, lengths in (
-            (pairs.sources, pairs.source_lengths),
-            (pairs.responses, pairs.response_lengths),
-        )
-    )
+    sources = np.split(pairs.sources, np.cumsum(pairs.source_lengths)[:-1])
+    responses = np.split(pairs.responses, np.cumsum(pairs.response_lengths)[:-1])
     return [{"input_ids": a.tolist(), "labels": b.tolist()} for a, b in zip(sources, responses, strict=True)]
 
 
@@ -49,24 +45,35 @@ def model_of(kind: str, **changes: Any) -> Any:
 SEQ2SEQ = (*ENCODER_DECODERS, "mbart")
 
 
+class Batches(NamedTuple):
+    """What a model is trained on, and how an obvious collator makes the same."""
+
+    batches: TokenBatches
+    rows: list[dict[str, list[int]]]
+    tokenizer: Any
+
+    def collate(self, model: Any, direction: Direction, plan: BatchPlan) -> Any:
+        collate = PairCollator(self.tokenizer, model, direction=direction)
+        return collate([self.rows[index] for index in plan.indices])
+
+
+Make = Callable[..., Batches]
+
+
 @pytest.fixture(scope="module")
-def reader(copies: PreparedData) -> dict[bool, Any]:
-    return {kind: wrap_tokenizer(copies.tokenizer, is_encoder_decoder=kind) for kind in (True, False)}
+def make(copies: PreparedData) -> Make:
+    """Makes batches of four pairs for a model and directions."""
 
+    def make(model: Any, *directions: Direction) -> Batches:
+        kind = {"is_encoder_decoder": model.config.is_encoder_decoder}
+        tokenizer = wrap_tokenizer(copies.tokenizer, **kind)
+        if not model.config.is_encoder_decoder:
+            set_prompt_end(model.config, tokenizer, "\n")
+        pairs = encode_pairs(copies.examples("train"), tokenizer, model.config, **LIMITS)
+        options = {"special": special_ids(tokenizer), "pad_id": 0, "batch_size": 4, **kind}
+        return Batches(TokenBatches(pairs, directions, **options), rows_of(pairs), tokenizer)
 
-def batches_of(
-    model: Any, tokenizer: Any, data: PreparedData, directions: list[Direction], batch_size: int = 4
-) -> tuple[TokenBatches, list[dict[str, list[int]]]]:
-    if not model.config.is_encoder_decoder:
-        set_prompt_end(model.config, tokenizer, "\n")
-    pairs = encode_pairs(data.examples("train"), tokenizer, model.config, **LIMITS)
-    options = {
-        "special": special_ids(tokenizer),
-        "pad_id": 0,
-        "is_encoder_decoder": model.config.is_encoder_decoder,
-        "batch_size": batch_size,
-    }
-    return TokenBatches(pairs, directions, **options), rows_of(pairs)
+    return make
 
 
 @given(ROWS)
@@ -79,34 +86,25 @@ def test_responses_are_reversed_as_labels_are(rows: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
-def test_prepared_ids_are_the_pairs_that_texts_give(
-    kind: str, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
-    config = tiny_config(kind)
-    tokenizer = reader[config.is_encoder_decoder]
-    set_prompt_end(config, tokenizer, "\n")
+def test_prepared_ids_are_the_pairs_that_texts_give(kind: str, copies: PreparedData, make: Make) -> None:
+    model = model_of(kind)
+    by_text, tokenizer = make(model, Direction.REGULAR).rows, make(model, Direction.REGULAR).tokenizer
 
-    by_ids = from_prepared(copies.split("train"), tokenizer, config, **LIMITS)
-    by_text = encode_pairs(copies.examples("train"), tokenizer, config, **LIMITS)
+    by_ids = from_prepared(copies.split("train"), tokenizer, model.config, **LIMITS)
 
-    assert rows_of(by_ids) == rows_of(by_text)
+    assert rows_of(by_ids) == by_text
     assert max(by_ids.source_lengths) == LIMITS["max_source_length"]
 
 
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_batches_are_those_of_the_collator(
-    kind: str, direction: Direction, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
+def test_batches_are_those_of_the_collator(kind: str, direction: Direction, make: Make) -> None:
     model = model_of(kind)
-    tokenizer = reader[model.config.is_encoder_decoder]
-    batches, rows = batches_of(model, tokenizer, copies, [direction])
-    collate = PairCollator(tokenizer, model, direction=direction)
-    seen = []
+    made, seen = make(model, direction), []
 
-    for plan in batches.plan(seed=(3,)):
-        inputs, lengths, labels, is_real = batches.batch(plan)
-        expected = collate([rows[index] for index in plan.indices])
+    for plan in made.batches.plan(seed=(3,)):
+        inputs, lengths, labels, is_real = made.batches.batch(plan)
+        expected = made.collate(model, direction, plan)
         width = expected["input_ids"].shape[1]
         assert torch.equal(inputs[:, :width], expected["input_ids"])
         assert torch.all(inputs[:, width:] == 0)
@@ -117,7 +115,7 @@ def test_batches_are_those_of_the_collator(
         assert is_real.all()
         seen += plan.indices.tolist()
 
-    assert sorted(seen) == list(range(len(rows)))
+    assert sorted(seen) == list(range(len(made.rows)))
 
 
 def test_pairs_of_similar_lengths_share_a_batch() -> None:
@@ -135,22 +133,17 @@ def test_pairs_of_similar_lengths_share_a_batch() -> None:
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_losses_and_gradients_are_those_of_transformers(
-    kind: str, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
+def test_losses_and_gradients_are_those_of_transformers(kind: str, make: Make) -> None:
     model = model_of(kind)
-    tokenizer = reader[model.config.is_encoder_decoder]
-    batches, rows = batches_of(model, tokenizer, copies, [Direction.REVERSE])
-    collate = PairCollator(tokenizer, model, direction=Direction.REVERSE)
-    network = ModelWithLoss(model)
-    plan = max(batches.plan(seed=None), key=lambda plan: len(plan.indices))
-    expected = model(**collate([rows[index] for index in plan.indices]))
+    made = make(model, Direction.REVERSE)
+    plan = max(made.batches.plan(seed=None), key=lambda plan: len(plan.indices))
+    expected = model(**made.collate(model, Direction.REVERSE, plan))
     expected.loss.backward()
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     gradients = {name: weight.grad.clone() for name, weight in trained.items()}
     model.zero_grad()
 
-    losses = network(*batches.batch(plan))
+    losses = ModelWithLoss(model)(*made.batches.batch(plan))
     losses.total.backward()
 
     assert losses.tokens == plan.tokens
@@ -161,17 +154,14 @@ def test_losses_and_gradients_are_those_of_transformers(
 
 
 @pytest.mark.parametrize("kind", ["bart", "gpt2"])
-def test_smoothed_labels_are_those_of_transformers(
-    kind: str, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
+def test_smoothed_labels_are_those_of_transformers(kind: str, make: Make) -> None:
     model = model_of(kind)
-    tokenizer = reader[model.config.is_encoder_decoder]
-    batches, rows = batches_of(model, tokenizer, copies, [Direction.REGULAR])
-    plan = batches.plan(seed=None)[0]
-    inputs = PairCollator(tokenizer, model)([rows[index] for index in plan.indices])
+    made = make(model, Direction.REGULAR)
+    plan = made.batches.plan(seed=None)[0]
+    inputs = made.collate(model, Direction.REGULAR, plan)
     outputs = model(**inputs)
 
-    losses = ModelWithLoss(model)(*batches.batch(plan), label_smoothing=0.3)
+    losses = ModelWithLoss(model)(*made.batches.batch(plan), label_smoothing=0.3)
 
     shift = not model.config.is_encoder_decoder
     expected = LabelSmoother(epsilon=0.3)(outputs, inputs["labels"], shift_labels=shift)
@@ -183,19 +173,17 @@ def test_smoothed_labels_are_those_of_transformers(
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_a_joint_model_has_a_loss_in_each_direction(
-    reduction: str, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
-    special = special_ids(reader[True])
+def test_a_joint_model_has_a_loss_in_each_direction(reduction: str, make: Make) -> None:
     config = tiny_config("bart", **IDS, decoder_start_token_id=2)
-    model = BidirectionalSeq2Seq.from_encoder_decoder(config, special_ids=special, reduction=reduction)
-    batches, rows = batches_of(model.eval(), reader[True], copies, list(Direction))
-    plan = batches.plan(seed=None)[0]
-    inputs = PairCollator(reader[True], model.regular)([rows[index] for index in plan.indices])
+    options: dict[str, Any] = {"special_ids": [0, 2, 3], "reduction": reduction}
+    model = BidirectionalSeq2Seq.from_encoder_decoder(config, **options).eval()
+    made = make(model, *Direction)
+    plan = made.batches.plan(seed=None)[0]
+    inputs = made.collate(model.regular, Direction.REGULAR, plan)
     inputs.pop("decoder_input_ids")
     expected = model(**inputs)
 
-    losses = ModelWithLoss(model)(*batches.batch(plan))
+    losses = ModelWithLoss(model)(*made.batches.batch(plan))
 
     torch.testing.assert_close(losses.total, expected.loss)
     both = torch.stack([expected.regular_loss, expected.reverse_loss]).detach()
@@ -203,11 +191,9 @@ def test_a_joint_model_has_a_loss_in_each_direction(
 
 
 @pytest.mark.parametrize("kind", [*FAMILIES, "mbart"])
-def test_rows_that_fill_up_a_batch_cost_nothing(
-    kind: str, copies: PreparedData, reader: dict[bool, Any]
-) -> None:
+def test_rows_that_fill_up_a_batch_cost_nothing(kind: str, make: Make) -> None:
     model = model_of(kind)
-    batches, _ = batches_of(model, reader[model.config.is_encoder_decoder], copies, [Direction.REGULAR])
+    batches = make(model, Direction.REGULAR).batches
     plan = batches.plan(seed=None)[0]
 
     alone = ModelWithLoss(model)(*batches.batch(plan))
@@ -236,13 +222,12 @@ def test_a_step_that_drops_layers_at_random_is_not_captured() -> None:
     ],
 )
 def test_a_model_with_too_few_positions_is_refused(kind: str, lengths: tuple[int, int], told: str) -> None:
-    with pytest.raises(
-        SettingsError, match=rf"^The model has 64 positions, .* tokens: lower them, as {told}\.$"
-    ):
-        check_positions(model_of(kind), max_source_length=lengths[0], max_response_length=lengths[1])
-    check_positions(model_of("t5"), max_source_length=lengths[0], max_response_length=lengths[1])
+    limits = dict(zip(LIMITS, lengths, strict=True))
+    with pytest.raises(SettingsError, match=rf"^The model has 64 positions, .*: lower them, as {told}\.$"):
+        check_positions(model_of(kind), **limits)
+    check_positions(model_of("t5"), **limits)
 
 
-def test_a_decoder_alone_learns_one_direction(copies: PreparedData, reader: dict[bool, Any]) -> None:
+def test_a_decoder_alone_learns_one_direction(make: Make) -> None:
     with pytest.raises(SettingsError, match="learns one direction"):
-        batches_of(model_of("gpt2"), reader[False], copies, list(Direction))
+        make(model_of("gpt2"), *Direction)
