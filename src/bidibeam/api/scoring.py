@@ -68,23 +68,21 @@ class ListScorer:
     ) -> list[Beams]:
         """Score one direction's lists of a batch."""
         fields = OWN if is_own else OTHER
-        places = [
-            [
-                place
+        wanted = [
+            {
+                place: one
                 for place, one in enumerate(beams.of(direction))
                 if self.overwrite or any(getattr(one, name) is None for name in fields)
-            ]
+            }
             for beams in batch
         ]
-        if not any(places):
+        if not any(wanted):
             return batch
-        found = [[beams.of(direction)[at] for at in line] for beams, line in zip(batch, places, strict=True)]
-        encoded = iter(scorer.encode([one.text for line in found for one in line]))
+        encoded = iter(scorer.encode([one.text for line in wanted for one in line.values()]))
         special = set(scorer.encode([""])[0])
-        sequences: list[list[tuple[int, ...]]] = []
-        for beams, line, hypotheses in zip(batch, places, found, strict=True):
-            sequences.append([])
-            for place, one in zip(line, hypotheses, strict=True):
+        sequences: list[list[tuple[int, ...]]] = [[] for _ in batch]
+        for beams, line, rows in zip(batch, wanted, sequences, strict=True):
+            for place, one in line.items():
                 ids = next(encoded)
                 if special.issuperset(ids):
                     raise InputError(
@@ -93,17 +91,17 @@ class ListScorer:
                     )
                 if is_own and not one.finished:  # the other direction always speaks of a whole reply
                     ids = ids[: len(ids) - 1 - ids[::-1].index(scorer.end_id)]
-                sequences[-1].append(ids)
+                rows.append(ids)
         log_probs = scorer.log_probs([beams.source for beams in batch], sequences)
         scored = []
-        for beams, line, values, lists in zip(batch, places, log_probs, sequences, strict=True):
+        for beams, line, values, rows in zip(batch, wanted, log_probs, sequences, strict=True):
             filled = list(beams.of(direction))
-            for place, value, ids in zip(line, values, lists, strict=True):
+            for place, value, ids in zip(line, values, rows, strict=True):
                 if is_own:
                     score = float(self.penalty.score(torch.tensor(value, dtype=torch.float64), len(ids)))
                     filled[place] = filled[place]._replace(log_prob=value, length=len(ids), score=score)
                 else:
                     filled[place] = filled[place]._replace(other_log_prob=value)
             scored.append(beams.with_hypotheses(direction, NBest(tuple(filled))))
-        self.written[direction, fields] += sum(map(len, places))
+        self.written[direction, fields] += sum(map(len, wanted))
         return scored

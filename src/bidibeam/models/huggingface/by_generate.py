@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from transformers import LogitsProcessorList, PreTrainedModel, SuppressTokensLogitsProcessor
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -17,7 +16,6 @@ from bidibeam.models.huggingface.constraints import STOPPING
 from bidibeam.models.huggingface.labels import arrange, pad_rows
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
-    SCORED_LOGITS,
     HFScorer,
     Inputs,
     check_eval_mode,
@@ -91,47 +89,37 @@ def check_stopping(name: str, settings: SearchSettings) -> None:
         )
 
 
-def find_sequence_scorer(model: PreTrainedModel) -> HFScorer | UncachedScorer:
-    """What scores a model's sequences: with a cache where our own search runs the model."""
-    return UncachedScorer(model) if find_obstacle(model) else HFScorer(model)
+def score_sequences(
+    model: PreTrainedModel, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]
+) -> list[list[float]]:
+    """Log-probabilities of each source's sequences: with a cache where our own search runs the model."""
+    if find_obstacle(model):
+        return score_by_forward(model, inputs, sequences)
+    return HFScorer(model).log_probs(inputs, sequences)
 
 
-class UncachedScorer:
+@torch.inference_mode()
+def score_by_forward(
+    model: PreTrainedModel, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]
+) -> list[list[float]]:
     """Teacher forcing by a model's plain forward, without a cache: any architecture has it.
 
     A decoder-only model reads prompt and sequence in one row, padded on the right, where padding changes
-    nothing that comes before it.
+    nothing that comes before it. Ids are in writing order with the end token if any.
     """
+    check_eval_mode(model)
+    if inputs.begin is not None:
+        prompts = inputs.begin.tolist()
+    else:
+        pairs = zip(inputs.ids, inputs.mask, strict=True)
+        prompts = [ids[mask.bool()].tolist() for ids, mask in pairs]
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        check_eval_mode(model)
-        self._model = model
-
-    @torch.inference_mode()
-    def log_probs(self, inputs: Inputs, sequences: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
-        """Log-probabilities of each source's sequences, ids in writing order with the end token if any."""
-        if inputs.begin is not None:
-            prompts = inputs.begin.tolist()
-        else:
-            pairs = zip(inputs.ids, inputs.mask, strict=True)
-            prompts = [ids[mask.bool()].tolist() for ids, mask in pairs]
-        vocabulary = self._model.config.get_text_config(decoder=True).vocab_size
-        longest = max(map(len, prompts))
-
-        def score(part: Sequence[tuple[int, int]]) -> list[float]:
-            rows = [(prompts[source], sequences[source][place]) for source, place in part]
-            owners = torch.tensor([source for source, _ in part], device=inputs.mask.device)
-            return self._force(inputs, owners, rows)
-
-        lengths = [[longest + len(ids) if len(ids) else 0 for ids in line] for line in sequences]
-        return score_in_passes(lengths, SCORED_LOGITS // vocabulary, score)
-
-    def _force(
-        self, inputs: Inputs, owners: Tensor, rows: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> list[float]:
-        """Log-probabilities of (prompt, sequence) rows of the sources (rows,)."""
-        ids = pad_rows([[*prompt, *written] for prompt, written in rows], 0).to(owners.device)
-        scored = [[0] * len(prompt) + [1] * len(written) for prompt, written in rows]
+    def score(part: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
+        """Log-probabilities of sequences, each with the number of its source."""
+        owners = torch.tensor([source for source, _ in part], device=inputs.mask.device)  # (rows,)
+        rows = [[*prompts[source], *written] for source, written in part]
+        scored = [[0] * len(prompts[source]) + [1] * len(written) for source, written in part]
+        ids = pad_rows(rows, 0).to(owners.device)  # (rows, length)
         is_scored = pad_rows(scored, 0).to(owners.device)  # (rows, length)
         work.count(projected_rows=int(is_scored.sum()))
         read: dict[str, Any] = {"input_ids": ids[:, :-1]}
@@ -139,5 +127,7 @@ class UncachedScorer:
             encoded = BaseModelOutput(last_hidden_state=inputs.encoded[owners])
             mask = inputs.mask[owners]
             read = {"encoder_outputs": encoded, "attention_mask": mask, "decoder_input_ids": ids[:, :-1]}
-        output = self._model(use_cache=False, return_dict=True, **read)
+        output = model(use_cache=False, return_dict=True, **read)
         return sum_log_probs(output.logits.float(), ids[:, 1:], is_scored[:, 1:] > 0)
+
+    return score_in_passes(model, sequences, score, max(map(len, prompts)))

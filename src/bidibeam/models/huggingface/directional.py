@@ -17,7 +17,7 @@ from transformers.utils import ModelOutput
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.models.huggingface.by_generate import find_sequence_scorer
+from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import find_max_positions, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
 from bidibeam.models.huggingface.labels import arrange, pad_rows, special_ids
@@ -218,7 +218,7 @@ class DirectionalModel:
             # The longest text has no room behind the longest prompt.
             pairs = zip(sources, sequences, strict=True)
             return [self.log_probs([source], [line], first=first)[0] for source, line in pairs]
-        return find_sequence_scorer(model).log_probs(prepare_task(model, ids, mask).inputs, written)
+        return score_sequences(model, prepare_task(model, ids, mask).inputs, written)
 
     def detokenize(self, ids: Sequence[int], special: frozenset[int]) -> tuple[str, tuple[str, ...]]:
         """Ids in reading order as text, and as words, by which replies are compared."""

@@ -21,7 +21,7 @@ from bidibeam.models.checkpoint import (
     hash_file,
     is_run,
 )
-from bidibeam.models.huggingface.by_generate import find_sequence_scorer
+from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
@@ -135,7 +135,7 @@ def check_usable(loaded: DirectionalModel) -> None:
     ids = torch.tensor([[largest]], device=model.device)
     try:
         task = prepare_task(model, ids, torch.ones_like(ids))
-        find_sequence_scorer(model).log_probs(task.inputs, [[[largest] * 3]])
+        score_sequences(model, task.inputs, [[[largest] * 3]])
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -222,12 +223,7 @@ class HFScorer:
 
         Each source is read once. Sequences of similar length are scored together, by teacher forcing.
         """
-        state = self.start(sources)
-        return score_in_passes(
-            [[*map(len, line)] for line in sequences],
-            SCORED_LOGITS // self.model.config.get_text_config(decoder=True).vocab_size,
-            lambda part: self._force(state, [(source, sequences[source][place]) for source, place in part]),
-        )
+        return score_in_passes(self.model, sequences, partial(self._force, self.start(sources)))
 
     @property
     def graphs(self) -> GraphCache:
@@ -330,28 +326,32 @@ def _copy_rows(cache: Any, rows: Tensor) -> Any:
 
 
 def score_in_passes(
-    lengths: Sequence[Sequence[int]],
-    most_tokens: int,
-    score: Callable[[Sequence[tuple[int, int]]], Sequence[float]],
+    model: PreTrainedModel,
+    sequences: Sequence[Sequence[Sequence[int]]],
+    score: Callable[[list[tuple[int, Sequence[int]]]], Sequence[float]],
+    prompt_length: int = 0,
 ) -> list[list[float]]:
     """The scores of each source's sequences, 0 for empty ones; those of similar length are scored together.
 
-    A pass has at most so many tokens, padding included; `score` is given its sequences as (source, place).
+    A pass has at most `SCORED_LOGITS` logits, padding and so long a prompt before each sequence included;
+    `score` is given its sequences, each with the number of its source.
     """
+    most_tokens = SCORED_LOGITS // model.config.get_text_config(decoder=True).vocab_size
     numbered = sorted(
-        (length, source, place)
-        for source, line in enumerate(lengths)
-        for place, length in enumerate(line)
-        if length
+        (prompt_length + len(ids), source, place)
+        for source, line in enumerate(sequences)
+        for place, ids in enumerate(line)
+        if len(ids)
     )
     passes: list[list[tuple[int, int]]] = []
     for length, source, place in numbered:
         if not passes or (len(passes[-1]) + 1) * length > most_tokens:
             passes.append([])
         passes[-1].append((source, place))
-    totals = [[0.0] * len(line) for line in lengths]
+    totals = [[0.0] * len(line) for line in sequences]
     for part in map(sorted, passes):
-        for (source, place), value in zip(part, score(part), strict=True):
+        values = score([(source, sequences[source][place]) for source, place in part])
+        for (source, place), value in zip(part, values, strict=True):
             totals[source][place] = value
     return totals
 

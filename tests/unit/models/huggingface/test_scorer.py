@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from bidibeam.errors import ScorerError
 from bidibeam.hf import HFScorer
-from bidibeam.models.huggingface.by_generate import UncachedScorer
+from bidibeam.models.huggingface.by_generate import score_by_forward
 from bidibeam.models.huggingface.scorer import Inputs
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -102,9 +102,11 @@ def test_cross_attention_is_held_once_per_source(kind: str) -> None:
     assert len(state.cache.self_attention_cache.layers[0].keys) == 10
 
 
-@pytest.mark.parametrize("make", [HFScorer, UncachedScorer])
+@pytest.mark.parametrize("is_cached", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_sequences_have_the_log_probabilities_that_the_model_itself_gives(kind: str, make: Any) -> None:
+def test_sequences_have_the_log_probabilities_that_the_model_itself_gives(
+    kind: str, *, is_cached: bool
+) -> None:
     model, chance = model_of(kind, seed=1), Random(0)
     given = inputs_of(model, chance)
     if given.begin is not None:
@@ -115,7 +117,10 @@ def test_sequences_have_the_log_probabilities_that_the_model_itself_gives(kind: 
         for lengths in ((1, 5, 0, 2), (), (9, 3))
     ]
 
-    found = make(model).log_probs(given, sequences)
+    if is_cached:
+        found = HFScorer(model).log_probs(given, sequences)
+    else:
+        found = score_by_forward(model, given, sequences)
 
     for source, line in enumerate(sequences):
         expected = [
