@@ -65,7 +65,8 @@ def export_run(
         exported["corpus"] = package
     if results is not None:
         exported["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
-    _check_free(path, out, overwrite=overwrite)
+    is_earlier = names_in(out) <= {*FILES} and out.resolve() != path.resolve()
+    _check_free(out, is_earlier=is_earlier and out.is_dir(), overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
     tuned = TunedSettings(path / TUNED_FILE) if (path / TUNED_FILE).is_file() else None
     if tuned is not None:
@@ -92,21 +93,6 @@ def export_run(
         write_text(out / CARD_FILE, render_card(out))
 
 
-def _check_free(path: Path, out: Path, *, overwrite: bool) -> None:
-    """Refuse to write where something is that an export would not replace."""
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise SettingsError(f"{out} is a file. Name an empty or new directory.")
-    names = names_in(out)
-    if out.resolve() == path.resolve() or names - set(FILES):
-        raise SettingsError(f"{out} holds other things. Name an empty or new directory.")
-    if names and not overwrite:
-        raise SettingsError(
-            f"{out} holds an exported run already. Name an empty or new directory, or pass `overwrite`."
-        )
-
-
 def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:
     """Convert a Hugging Face model, or a pair, for CTranslate2, with weights in "int8" or "float32".
 
@@ -114,11 +100,18 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
         SettingsError: If CTranslate2 does not support the model, or `out` holds something; with `overwrite`,
             something other than an earlier export.
     """
-    if out.exists() and (not out.is_dir() or names_in(out)):
-        is_earlier = CTranslate2Model.recognises(out)
-        if not (overwrite and is_earlier):
-            way_out = ", or pass `overwrite`" if is_earlier else ""
-            raise SettingsError(f"{out} holds other things. Name an empty or new directory{way_out}.")
+    _check_free(out, is_earlier=CTranslate2Model.recognises(out), overwrite=overwrite)
     with require_transformers("A CTranslate2 export"):
         from bidibeam.models.ctranslate2.export import export_to_ctranslate2
     export_to_ctranslate2(model, out, quantization=quantization)
+
+
+def _check_free(out: Path, *, is_earlier: bool, overwrite: bool) -> None:
+    """Refuse to write where something is, but for an earlier export that is to be replaced."""
+    if (out.is_dir() and (not names_in(out) or (is_earlier and overwrite))) or not out.exists():
+        return
+    what = (
+        "is a file" if not out.is_dir() else "holds an export already" if is_earlier else "holds other things"
+    )
+    way_out = ", or pass `overwrite`" if is_earlier else ""
+    raise SettingsError(f"{out} {what}. Name an empty or new directory{way_out}.")

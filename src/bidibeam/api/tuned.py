@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.files import parse_json, write_json
+from bidibeam.metrics import METRICS
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
 
 TUNED_FILE = "tuned.json"
+SPLIT = "validation"
 FORMAT_VERSION = 1
 
 
@@ -74,33 +73,21 @@ class TunedSettings:
             )
 
 
-class Conditions(TypedDict):
-    """What tuned settings depend on, besides the sources."""
-
-    search: SearchSettings
-    weights: str
-    split: str
-    metric: Signature
+def describe_conditions(tuned: TuningResult, search: SearchSettings, weights: str) -> dict[str, Any]:
+    """What tuned settings depend on."""
+    metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
+    found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
+    return {**found_on, "search": asdict(search), "metric": str(metric)}
 
 
-def _to_json(tuned: TuningResult, conditions: Conditions) -> dict[str, Any]:
-    return {
-        "weights": conditions["weights"],
-        "split": conditions["split"],
-        "sources": tuned.sources,
-        "search": asdict(conditions["search"]),
-        "metric": str(conditions["metric"]),
-    }
-
-
-def write_tuned(path: Path, tuned: TuningResult, **conditions: Unpack[Conditions]) -> None:
+def write_tuned(path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str) -> None:
     """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            **_to_json(tuned, conditions),
+            **describe_conditions(tuned, search, weights),
             "options": tuned.options,
             "bleu": tuned.bleu,
             "at_end": [
@@ -113,7 +100,7 @@ def write_tuned(path: Path, tuned: TuningResult, **conditions: Unpack[Conditions
 
 
 def merge_with_earlier(
-    path: Path, tuned: TuningResult, **conditions: Unpack[Conditions]
+    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
@@ -126,9 +113,9 @@ def merge_with_earlier(
         earlier = TunedSettings(path)
     except RunError:  # there is none, or it is of no use
         return tuned, []
-    content, others = earlier.content, [name for name in earlier.options if name not in tuned.options]
-    if any(content.get(key) != value for key, value in _to_json(tuned, conditions).items()):
-        return tuned, others
+    content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
+    if any(content.get(key) != value for key, value in describe_conditions(tuned, search, weights).items()):
+        return tuned, lost
     try:
         curves = [
             Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
@@ -137,4 +124,4 @@ def merge_with_earlier(
         before = TuningResult(content["options"], content["bleu"], tuple(curves), content["sources"])
         return before.without(list(tuned.options)).merge(tuned), []
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
-        return tuned, others
+        return tuned, lost

@@ -90,7 +90,7 @@ def tune(
 
 def _show(tuned: TuningResult, folder: Path, model: str) -> None:
     """Print what was found, and where it is."""
-    from bidibeam.api.tuning import SPLIT
+    from bidibeam.api.tuned import SPLIT
     from bidibeam.reporting.tables import tuning_table
 
     for name, curve in tuned.named_curves:

@@ -30,7 +30,6 @@ from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_cont
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange import nbest
-from bidibeam.metrics import METRICS
 from bidibeam.models.base import Model
 from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.models.loading import load
@@ -209,7 +208,6 @@ class Seed:
     def tune(self) -> None:
         """Tunes on validation for every N_B; the run gets the settings of the largest as well."""
         plan = self.plan
-        metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
         files = BeamFiles({size: self.beams_file(VALIDATION, size) for size in plan.beams[VALIDATION]})
         notes: list[str] = []
         for size in plan.progress.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
@@ -217,7 +215,7 @@ class Seed:
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
             for path in self.tuned_files(size):
-                write_tuned(path, tuned, search=search, weights=self.weights, split=VALIDATION, metric=metric)
+                write_tuned(path, tuned, search=search, weights=self.weights)
         if notes:
             plan.progress.note(" ".join(notes))
 

@@ -102,22 +102,22 @@ def read_config(folder: Path) -> ModelConfig:
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds one of our own runs."""
-    content = _read_json(folder)
-    return content is not None and "format_version" in content and "model_type" not in content
+    content = _read_object(folder)
+    return "format_version" in content and "model_type" not in content
 
 
 def hugging_face_config(folder: Path) -> dict[str, Any] | None:
     """The config of a Hugging Face model, if that is what a folder holds."""
-    content = _read_json(folder)
-    return content if content is not None and "model_type" in content else None
+    content = _read_object(folder)
+    return content if "model_type" in content else None
 
 
-def _read_json(folder: Path) -> dict[str, Any] | None:
-    """What config.json holds; None if it is missing or not a JSON object."""
+def _read_object(folder: Path) -> dict[str, Any]:
+    """What config.json holds; nothing if it is missing or not a JSON object."""
     try:
         return read_json(folder / CONFIG_FILE)
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def describe_unfinished(folder: Path) -> str | None:

@@ -168,7 +168,15 @@ class TrainingLoop:
         kind = GraphedStep if may_capture else PlainStep
         take_step = kind(self.accelerator, model, optimizer, self.task, self.batches, self._autocast)
         position, settings = self.position, self.settings
-        self.observer.on_start(step=position.step, total_steps=self.total_steps, metadata=self._describe())
+        metadata = {
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "pairs": len(self.batches),
+            "device": str(self.accelerator.device),
+            "precision": "bf16" if self.is_bf16 else "float32",
+            "directions": self.directions,
+            "processes": self.accelerator.num_processes,
+        }
+        self.observer.on_start(step=position.step, total_steps=self.total_steps, metadata=metadata)
         model.train()
         try:
             while plans := self._next_batches():
@@ -233,16 +241,6 @@ class TrainingLoop:
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.accelerator.device.type, torch.bfloat16) if self.is_bf16 else nullcontext()
-
-    def _describe(self) -> dict[str, Any]:
-        return {
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
-            "pairs": len(self.batches),
-            "device": str(self.accelerator.device),
-            "precision": "bf16" if self.is_bf16 else "float32",
-            "directions": self.directions,
-            "processes": self.accelerator.num_processes,
-        }
 
     def _report(self) -> None:
         if not self.window.steps:

@@ -14,8 +14,8 @@ from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.metrics import METRICS
 from bidibeam.models.run import RunModel as Run
-from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.baselines import VbsTuned
 from bidibeam.strategies.bidis import BidiS
@@ -40,8 +40,7 @@ FOUND = TuningResult(
 
 
 def write(path: Path, weights: str) -> None:
-    metric, search = Signature((("metric", "bleu"), ("order", "4"))), SearchSettings(beam_size=7)
-    write_tuned(path, FOUND, search=search, weights=weights, split="validation", metric=metric)
+    write_tuned(path, FOUND, search=SearchSettings(beam_size=7), weights=weights)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "split": "validation",
         "sources": 17,
         "search": asdict(SearchSettings(beam_size=7)),
-        "metric": "metric:bleu|order:4",
+        "metric": str(METRICS.create("bleu").score([["a"]], [["a"]]).signature),
         "options": FOUND.options,
         "bleu": FOUND.bleu,
         "at_end": [

@@ -136,7 +136,7 @@ def test_what_is_there_is_never_overwritten_unasked(copied_run: Path, unsure_run
     assert called("export", copied_run, "--out", out, "--card").status == 0
     itself = refused("export", out, "--out", out / ".." / out.name, "--overwrite")
     assert "holds other things" in itself
-    assert refused("export", unsure_run, "--out", out).startswith(f"{out} holds an exported run already.")
+    assert refused("export", unsure_run, "--out", out).startswith(f"{out} holds an export already.")
     assert load_run(out).fingerprint == load_run(copied_run).fingerprint
     (out / ".model.safetensors.77.partial").touch()  # an export was killed
     assert called("export", unsure_run, "--out", out, "--overwrite").status == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from bidibeam.errors import SettingsError
+from bidibeam.files import read_json, write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
 from bidibeam.models.huggingface.configs import find_max_positions
@@ -80,10 +80,9 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
     with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        path = Path(folder) / "config.json"
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content = {**CONFIG_DEFAULTS.get(content["model_type"], {}), **content}
-        path.write_text(json.dumps(content), encoding="utf-8")
+        content = read_json(Path(folder) / "config.json")
+        defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
+        write_json(Path(folder) / "config.json", {**defaults, **content})
         try:
             library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
         except Exception as error:  # the converter raises whatever it meets
@@ -92,11 +91,10 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
                 f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
                 f"{reason}"
             ) from error
-    path = out / "config.json"
     start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
-    content = {**json.loads(path.read_text(encoding="utf-8")), "decoder_start_token": start}
+    content = {**read_json(out / "config.json"), "decoder_start_token": start}
     content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
-    path.write_text(json.dumps(content), encoding="utf-8")
+    write_json(out / "config.json", content)
     tokenizer.save_pretrained(out / "tokenizer")
 
 

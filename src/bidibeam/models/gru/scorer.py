@@ -44,21 +44,6 @@ class GRUState:
         return GRUState(self.hidden, self.memory[:, sources], self.keys[:, sources], self.mask[sources])
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixLevel:
-    """The distinct prefixes of one length among the sequences to score.
-
-    Attributes:
-        sources: (prefixes,), the source of each.
-        parents: (prefixes,), the row of the prefix one token shorter in the level before.
-        tokens: (prefixes,), the last token; the start token for the empty prefix.
-    """
-
-    sources: list[int]
-    parents: list[int]
-    tokens: list[int]
-
-
 class GRUScorer:
     """One direction of a network, as a step scorer and for teacher forcing.
 
@@ -92,9 +77,7 @@ class GRUScorer:
         """Read padded sources, (sources, length)."""
         sources = sources.to(self._weight.device)
         lengths = (sources != PAD_ID).sum(1)  # (sources,)
-        memory = self._encoder(self.embedding(sources), lengths).unsqueeze(
-            0
-        )  # (1, sources, positions, memory)
+        memory = self._encoder(self.embedding(sources), lengths)[None]  # (1, sources, positions, memory)
         hidden = self.decoder.initial(memory).unsqueeze(2)  # (1, sources, 1, decoder)
         return GRUState(hidden, memory, self.decoder.keys(memory), attention_mask(lengths, sources.shape[1]))
 
@@ -107,9 +90,8 @@ class GRUScorer:
 
     def advance(self, last_tokens: Tensor, state: GRUState) -> tuple[Tensor, Tensor]:
         """Return the logits after one more token per row, and the new hidden states."""
-        words = self.embedding(
-            last_tokens.view(1, *state.hidden.shape[1:3])
-        )  # (1, sources, beams, embedding)
+        rows = last_tokens.view(1, *state.hidden.shape[1:3])
+        words = self.embedding(rows)  # (1, sources, beams, embedding)
         readout, hidden = self.decoder.step(words, state.hidden, state.keys, state.memory, state.mask)
         return self._project(readout[0]), hidden
 
@@ -141,45 +123,30 @@ class GRUScorer:
         read = self.start(sources)
         hidden, readouts = read.hidden, []
         for level in levels:
-            here, parents, last = torch.tensor(
-                (level.sources, level.parents, level.tokens), device=device
-            )  # (prefixes,) each
+            here, parents, last = torch.tensor(level, device=device)  # (prefixes,) each
             state = read.of_sources(here)
-            readout, hidden = self.decoder.step(
-                self.embedding(last).view(1, len(last), 1, -1),
-                hidden[:, parents],  # (1, prefixes, 1, decoder)
-                state.keys,
-                state.memory,
-                state.mask,
-            )
+            words = self.embedding(last).view(1, len(last), 1, -1)
+            parent = hidden[:, parents]  # (1, prefixes, 1, decoder)
+            readout, hidden = self.decoder.step(words, parent, state.keys, state.memory, state.mask)
             readouts.append(readout[0])
-        targets = torch.tensor((rows, tokens, owners), device=device)  # (3, targets)
-        totals = self._sum_log_probs(torch.cat(readouts), *targets, count=sum(map(len, sequences)))
-        values = iter(totals.tolist())
-        return [list(islice(values, len(line))) for line in sequences]
+        readout = torch.cat(readouts)  # (prefixes, width)
+        row, token, owner = torch.tensor((rows, tokens, owners), device=device)  # (targets,) each
 
-    def _sum_log_probs(
-        self, readout: Tensor, rows: Tensor, tokens: Tensor, owners: Tensor, *, count: int
-    ) -> Tensor:
-        """Sum the log-probability of each of so many sequences' tokens, (sequences,), float64.
+        def logits_at(readout: Tensor, tokens: Tensor) -> Tensor:
+            """One logit per row of (rows, width): (rows,)."""
+            logits: Tensor = torch.linalg.vecdot(readout, self._weight[tokens]) + self._bias[tokens]
+            return logits
 
-        Of (targets,) tokens, `rows` are the prefixes that they follow, in the readout (prefixes, width), and
-        `owners` the sequences that they are of.
-        """
-        first = torch.zeros(len(readout), dtype=torch.long, device=readout.device)
-        first[rows] = tokens  # any target of a row: its loss gives the row's log-sum-exp
+        first = torch.zeros(len(readout), dtype=torch.long, device=device)
+        first[row] = token  # any target of a row: its loss gives the row's log-sum-exp
         work.count(projected_rows=len(readout))
-        ones = torch.ones(len(readout), device=readout.device)
+        ones = torch.ones(len(readout), device=device)
         _, losses = projected_cross_entropy(readout, self._weight, self._bias, first, ones)
-        log_sums = losses + self._logits_at(readout, first)  # (prefixes,)
-        found = self._logits_at(readout[rows], tokens) - log_sums[rows]  # (targets,)
-        totals = torch.zeros(count, dtype=torch.float64, device=readout.device)
-        return totals.index_add_(0, owners, found.double())
-
-    def _logits_at(self, readout: Tensor, tokens: Tensor) -> Tensor:
-        """One logit per row of (rows, width): (rows,)."""
-        logits: Tensor = torch.linalg.vecdot(readout, self._weight[tokens]) + self._bias[tokens]
-        return logits
+        log_sums = losses + logits_at(readout, first)  # (prefixes,)
+        log_probs = logits_at(readout[row], token) - log_sums[row]  # (targets,)
+        totals = torch.zeros(sum(map(len, sequences)), dtype=torch.float64, device=device)
+        values = iter(totals.index_add_(0, owner, log_probs.double()).tolist())
+        return [list(islice(values, len(line))) for line in sequences]
 
     def _project(self, readout: Tensor) -> Tensor:
         """The logits of (rows, width): (rows, vocabulary).
@@ -234,46 +201,35 @@ def round_up(positions: int) -> int:
 
 def distinct_prefixes(
     sequences: Sequence[Sequence[Sequence[int]]],
-) -> tuple[list[PrefixLevel], list[int], list[int], list[int]]:
+) -> tuple[list[tuple[list[int], list[int], list[int]]], list[int], list[int], list[int]]:
     """Gather the distinct proper prefixes of each source's sequences, shortest first.
 
     Returns:
-        The levels; then, for every token of every sequence, the row of the prefix it follows among all
-        levels, the token, and the number of its sequence.
+        By length, of each prefix the source, the row of the prefix one token shorter in the level before, and
+        the last token (at first the start token); then, for every token of every sequence, the row of the
+        prefix it follows among all levels, the token, and the number of its sequence.
     """
-    levels: list[PrefixLevel] = []
-    targets: list[list[tuple[int, int, int]]] = []  # by level: row in the level, token, sequence
-    numbered = [
-        (source, sequence) for source, line in enumerate(sequences) for sequence in line
-    ]  # a sequence's place is its number
+    levels, rows, tokens, owners, offset = [], [], [], [], 0
+    numbered = [(source, sequence) for source, line in enumerate(sequences) for sequence in line]
     last_rows = [source for source, _ in numbered]  # each sequence's prefix in the level before
     for length in range(max((len(sequence) for _, sequence in numbered), default=0)):
-        level, known = PrefixLevel([], [], []), dict[tuple[int, int], int]()
-        targets.append([])
+        known: dict[tuple[int, int], tuple[int, int]] = {}  # parent and token: row and source
         for number, (source, sequence) in enumerate(numbered):
             if length >= len(sequence):
                 continue
-            token = sequence[length - 1] if length else START_ID
-            row = known.setdefault((last_rows[number], token), len(known))
-            if row == len(level.tokens):
-                level.sources.append(source)
-                level.parents.append(last_rows[number])
-                level.tokens.append(token)
-            last_rows[number] = row
-            targets[-1].append((row, sequence[length], number))
-        levels.append(level)
-    rows, tokens, owners, offset = [], [], [], 0
-    for level, found in zip(levels, targets, strict=True):
-        rows += [offset + row for row, _, _ in found]
-        tokens += [token for _, token, _ in found]
-        owners += [number for _, _, number in found]
-        offset += len(level.tokens)
+            prefix = last_rows[number], sequence[length - 1] if length else START_ID
+            last_rows[number], _ = known.setdefault(prefix, (len(known), source))
+            rows.append(offset + last_rows[number])
+            tokens.append(sequence[length])
+            owners.append(number)
+        parents, last = map(list, zip(*known, strict=True))
+        levels.append(([source for _, source in known.values()], parents, last))
+        offset += len(known)
     return levels, rows, tokens, owners
 
 
 def attention_mask(lengths: Tensor, width: int) -> Tensor:
     """0 at real positions and -inf behind them: (batch, 1, width)."""
     is_padding = torch.arange(width, device=lengths.device) >= lengths.unsqueeze(1)  # (batch, width)
-    return (
-        torch.zeros(is_padding.shape, device=lengths.device).masked_fill_(is_padding, -torch.inf).unsqueeze(1)
-    )
+    zeros = torch.zeros(is_padding.shape, device=lengths.device)
+    return zeros.masked_fill_(is_padding, -torch.inf).unsqueeze(1)
