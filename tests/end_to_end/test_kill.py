@@ -1,4 +1,4 @@
-"""A real process, killed for real."""
+"""Real processes: killed for real, and several that train together."""
 
 from __future__ import annotations
 
@@ -8,62 +8,60 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
+from bidibeam.training.logs import read_metrics
 
-SETTINGS = [
-    "model.embedding_size=16",
-    "model.encoder_size=16",
-    "model.decoder_size=32",
-    "model.attention_size=16",
-    "model.readout_size=24",
-    "training.epochs=2",
-    "training.batch_size=32",
-    "training.save_every=7",
-    "training.tensorboard=false",
-]
+SIZES = {"embedding": 16, "encoder": 16, "decoder": 32, "attention": 16, "readout": 24}
+SETTINGS = [f"model.{name}_size={size}" for name, size in SIZES.items()]
+SETTINGS += ["training.epochs=2", "training.batch_size=32", "training.save_every=7"]
+SETTINGS += ["training.tensorboard=false"]
+FLAGS = [word for setting in SETTINGS for word in ("--set", setting)]
+BIDIBEAM = [sys.executable, "-m", "bidibeam.cli.main"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def command(data: Path, run: Path, *flags: str) -> list[str]:
-    overrides = [word for setting in SETTINGS for word in ("--set", setting)]
-    called = [sys.executable, "-m", "bidibeam.cli.main"]
-    return [*called, "train", str(data), "--out", str(run), *overrides, *flags]
+def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, **options)
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def kill_after(process: subprocess.Popen[bytes], run: Path, step: int) -> None:
-    """SIGKILL once a checkpoint of at least `step` stands: at whatever it is doing just then."""
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        newest = state.newest(run)
-        if newest is not None and int(newest.name.removeprefix("step-")) >= step:
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.002)
-    process.wait()
+def run_and_kill(command: list[str], is_due: Callable[[], bool], **options: Any) -> bytes:
+    """SIGKILL once it is due: at whatever it is doing just then; return what it printed."""
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes, **options) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            if is_due():
+                process.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.002)
+        printed, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
+    return bytes(printed)
 
 
 def test_a_run_killed_with_sigkill_and_resumed_equals_one_that_was_left_alone(
     toy_data: PreparedData, tmp_path: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run(command(toy_data.path, whole), check=True, env=environment(), capture_output=True)
+    command = [*BIDIBEAM, "train", str(toy_data.path), *FLAGS, "--out"]
 
-    process = subprocess.Popen(command(toy_data.path, killed), env=environment(), stderr=subprocess.DEVNULL)
-    kill_after(process, killed, 7)
-    resumed = subprocess.run(
-        command(toy_data.path, killed, "--resume"), check=True, env=environment(), capture_output=True
-    )
+    def has_checkpoint() -> bool:
+        newest = state.newest(killed)
+        return newest is not None and int(newest.name.removeprefix("step-")) >= 7
 
-    assert process.returncode == -signal.SIGKILL, "training was over before it could be killed"
+    run([*command, str(whole)])
+    run_and_kill([*command, str(killed)], has_checkpoint)
+    resumed = run([*command, str(killed), "--resume"])
+
     assert b"from step" in resumed.stderr
     one, other = state.newest(whole), state.newest(killed)
     assert one is not None
@@ -77,21 +75,39 @@ def test_a_run_killed_with_sigkill_and_resumed_equals_one_that_was_left_alone(
     assert not list(killed.rglob("*.partial"))
 
 
+def test_two_processes_share_the_pairs_and_resume_together(
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `accelerate launch` and torchrun start them."""
+    monkeypatch.setitem(ENVIRONMENT, "ACCELERATE_USE_CPU", "true")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [*launcher, *BIDIBEAM[1:], "train", str(toy_data.path), *FLAGS]
+
+    for out, steps, resume in ((whole, 30, []), (parts, 11, []), (parts, 30, ["--resume"])):
+        run([*command, "--out", str(out), "--set", f"training.max_steps={steps}", *resume], timeout=120)
+
+    one, other = state.newest(whole), state.newest(parts)
+    assert one is not None
+    assert other is not None
+    assert {path.name for path in one.iterdir()} >= {"random-0.safetensors", "random-1.safetensors"}
+    for name in ("model.safetensors", "optimizer.safetensors", "random-1.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+    evaluations = [record for record in read_metrics(whole) if record["kind"] == "validation"]
+    assert evaluations[0]["step"] < 25  # an epoch of 40 batches of 32 is 20 steps for each of two
+    assert evaluations[-1]["loss"] < evaluations[0]["loss"]
+
+
 SLOW = """
 import pathlib, time
 
-def same(judged, others):
+def same(hypotheses, references):
     with pathlib.Path("calls.txt").open("a") as calls:
-        calls.write(judged[0].text + "\\n")
+        calls.write(hypotheses[0].text + "\\n")
     time.sleep(0.1)
-    return [[float(one.text == other.text) for other in others] for one in judged]
+    return [[float(one.text == other.text) for other in references] for one in hypotheses]
 """
 SOURCES = 10
-
-
-def rerank(folder: Path, *flags: str) -> list[str]:
-    name = ["rerank", "lists.jsonl", "--similarity", "slow:same", "--n-best", str(folder / "out.jsonl")]
-    return [sys.executable, "-m", "bidibeam.cli.main", *name, *flags]
 
 
 def compared(here: Path) -> list[str]:
@@ -111,28 +127,18 @@ def test_a_reranking_killed_with_sigkill_and_resumed_equals_one_that_was_left_al
     (tmp_path / "lists.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lists))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     partial = killed / "out.jsonl.partial"
-    undisturbed = subprocess.run(
-        rerank(whole), cwd=tmp_path, env=environment(), capture_output=True, check=True
-    )
+    command = [*BIDIBEAM, "rerank", "lists.jsonl", "--similarity", "slow:same", "--n-best"]
+    undisturbed = run([*command, str(whole / "out.jsonl")], cwd=tmp_path)
     assert compared(tmp_path) == [f"a{i}" for i in range(SOURCES)]
 
-    with subprocess.Popen(
-        rerank(killed), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            if partial.exists() and partial.read_bytes().count(b"\n") >= 3:
-                process.send_signal(signal.SIGKILL)
-                break
-            time.sleep(0.002)
-        printed, _ = process.communicate()
+    def is_begun() -> bool:
+        return partial.exists() and partial.read_bytes().count(b"\n") >= 3
+
+    printed = run_and_kill([*command, str(killed / "out.jsonl")], is_begun, cwd=tmp_path)
     done = partial.read_bytes().count(b"\n")
     compared(tmp_path)
-    resumed = subprocess.run(
-        rerank(killed, "--resume"), cwd=tmp_path, env=environment(), capture_output=True, check=True
-    )
+    resumed = run([*command, str(killed / "out.jsonl"), "--resume"], cwd=tmp_path)
 
-    assert process.returncode == -signal.SIGKILL, "reranking was over before it could be killed"
     assert 3 <= done < SOURCES
     assert printed.count(b"\n") >= done
     assert undisturbed.stdout.startswith(printed)
