@@ -1,4 +1,4 @@
-"""Saving, loading, and what is said about a directory that is not right."""
+"""Saving, loading by the one loader, and what is said about a directory that is not right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,26 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import bidibeam
 from bidibeam.api import load_run
+from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.models.gru.settings import ModelSettings
+from bidibeam.models.loading import find_kind
 from tests.conftest import TINY_MODEL
+
+
+@pytest.fixture
+def copied(toy_run: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "run"
+    copy.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(toy_run / name, copy / name)
+    return copy
 
 
 def test_a_saved_model_comes_back_the_same(tmp_path: Path) -> None:
@@ -97,42 +109,42 @@ def truncated(run: Path) -> None:
     (run / "model.safetensors").write_bytes(content[: len(content) // 2])
 
 
+def with_config(text: str) -> Callable[[Path], object]:
+    return lambda run: (run / "config.json").write_text(text)
+
+
+def without(name: str) -> Callable[[Path], object]:
+    return lambda run: (run / name).unlink()
+
+
+NO_MODEL = r"does not describe a model "
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no config": (
-        lambda run: (run / "config.json").unlink(),
-        r"is not a run directory: it has no config\.json",
-    ),
-    "config cut off": (lambda run: (run / "config.json").write_text('{"mod'), r"config\.json is damaged"),
+    "no config": (without("config.json"), r"is not a run directory: it has no config\.json"),
+    "config cut off": (with_config('{"mod'), r"config\.json is damaged"),
     "a model of others": (
-        lambda run: (run / "config.json").write_text('{"model_type": "bart"}'),
+        with_config('{"model_type": "bart"}'),
         r"run is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either",
     ),
     "other version": (
         edited(lambda config: config.update(format_version=7, bidibeam_version="9.1")),
         r"format version 7; bidibeam .* reads version 1\. Use the bidibeam that wrote it \(9\.1\)",
     ),
-    "strange model": (
-        edited(lambda config: config["model"].update(depth=3)),
-        r"does not describe a model .*depth",
-    ),
+    "strange model": (edited(lambda config: config["model"].update(depth=3)), NO_MODEL + ".*depth"),
     "bad size": (
         edited(lambda config: config["model"].update(decoder_size=0)),
-        r"does not describe a model \(model\.decoder_size is 0; it must be at least 1",
+        NO_MODEL + r"\(model\.decoder_size is 0; it must be at least 1",
     ),
     "no vocabulary": (
         edited(lambda config: config.update(vocabulary_size=-3)),
-        r"does not describe a model \(vocabulary_size is -3\)",
+        NO_MODEL + r"\(vocabulary_size is -3\)",
     ),
     "another architecture": (
         edited(lambda config: config.update(architecture="lstm")),
-        r"does not describe a model \(Unknown architecture 'lstm'",
+        NO_MODEL + r"\(Unknown architecture 'lstm'",
     ),
-    "data a list": (
-        edited(lambda config: config.update(data=[1])),
-        r"does not describe a model \(data is \[1\]\)",
-    ),
+    "data a list": (edited(lambda config: config.update(data=[1])), NO_MODEL + r"\(data is \[1\]\)"),
     "no weights": (
-        lambda run: (run / "model.safetensors").unlink(),
+        without("model.safetensors"),
         r"has no model\.safetensors: training has not reached its first evaluation there\. Continue it",
     ),
     "weights cut off": (truncated, r"model\.safetensors is damaged"),
@@ -142,32 +154,25 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         edited(lambda config: config["model"].update(readout_size=5)),
         r"of shape \(.*\), but config\.json asks for \(.*\)\. Its weights and config\.json do not",
     ),
-    "no tokenizer": (lambda run: (run / "tokenizer.json").unlink(), r"tokenizer\.json"),
+    "no tokenizer": (without("tokenizer.json"), r"tokenizer\.json"),
     "tokenizer cut off": (lambda run: (run / "tokenizer.json").write_text("{"), r"tokenizer\.json"),
+    "tokenizer of another run": (
+        lambda run: Tokenizer.train(["only these"], kind="word", vocabulary_size=9).save(
+            run / "tokenizer.json"
+        ),
+        r"tokenizer\.json of 6 tokens, but its model knows 15",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_named_with_a_way_out(toy_run: Path, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(toy_run, run)
+def test_damage_is_named_with_a_way_out(copied: Path, kind: str) -> None:
     damage, message = DAMAGE[kind]
-    damage(run)
+    damage(copied)
 
     with pytest.raises(RunError, match=message) as caught:
-        load_run(run)
+        load_run(copied)
     assert "\n" not in str(caught.value)
-
-
-def test_a_tokenizer_of_another_run_is_refused(toy_run: Path, tmp_path: Path) -> None:
-    from bidibeam.data.tokenization import Tokenizer
-
-    run = tmp_path / "run"
-    shutil.copytree(toy_run, run)
-    Tokenizer.train(["only these words"], kind="word", vocabulary_size=20).save(run / "tokenizer.json")
-
-    with pytest.raises(RunError, match=r"tokenizer\.json of 7 tokens, but its model knows 15"):
-        load_run(run)
 
 
 def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
@@ -189,3 +194,60 @@ def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
 def test_shapes_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         ModelSettings(**settings)
+
+
+def test_a_run_is_no_reverse_model(toy_run: Path) -> None:
+    for name in (None, toy_run):
+        with pytest.raises(
+            SettingsError, match=f"^{toy_run} is one of bidibeam's own runs.*leave out .reverse"
+        ):
+            bidibeam.load(name, toy_run)
+    with pytest.raises(SettingsError, match="computes in float32, not float16"):
+        bidibeam.load(toy_run, dtype="float16")
+
+
+def test_a_folder_tells_its_kind_and_what_is_no_folder_is_a_name_on_the_hub(
+    toy_run: Path, tmp_path: Path
+) -> None:
+    assert find_kind(toy_run) == "run"
+    assert find_kind("facebook/bart-base") == "huggingface"
+    with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
+        bidibeam.load(tmp_path)
+
+
+def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:
+    run = load_run(str(copied), device="cpu")
+
+    assert run.path == copied
+    assert run.limits.max_source_length == 8
+    assert run.device == torch.device("cpu")
+    assert run.network.vocabulary_size == run.tokenizer.vocabulary_size
+    assert not run.network.training
+    config = (copied / "config.json").read_text(encoding="utf-8")
+    assert config.count('"max_source_length": 8') >= 1
+    (copied / "config.json").write_text(config.replace('"max_source_length": 8', '"max_source_length": null'))
+    assert load_run(copied).limits.max_source_length is None  # then it reads sources of any length
+
+
+def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> None:
+    original, same = load_run(toy_run), load_run(copied)
+    assert same.fingerprint  # before the weights change
+    weights = load_file(copied / "model.safetensors")
+    first = next(iter(weights))
+    weights[first].view(-1)[0] += 1e-3
+    save_file(weights, copied / "model.safetensors")
+
+    other = load_run(copied)
+
+    assert len(original.fingerprint) == 12
+    assert same.fingerprint == original.fingerprint != other.fingerprint
+
+
+def test_without_a_name_the_model_of_the_package_is_loaded(toy_run: Path) -> None:
+    bundled = Path(bidibeam.__file__).parent / "bundled"
+
+    run = load_run(device="cpu")
+
+    assert run.path == load_run(None, device="cpu").path == bundled
+    assert run.fingerprint == load_run(bundled).fingerprint != load_run(toy_run).fingerprint
+    assert all(weight.dtype == torch.float32 for weight in run.network.parameters())
