@@ -19,7 +19,7 @@ from bidibeam.cli.main import main
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Model
-from bidibeam.models.ctranslate2.model import MANIFEST, CTranslate2Model
+from bidibeam.models.ctranslate2.model import MANIFEST, DirectionalTranslator
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
@@ -125,13 +125,13 @@ def test_hypotheses_are_scored_again_only_after_a_mask(
     exported: Path, monkeypatch: pytest.MonkeyPatch, least: int, scored: int
 ) -> None:
     counts: list[int] = []
-    score = CTranslate2Model.score_written
+    score_written = DirectionalTranslator.score_written
 
-    def count(model: Any, direction: Any, sources: Any, written: Any, **options: Any) -> Any:
+    def count(translator: Any, sources: Any, written: Any, **options: Any) -> Any:
         counts.extend(map(len, written))
-        return score(model, direction, sources, written, **options)
+        return score_written(translator, sources, written, **options)
 
-    monkeypatch.setattr(CTranslate2Model, "score_written", count)
+    monkeypatch.setattr(DirectionalTranslator, "score_written", count)
     bidibeam.load(exported).n_best(Direction.REGULAR, SOURCES, replace(SEARCH, beam_size=3, min_length=least))
 
     assert sum(counts) == scored

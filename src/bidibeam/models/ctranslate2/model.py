@@ -124,38 +124,16 @@ class CTranslate2Model:
     default_stopping = "constant"  # CTranslate2's own rule: the beam stays B until B have finished
 
     def __init__(self, path: Path, *, device: torch.device) -> None:
-        self.path, self.device = path, device
-        self.name = path.resolve().name
+        self.path, self.device, self.name = path, device, path.resolve().name
         self.manifest = manifest = Manifest.read(path)
         self.limits = Limits(manifest.max_source_length, manifest.max_length)
         self.vocabulary_size, self.data = manifest.vocabulary_size, manifest.data
-        from transformers import AutoTokenizer
-
-        library = import_ctranslate2()
-        self._translators: dict[Direction, Any] = {}
-        self.tokenizers: dict[Direction, Any] = {}
-        for name in manifest.directions:
-            folder = path / name
-            try:
-                self._translators[Direction(name)] = library.Translator(
-                    str(folder),
-                    device=device.type,
-                    device_index=device.index or 0,
-                    compute_type=manifest.quantization,
-                    intra_threads=torch.get_num_threads(),
-                )
-            except (RuntimeError, ValueError) as error:
-                raise RunError(
-                    f"{folder} cannot be loaded by CTranslate2 ({str(error).splitlines()[0]})."
-                ) from error
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
-            except Exception as error:  # the Rust side raises plain Exception
-                raise RunError(
-                    f"The tokenizer in {folder} cannot be loaded: export the model again."
-                ) from error
-            self.tokenizers[Direction(name)] = tokenizer
-        self.directions, self.tokenizer = tuple(self._translators), next(iter(self.tokenizers.values()))
+        self.translators = {
+            Direction(name): DirectionalTranslator(path / name, manifest, device)
+            for name in manifest.directions
+        }
+        self.directions = tuple(self.translators)
+        self.tokenizer = self.translators[self.directions[0]].tokenizer
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
@@ -207,8 +185,8 @@ class CTranslate2Model:
 
     def check_shared_tokens(self) -> None:
         """See that both directions have one vocabulary."""
-        if len(self.tokenizers) == 2:
-            check_same_tokens(*self.tokenizers.values())
+        if len(self.translators) == 2:
+            check_same_tokens(*(each.tokenizer for each in self.translators.values()))
 
     def check_settings(self, settings: SearchSettings) -> None:
         """Refuse a stopping rule that CTranslate2 does not have, and replies too long for the model."""
@@ -221,84 +199,121 @@ class CTranslate2Model:
 
     def scorer(self, direction: Direction) -> None:
         """None: CTranslate2 searches by itself."""
-        self._translator(direction)
+        self.sequence_scorer(direction)
 
-    def sequence_scorer(self, direction: Direction) -> CTranslate2SequenceScorer:
+    def sequence_scorer(self, direction: Direction) -> DirectionalTranslator:
         """What scores texts under one direction."""
-        return CTranslate2SequenceScorer(self, direction)
+        if direction not in self.translators:
+            raise RunError(
+                f"{self.path} has no {direction.value} direction, only: {', '.join(self.directions)}."
+            )
+        return self.translators[direction]
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search in one direction by CTranslate2's own beam search."""
         if not sources:
             return []
         self.check_settings(settings)
-        manifest, tokenizer = self.manifest, self.tokenizers[direction]
-        is_forced = manifest.first is not None or manifest.last is not None
+        return self.sequence_scorer(direction).n_best(sources, settings)
+
+
+class DirectionalTranslator:
+    """One direction: CTranslate2's beam search, and its teacher forcing as a `SequenceScorer`.
+
+    Args:
+        folder: The folder of its weights and its tokenizer, which has the direction's name.
+        manifest: What is known of the model.
+        device: Where it computes.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, device: torch.device) -> None:
+        from transformers import AutoTokenizer
+
+        self.manifest, self.direction, self.name = (
+            manifest,
+            Direction(folder.name),
+            folder.resolve().parent.name,
+        )
+        try:
+            self._translator = import_ctranslate2().Translator(
+                str(folder),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type=manifest.quantization,
+                intra_threads=torch.get_num_threads(),
+            )
+        except (RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{folder} cannot be loaded by CTranslate2 ({reason}).") from error
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
+        except Exception as error:  # the Rust side raises plain Exception
+            raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
+        self.end_id: int = self.tokenizer.eos_token_id
+        self._special = special_ids(self.tokenizer)
+
+    def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
+        """Search by the settings; tokens are masked only where they must be."""
+        manifest = self.manifest
         least = max(settings.min_length, manifest.min_length)
-        if is_forced or least > 1:
-            return self._search(direction, sources, settings)
+        if manifest.first is not None or manifest.last is not None or least > 1:
+            return self._search(sources, settings)
         # The end is masked at the first step, if at all: what it had there is added to all other tokens.
-        empty = [[[tokenizer.eos_token_id]]] * len(sources)
-        ends = [line[0][0] if least else -math.inf for line in self.score_written(direction, sources, empty)]
+        empty = self.score_written(sources, [[[self.end_id]]] * len(sources))
+        ends = [line[0][0] if least else -math.inf for line in empty]
         added = [-math.log1p(-math.exp(min(end, NEARLY_CERTAIN))) for end in ends]
-        found = self._search(direction, sources, settings, added)
-        unwanted = {*manifest.forbidden, *(() if settings.allow_unknown else (tokenizer.unk_token_id,))}
+        lists = self._search(sources, settings, added)
+        unwanted = {*manifest.forbidden, *(() if settings.allow_unknown else (self.tokenizer.unk_token_id,))}
         again = [
             row
-            for row, (line, end) in enumerate(zip(found, ends, strict=True))
+            for row, (line, end) in enumerate(zip(lists, ends, strict=True))
             if end > NEARLY_CERTAIN or any(unwanted & {*one.ids} for one in line)
         ]
         if again:
-            masked = self._search(direction, [sources[row] for row in again], settings)
+            masked = self._search([sources[row] for row in again], settings)
             for row, line in zip(again, masked, strict=True):
-                found[row] = line
-        return found
+                lists[row] = line
+        return lists
 
     def _search(
-        self,
-        direction: Direction,
-        sources: Sequence[str],
-        settings: SearchSettings,
-        added: Sequence[float] | None = None,
+        self, sources: Sequence[str], settings: SearchSettings, added: Sequence[float] | None = None
     ) -> list[NBest]:
         """Search with what may not be written masked, and score again.
 
         Given what is added to each source's scores, unwanted tokens are not masked, and its own scores count.
         """
-        masked = added is None
-        translator, tokenizer = self._translator(direction), self.tokenizers[direction]
+        is_masked, tokenizer = added is None, self.tokenizer
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
-        prefix = None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources)
-        forbidden = self.manifest.forbidden if masked else ()
-        found = translator.translate_batch(
-            self.read_sources(direction, sources),
-            prefix,
+        forbidden = self.manifest.forbidden if is_masked else ()
+        results = self._translator.translate_batch(
+            self.read_sources(sources),
+            None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources),
             beam_size=settings.beam_size,
             num_hypotheses=settings.beam_size,
             patience=patience_of(settings.stopping),
             length_penalty=0,
-            disable_unk=masked and not settings.allow_unknown,
+            disable_unk=is_masked and not settings.allow_unknown,
             suppress_sequences=[tokenizer.convert_ids_to_tokens([token]) for token in forbidden] or None,
             min_decoding_length=max(least - (first is not None), 0),  # what is forced first is not counted
             max_decoding_length=settings.max_length - (last is not None),
             max_input_length=0,
             return_end_token=True,
-            return_scores=not masked,
+            return_scores=not is_masked,
         )
-        written = [[tokenizer.convert_tokens_to_ids(tokens) for tokens in line.hypotheses] for line in found]
+        written = [[tokenizer.convert_tokens_to_ids(each) for each in line.hypotheses] for line in results]
         if last is not None:  # what reaches T is ended there, with certainty
             written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
         if added is None:
-            log_probs = self.score_written(direction, sources, written, longest=settings.max_length)
+            log_probs = self.score_written(sources, written, longest=settings.max_length)
         else:
-            pairs = zip(found, added, strict=True)
+            pairs = zip(results, added, strict=True)
             log_probs = [[[score, -more] for score in line.scores] for line, more in pairs]
-        special, lists = special_ids(tokenizer), []
+        lists = []
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
             for ids, values in zip(line, scored, strict=True):
-                is_finished, reading = ids[-1:] == [tokenizer.eos_token_id], arrange(ids, direction, special)
+                reading, is_finished = arrange(ids, self.direction, self._special), ids[-1:] == [self.end_id]
                 text = detokenize(reading, tokenizer)
                 hypotheses.append(
                     score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
@@ -306,19 +321,18 @@ class CTranslate2Model:
             lists.append(rank_hypotheses(hypotheses, settings))
         return lists
 
-    def read_sources(self, direction: Direction, sources: Sequence[str]) -> list[list[str]]:
+    def read_sources(self, sources: Sequence[str]) -> list[list[str]]:
         """Sources as the tokens that the engine reads; long ones keep their last tokens."""
-        tokenizer = self.tokenizers[direction]
         limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
-        rows = source_ids(list(sources), tokenizer, ENCODER_DECODER, max_length=min(limits, default=None))
+        longest = min(limits, default=None)
+        rows = source_ids(list(sources), self.tokenizer, ENCODER_DECODER, max_length=longest)
         for source, row in zip(sources, rows, strict=True):
             if not row:
                 raise InputError(f"The source {source!r} has no token for {self.name}.")
-        return [tokenizer.convert_ids_to_tokens(row) for row in rows]
+        return [self.tokenizer.convert_ids_to_tokens(row) for row in rows]
 
     def score_written(
         self,
-        direction: Direction,
         sources: Sequence[str],
         written: Sequence[Sequence[Sequence[int]]],
         *,
@@ -328,18 +342,17 @@ class CTranslate2Model:
 
         A token that the generation config forces first has log-probability 0, as it had in the search.
         """
-        tokenizer, end = self.tokenizers[direction], self.tokenizers[direction].eos_token_id
-        read = self.read_sources(direction, sources)
+        read = self.read_sources(sources)
         flat = [(source, ids) for source, line in enumerate(written) for ids in line]
-        bodies = [ids[:-1] if ids and ids[-1] == end else ids for _, ids in flat]
-        found = self._translator(direction).score_batch(
+        bodies = [ids[:-1] if ids and ids[-1] == self.end_id else ids for _, ids in flat]
+        results = self._translator.score_batch(
             [read[source] for source, _ in flat],
-            [tokenizer.convert_ids_to_tokens(list(body)) for body in bodies],
+            [self.tokenizer.convert_ids_to_tokens(list(body)) for body in bodies],
             max_input_length=0,
             max_batch_size=1024,
         )
         scored: list[list[list[float]]] = [[] for _ in written]
-        for (source, ids), one in zip(flat, found, strict=True):
+        for (source, ids), one in zip(flat, results, strict=True):
             log_probs = list(one.log_probs)[: len(ids)]
             if ids and ids[0] == self.manifest.first:  # a forced token is certain
                 log_probs[0] = 0.0
@@ -348,26 +361,9 @@ class CTranslate2Model:
             scored[source].append(log_probs)
         return scored
 
-    def _translator(self, direction: Direction) -> Any:
-        if direction not in self._translators:
-            raise RunError(
-                f"{self.path} has no {direction.value} direction, only: {', '.join(self.directions)}."
-            )
-        return self._translators[direction]
-
-
-class CTranslate2SequenceScorer:
-    """Scores texts under one direction, by CTranslate2's teacher forcing."""
-
-    def __init__(self, model: CTranslate2Model, direction: Direction) -> None:
-        model.scorer(direction)
-        self.model, self.direction = model, direction
-        self._tokenizer = model.tokenizers[direction]
-        self.end_id: int = self._tokenizer.eos_token_id
-
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        return [tuple(ids) for ids in response_ids(list(texts), self._tokenizer, ENCODER_DECODER)]
+        return [tuple(ids) for ids in response_ids(list(texts), self.tokenizer, ENCODER_DECODER)]
 
     def log_probs(
         self,
@@ -377,10 +373,9 @@ class CTranslate2SequenceScorer:
         first: int | None = None,
     ) -> list[list[float]]:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        special = special_ids(self._tokenizer)
-        written = [[arrange(ids, self.direction, special) for ids in line] for line in sequences]
-        found = self.model.score_written(self.direction, sources, written)
-        return [[sum(values[:first]) for values in line] for line in found]
+        written = [[arrange(ids, self.direction, self._special) for ids in line] for line in sequences]
+        scored = self.score_written(sources, written)
+        return [[sum(values[:first]) for values in line] for line in scored]
 
 
 def patience_of(stopping: str) -> float:
