@@ -14,25 +14,15 @@ __all__ = ["describe_model", "load", "load_decoder", "load_run"]
 
 
 def load_run(path: Path | str | None = None, *, device: str | None = None) -> RunModel:
-    """Load a run directory, or the model that comes with the package.
+    """Load what `bidibeam train` or `bidibeam export` wrote, or the model that comes with the package.
 
-    Args:
-        path: What `bidibeam train --out` or `bidibeam export --out` wrote; None for the package's own model.
-        device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
-
-    Raises:
-        RunError: If a file is missing, damaged or of another version.
-        SettingsError: If there is no such device.
+    The device is "cpu", "cuda" or "cuda:1"; the first GPU, if there is one, by default.
     """
     return RunModel.load(bundled_path() if path is None else path, device=device)
 
 
 def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
-    """What kind of model a folder holds, and all that is known of it, without loading the model.
-
-    Raises:
-        RunError: If a file is missing or damaged.
-    """
+    """What kind of model a folder holds, and all that is known of it, without loading the model."""
     kind = find_kind(folder) if folder.is_dir() else "run"  # which says what is missing
     metadata: dict[str, Any] = MODELS.get(kind).describe(folder)  # type: ignore[attr-defined]
     if "training" in metadata:  # by our loop, whose log tells how far it came

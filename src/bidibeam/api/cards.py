@@ -53,11 +53,7 @@ def find_package(corpus: str) -> str:
 
 
 def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
-    """The perplexities of weights, and their scores at the largest N_B, from a results.json.
-
-    Raises:
-        InputError: If the file cannot be read, or holds no scores of these weights.
-    """
+    """The perplexities of weights, and their scores at the largest N_B, from a results.json that has them."""
     try:
         results = read_json(path)
         for seed in results["seeds"]:

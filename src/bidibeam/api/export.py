@@ -47,14 +47,8 @@ def export_run(
 
     The configuration says, under "exported", of which weights this is an export and how far their training
     came; where the data were is left out. config.json comes after the rest: a folder that has it is a run.
-
-    Args:
-        path: A run.
-        out: A new or empty directory.
-        half: Whether to store the weights in half precision.
-        overwrite: Whether `out` may hold an earlier export, which is replaced.
-        card: Whether to write a model card.
-        results: A results.json of `bidibeam reproduce`, whose test scores are kept.
+    Weights are stored in half precision if `half`; test scores of `results`, a results.json of `bidibeam
+    reproduce`, are kept; `overwrite` replaces an earlier export.
 
     Raises:
         RunError: If `path` is no run, or damaged, or its weights cannot be stored in half precision.

@@ -22,14 +22,7 @@ FORMAT_VERSION = 1
 
 
 class TunedSettings:
-    """What a tuned.json says.
-
-    Args:
-        path: The file.
-
-    Raises:
-        RunError: If it is missing, damaged or of another version.
-    """
+    """What a tuned.json says; a RunError says that it is missing, damaged or of another version."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -60,11 +53,7 @@ class TunedSettings:
         return cls(path / TUNED_FILE if path.is_dir() else path)
 
     def check_weights(self, fingerprint: str) -> None:
-        """Make sure that it was tuned for these weights; of a pair, one model may be left out.
-
-        Raises:
-            SettingsError: If not.
-        """
+        """Refuse what was tuned for other weights; of a pair, one model may be left out."""
         known = str(self.content.get("weights")).split("+")
         if not set(fingerprint.split("+")) <= set(known):
             raise SettingsError(

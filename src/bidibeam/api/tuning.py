@@ -33,12 +33,7 @@ CLOSEST = {"answer": "regular", "agreement": "closest"}
 
 @dataclass(frozen=True)
 class TuningTargets:
-    """What is to be tuned.
-
-    Attributes:
-        lengths: Those of `LENGTHS`.
-        penalised: By the name of the system, strategies whose T is wanted.
-    """
+    """What is to be tuned: those of `LENGTHS`, and by the name of the system strategies whose T is wanted."""
 
     lengths: tuple[str, ...]
     penalised: dict[str, StrategySettings]

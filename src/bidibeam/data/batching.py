@@ -39,19 +39,12 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenPairs:
-    """Pairs as a model reads and writes them, special tokens included, rows end to end.
+    """Pairs as a model reads and writes them, special tokens included, rows end to end, in reading order."""
 
-    Attributes:
-        sources: (tokens,), the ids of all sources.
-        source_lengths: (pairs,).
-        responses: (tokens,), the ids of all responses, in reading order.
-        response_lengths: (pairs,).
-    """
-
-    sources: Integers
-    source_lengths: Integers
-    responses: Integers
-    response_lengths: Integers
+    sources: Integers  # (source tokens,)
+    source_lengths: Integers  # (pairs,)
+    responses: Integers  # (response tokens,)
+    response_lengths: Integers  # (pairs,)
 
     def __len__(self) -> int:
         return len(self.source_lengths)

@@ -36,15 +36,7 @@ _make = partial(tuple.__new__, Hypothesis)  # searches make tens of thousands, a
 
 @dataclass(eq=False)
 class RunModel:
-    """A trained run, loaded.
-
-    Attributes:
-        path: Its folder.
-        network: The network with the best weights.
-        tokenizer: Its tokenizer.
-        config: What config.json says.
-        device: Where the network is.
-    """
+    """A trained run, loaded: its folder, the network with the best weights, and what config.json says."""
 
     path: Path
     network: Any

@@ -123,14 +123,7 @@ def fine_tune(
 
 
 class FineTuneTask:
-    """A Hugging Face model and its pairs: a `TrainingTask`.
-
-    Args:
-        data: Prepared pairs.
-        base: The model and its tokenizer.
-        settings: How to train.
-        started: What a resumed training must agree with, the direction among it.
-    """
+    """A Hugging Face model and its pairs: a `TrainingTask`; one that is resumed must agree with `started`."""
 
     def __init__(
         self, data: PreparedData, base: Base, settings: FineTuneSettings, started: Mapping[str, Any]

@@ -37,10 +37,7 @@ class TrainingObserver:
 class MetricsLog:
     """metrics.jsonl, one object a line, and the same numbers for TensorBoard.
 
-    Args:
-        run: The run directory.
-        step: The step training goes on from; what was logged beyond it is dropped, since it will come again.
-        tensorboard: Whether to write TensorBoard's files too.
+    What was logged beyond the step that training goes on from is dropped, since it will come again.
     """
 
     def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:

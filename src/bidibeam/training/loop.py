@@ -102,17 +102,7 @@ class LossWindow:
 
 
 class TrainingLoop:
-    """One training, from its first step or from its newest checkpoint to its end.
-
-    Args:
-        task: What to train.
-        run: The folder of its checkpoints and logs.
-        resume: Whether a training was started there; else what is left of one is removed.
-        observer: Told what happens.
-
-    Raises:
-        RunError: If a split has no pairs, or a checkpoint cannot be read.
-    """
+    """One training in a folder, from its first step to its end, or from its newest checkpoint if `resume`."""
 
     def __init__(
         self, task: TrainingTask, run: Path, *, resume: bool, observer: TrainingObserver | None = None

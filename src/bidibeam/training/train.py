@@ -30,15 +30,7 @@ if TYPE_CHECKING:
 
 
 class NetworkTask:
-    """A network of the `NETWORKS` registry and prepared ids: a `TrainingTask`.
-
-    Args:
-        data: Prepared pairs.
-        network: The network, its weights as training starts from.
-        settings: How to train it.
-        architecture: Its name.
-        metadata: Kept in config.json.
-    """
+    """A network of the `NETWORKS` registry and prepared ids: a `TrainingTask`; config.json has metadata."""
 
     is_capturable = True
 

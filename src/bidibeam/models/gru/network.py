@@ -31,15 +31,7 @@ EMBEDDING_SCALE = 0.1
 
 
 def reversal(lengths: Tensor, width: int) -> Tensor:
-    """Indices that turn the real tokens of each line around and leave its padding in place.
-
-    Args:
-        lengths: (batch,)
-        width: The padded length.
-
-    Returns:
-        (batch, width)
-    """
+    """Indices, (batch, width), that turn the real tokens of rows around and leave padding in place."""
     positions = torch.arange(width, device=lengths.device).unsqueeze(0)  # (1, width)
     turned = lengths.unsqueeze(1) - 1 - positions  # (batch, width)
     return torch.where(turned >= 0, turned, positions)
@@ -123,15 +115,9 @@ class Decoders(nn.Module):
         return torch.bmm(flat, self.w_key).view(-1, *memory.shape[1:3], self.attention_size)
 
     def forward(self, words: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """Teacher forcing.
+        """Teacher forcing: the readout of each step, (D, T, B, R).
 
-        Args:
-            words: (D, T, B, E), the embedded tokens that each step reads.
-            memory: (D or 1, B, S, M)
-            mask: (B, 1, S)
-
-        Returns:
-            The readout of each step, (D, T, B, R).
+        Read are embedded tokens, (D, T, B, E), and encoder states, (D or 1, B, S, M), with a mask, (B, 1, S).
         """
         flat_words = words.flatten(1, 2)  # (D, T * B, E)
         gates = torch.baddbmm(self.b_word, flat_words, self.w_word).view(*words.shape[:3], -1)
@@ -155,17 +141,10 @@ class Decoders(nn.Module):
     def step(
         self, words: Tensor, state: Tensor, keys: Tensor, memory: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """One step of K hypotheses a source.
+        """One step of K hypotheses per source: the readout, (D, B * K, R), and the new state.
 
-        Args:
-            words: (D, B, K, E)
-            state: (D, B, K, H)
-            keys: (D, B, S, A)
-            memory: (D or 1, B, S, M)
-            mask: (B, 1, S)
-
-        Returns:
-            The readout, (D, B * K, R), and the new state.
+        Read are words (D, B, K, E), state (D, B, K, H), keys (D, B, S, A), memory (D or 1, B, S, M) and mask
+        (B, 1, S).
         """
         flat_words = words.flatten(1, 2)  # (D, B * K, E)
         from_state = torch.baddbmm(self.b_state, state.flatten(1, 2), self.w_state)  # (D, B * K, A + 3H)
@@ -190,10 +169,6 @@ class BidirectionalModel(nn.Module):
 
     With a shared encoder, embeddings and encoder serve every decoder; otherwise each direction is a network
     of its own. Decoders never share weights, except that a tied output projection is the embeddings.
-
-    Args:
-        settings: The network's shape.
-        vocabulary_size: Number of tokens.
     """
 
     Settings: ClassVar[type] = ModelSettings

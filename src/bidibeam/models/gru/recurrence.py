@@ -27,16 +27,10 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def attend(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Additive attention weights.
+    """Additive attention weights, (D, B, K, S), and the hidden layer under them, (D, B, K, S, A).
 
-    Args:
-        query: (D, B, K, A)
-        keys: (D, B, S, A)
-        v: (D, A, 1)
-        mask: (B, 1, S), 0 at real positions and -inf at padding.
-
-    Returns:
-        The weights, (D, B, K, S), and the hidden layer under them, (D, B, K, S, A).
+    Compared are query (D, B, K, A) and keys (D, B, S, A) by v (D, A, 1); the mask is (B, 1, S), 0 at real
+    positions and -inf at padding.
     """
     hidden = (keys.unsqueeze(2) + query.unsqueeze(3)).tanh_()  # (D, B, K, S, A)
     energies = torch.bmm(hidden.flatten(1, 3), v).view(hidden.shape[:-1])  # (D, B, K, S)

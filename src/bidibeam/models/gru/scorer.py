@@ -45,12 +45,7 @@ class GRUState:
 
 
 class GRUScorer:
-    """One direction of a network, as a step scorer and for teacher forcing.
-
-    Args:
-        model: The network, in evaluation mode.
-        direction: Which of its decoders.
-    """
+    """One direction of a network in evaluation mode, as a step scorer and for teacher forcing."""
 
     def __init__(self, model: BidirectionalModel, direction: Direction) -> None:
         if direction not in model.directions:
