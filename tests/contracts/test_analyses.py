@@ -11,8 +11,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation import ANALYSES, analyse
-from bidibeam.evaluation.evidence import Evidence
-from bidibeam.evaluation.systems import System
+from bidibeam.evaluation.systems import Evidence, System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from tests.unit.evaluation.evidences import (
     ONE_SIDED,

@@ -161,8 +161,7 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
-    from bidibeam.evaluation.evidence import AGREEING, Evidence
-    from bidibeam.evaluation.systems import SYSTEMS, choose_systems
+    from bidibeam.evaluation.systems import AGREEING, SYSTEMS, Evidence, choose_systems
     from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
     for name in names:

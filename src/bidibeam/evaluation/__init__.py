@@ -13,7 +13,7 @@ from bidibeam.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bidibeam.evaluation.evidence import Evidence
+    from bidibeam.evaluation.systems import Evidence
 
 RESULTS_VERSION = 1
 """The format of every file of results."""

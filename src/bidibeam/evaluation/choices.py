@@ -7,9 +7,8 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
-from bidibeam.evaluation.evidence import AGREEING
 from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval
-from bidibeam.evaluation.systems import ORACLE, TUNED
+from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED
 from bidibeam.hypotheses import Direction
 from bidibeam.strategies.bidia import compare
 from bidibeam.strategies.settings import (
@@ -22,7 +21,7 @@ from bidibeam.strategies.settings import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bidibeam.evaluation.evidence import Evidence
+    from bidibeam.evaluation.systems import Evidence
     from bidibeam.hypotheses import Ranking
 
 RANKED = (AGREEING, "bidia wmd_t")

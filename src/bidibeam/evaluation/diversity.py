@@ -18,8 +18,7 @@ from bidibeam.strategies.ranking import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bidibeam.evaluation.evidence import Evidence
-    from bidibeam.evaluation.systems import System
+    from bidibeam.evaluation.systems import Evidence, System
     from bidibeam.hypotheses import NBest
 
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from bidibeam.evaluation.evidence import Evidence
+from bidibeam.evaluation.systems import Evidence
 from bidibeam.similarities.bleu import SMOOTHINGS, Bleu, brevity_penalties
 from bidibeam.similarities.transport import to_similarities
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd

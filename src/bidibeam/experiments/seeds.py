@@ -21,9 +21,8 @@ from bidibeam.decoding.decoder import ModelGenerator, search_batches
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare, score_system
-from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.evaluation.systems import BASELINES, System, choose_system
+from bidibeam.evaluation.systems import BASELINES, Evidence, System, choose_system
 from bidibeam.experiments.plan import TEST, TUNED_STRATEGIES, VALIDATION, BeamFiles, Plan, read_json
 from bidibeam.experiments.settings import stamp_settings
 from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bidibeam.evaluation.evidence import Evidence
-from bidibeam.evaluation.systems import System
+from bidibeam.evaluation.systems import Evidence, System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import choose

@@ -12,7 +12,7 @@ import pytest
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.choices import examples, headroom, ranks
-from bidibeam.evaluation.evidence import Evidence
+from bidibeam.evaluation.systems import Evidence
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.metrics import METRICS
 from bidibeam.similarities.bleu import BleuT, sentence_bleus

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from bidibeam.data.words import split
-from bidibeam.evaluation.evidence import Evidence
 from bidibeam.evaluation.sensitivity import (
     BIDIA_OPTIONS,
     OPTIONS,
@@ -18,6 +17,7 @@ from bidibeam.evaluation.sensitivity import (
     list_variants,
     sensitivity,
 )
+from bidibeam.evaluation.systems import Evidence
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.metrics import METRICS
 from bidibeam.similarities.bleu import BleuT
