@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from statistics import mean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.cli import console
@@ -14,6 +13,8 @@ from bidibeam.cli.prepare import show_summary
 from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+from bidibeam.reporting.numbers import mean
+from bidibeam.reporting.results import Results
 from bidibeam.reporting.tables import beams_table, samples_panel, values_table
 
 if TYPE_CHECKING:
@@ -100,21 +101,19 @@ class Terminal(ExperimentObserver):
 
 def show_results(results: Mapping[str, Any], folder: Path, model: str | None = None) -> None:
     """Shows the main table, a few sources on which the systems disagree, and what to do next."""
-    seeds = results["seeds"]
-    first = seeds[0]
-    largest = str(max(results["settings"]["beam_sizes"]))
-    systems = [name for name, rows in first["systems"].items() if largest in rows]
-    measures = list(first["systems"][systems[0]][largest]["scores"])
-
-    def value(name: str, measure: str) -> float:
-        return float(mean(seed["systems"][name][largest]["scores"][measure]["value"] for seed in seeds))
-
-    rows = [(name, [value(name, measure) for measure in measures]) for name in systems]
+    scored, first = Results.of(results), results["seeds"][0]
+    size, seeds = scored.largest, len(scored.seeds)
+    measures = scored.metrics(size)
+    rows = [
+        (name, [mean(scored.values(name, size, measure)) for measure in measures])
+        for name in scored.systems
+        if scored.entries(name, size)
+    ]
     if first["training"]:
         title = f"Training, seed {first['seed']}, at its best evaluation"
         show_metadata(title, first["training"])
-    title = f"{results['sources']:,} held-out sources, N_B = {largest}"
-    title += f", mean of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    title = f"{results['sources']:,} held-out sources, N_B = {size}"
+    title += f", mean of {seeds} seeds" if seeds > 1 else ""
     show(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
     show(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:

@@ -93,7 +93,7 @@ def _show(tuned: TuningResult, folder: Path, model: str) -> None:
     from bidibeam.api.tuned import SPLIT
     from bidibeam.reporting.tables import tuning_table
 
-    for name, curve in tuned.named_curves:
+    for name, curve, _ in tuned.named_curves:
         system = name if curve.setting == "T" else ""
         show(tuning_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
     results: dict[str, object] = {}
@@ -120,7 +120,7 @@ def _show(tuned: TuningResult, folder: Path, model: str) -> None:
 def _plot(path: Path, tuned: TuningResult) -> None:
     """Draw the curves, if there is something to draw with."""
     panels = []
-    for (name, curve), value in zip(tuned.named_curves, tuned.values, strict=True):
+    for name, curve, value in tuned.named_curves:
         held = "".join(f" ({other} {fixed:g})" for other, fixed in curve.held.items())
         label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
         panels.append((label, curve.values, curve.bleu, value))

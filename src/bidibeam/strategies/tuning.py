@@ -96,20 +96,15 @@ class TuningResult:
     sources: int  # how many decided
 
     @property
-    def named_curves(self) -> list[tuple[str, Curve]]:
-        """Each curve with the name in `options` that it belongs to."""
-        names = [name for name, options in self.options.items() for _ in options]
-        return list(zip(names, self.curves, strict=True))
-
-    @property
-    def values(self) -> list[float]:
-        """The value that was chosen on each curve."""
-        return [value for options in self.options.values() for value in options.values()]
+    def named_curves(self) -> list[tuple[str, Curve, float]]:
+        """Each curve with the name in `options` that it belongs to, and the value that was chosen on it."""
+        chosen = [(name, value) for name, options in self.options.items() for value in options.values()]
+        return [(name, curve, value) for (name, value), curve in zip(chosen, self.curves, strict=True)]
 
     @property
     def curves_at_end(self) -> list[tuple[str, Curve]]:
         """The curves, by name, whose best value lies at the end of what was tried."""
-        return [(name, curve) for name, curve in self.named_curves if curve.is_at_end]
+        return [(name, curve) for name, curve, _ in self.named_curves if curve.is_at_end]
 
     @property
     def end_note(self) -> str:
@@ -126,7 +121,7 @@ class TuningResult:
         """Which settings made no difference, in a sentence; empty if all made one."""
         parts = [
             f"{curve.setting.replace('_', ' ')} of {name} ({value:g})"
-            for (name, curve), value in zip(self.named_curves, self.values, strict=True)
+            for name, curve, value in self.named_curves
             if curve.is_flat and len(curve.values) > 1
         ]
         if not parts:
@@ -141,7 +136,7 @@ class TuningResult:
         return TuningResult(
             {name: options for name, options in self.options.items() if name not in names},
             {name: bleu for name, bleu in self.bleu.items() if name not in names},
-            tuple(curve for name, curve in self.named_curves if name not in names),
+            tuple(curve for name, curve, _ in self.named_curves if name not in names),
             self.sources,
         )
 

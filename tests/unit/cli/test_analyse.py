@@ -71,22 +71,9 @@ def test_everything_is_made_of_lists_that_have_everything(
     wide: Path, both: Path, words: Path, tuned: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "out"
+    flags = ("--vectors", words, "--tuned", tuned, "--max-length", 8, "--workers", 3, "--out", out)
 
-    call = called(
-        "analyse",
-        wide,
-        both,
-        "--vectors",
-        words,
-        "--tuned",
-        tuned,
-        "--max-length",
-        8,
-        "--workers",
-        3,
-        "--out",
-        out,
-    )
+    call = called("analyse", wide, both, *flags)
 
     assert (call.status, call.out) == (0, "")
     content = read(out)

@@ -148,7 +148,7 @@ def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> No
         "vbs-tuned": {"length_exponent": 0.6, "word_reward": 0.0},
     }
     assert searched.options["vbs-tuned"]["length_exponent"] == 1.3
-    assert all_of_them.values == [1.0, 0.6, 0.0]
+    assert [value for _, _, value in all_of_them.named_curves] == [1.0, 0.6, 0.0]
     assert all_of_them.flat_note.endswith(
         "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0)."
     )
