@@ -59,22 +59,18 @@ def test_files_may_be_packed_and_the_ending_tells_how_to_write(ours: Path, tmp_p
     assert [beams.regular[1].finished for beams in nbest.read(tmp_path / "out.jsonl.gz")] == [False, False]
 
 
-def test_ours_is_copied_with_everything_but_a_ranking(ours: Path, tmp_path: Path) -> None:
-    ranked = tmp_path / "ranked.jsonl"
-    assert called("rerank", ours, "--n-best", ranked).status == 0
-
-    assert called("convert", ranked, "-o", tmp_path / "plain.jsonl").status == 0
-    assert list(nbest.read(tmp_path / "plain.jsonl")) == list(nbest.read(ours))
-    assert all("ranking" not in line for line in lines_of(tmp_path / "plain.jsonl"))
-
-
-def test_a_ranking_travels_too(ours: Path, tmp_path: Path) -> None:
-    ranked = tmp_path / "ranked.jsonl"
+def test_ours_is_copied_with_everything_but_a_ranking_which_is_an_order_of_its_own(
+    ours: Path, tmp_path: Path
+) -> None:
+    ranked, plain = tmp_path / "ranked.jsonl", tmp_path / "plain.jsonl"
     assert called("rerank", ours, "--strategy", "bidia", "--n-best", ranked).status == 0
     replies = lines_of(ranked)[0]["ranking"]["replies"]
 
+    assert called("convert", ranked, "-o", plain).status == 0
     lines = called("convert", ranked, "--ranked", "--to", "moses").out.splitlines()[:2]
 
+    assert list(nbest.read(plain)) == list(nbest.read(ours))
+    assert all("ranking" not in line for line in lines_of(plain))
     assert [line.split(" ||| ")[1] for line in lines] == [reply["text"] for reply in replies]
     assert [float(line.split(" ||| ")[3]) for line in lines] == [reply["score"] for reply in replies]
     assert [line.split(" ||| ")[1] for line in lines] == ["Hello.", "Bye."]  # Bye. is not finished

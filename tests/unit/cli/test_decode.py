@@ -34,16 +34,6 @@ ENVIRONMENT = {**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"}
 Line = dict[str, Any]
 
 
-def bidis(hypothesis: Line) -> float:
-    penalty = hypothesis["log_prob"] / hypothesis["score"]
-    return float(hypothesis["score"] + 0.5 * hypothesis["other_log_prob"] / penalty)
-
-
-def vbs_tuned(hypothesis: Line) -> float:
-    length = hypothesis["length"]
-    return float(hypothesis["log_prob"] / (5 + length) ** 2 * 6**2 + 0.3 * length)
-
-
 def token_f1s(one: Line, others: list[Line]) -> list[float]:
     counts = [(Counter(one["tokens"]) & Counter(other["tokens"])).total() for other in others]
     lengths = [len(one["tokens"]) + len(other["tokens"]) for other in others]
@@ -55,28 +45,34 @@ def expected_f1(one: Line, others: list[Line]) -> float:
     return sum(math.exp(other["log_prob"]) * value for other, value in values)
 
 
-def best(hypotheses: list[Line], value: Callable[[Line], float]) -> str:
-    """The first of the highest; those that were cut off only if all were."""
-    finished = [hypothesis for hypothesis in hypotheses if hypothesis["finished"]]
-    return str(max(finished or hypotheses, key=value)["text"])
+def bidis(one: Line, _: list[Line]) -> float:
+    penalty = one["log_prob"] / one["score"]
+    return float(one["score"] + 0.5 * one["other_log_prob"] / penalty)
 
 
-RULES: dict[str, Callable[[Line], str]] = {
-    "vbs": lambda line: best(line["regular"], lambda one: float(one["score"])),
-    "reverse-vbs": lambda line: best(line["reverse"], lambda one: float(one["score"])),
-    "longest": lambda line: best(line["regular"], lambda one: len(one["tokens"])),
-    "bidis --lambda 0.5": lambda line: best(line["regular"], bidis),
-    "vbs-tuned --length-exponent 2 --word-reward 0.3": lambda line: best(line["regular"], vbs_tuned),
-    "bidia --similarity token_f1": lambda line: best(
-        line["regular"], lambda one: max(token_f1s(one, line["reverse"]))
-    ),
-    "bidia --similarity token_f1 --agreement mean": lambda line: best(
-        line["regular"], lambda one: sum(token_f1s(one, line["reverse"]))
-    ),
-    "bidia --similarity token_f1 --agreement expected": lambda line: best(
-        line["regular"], lambda one: expected_f1(one, line["reverse"])
-    ),
+def vbs_tuned(one: Line, _: list[Line]) -> float:
+    return float(one["log_prob"] / (5 + one["length"]) ** 2 * 6**2 + 0.3 * one["length"])
+
+
+RULES: dict[str, Callable[[Line, list[Line]], float]] = {
+    "vbs": lambda one, _: float(one["score"]),
+    "reverse-vbs": lambda one, _: float(one["score"]),
+    "longest": lambda one, _: len(one["tokens"]),
+    "bidis --lambda 0.5": bidis,
+    "vbs-tuned --length-exponent 2 --word-reward 0.3": vbs_tuned,
+    "bidia --similarity token_f1": lambda one, others: max(token_f1s(one, others)),
+    "bidia --similarity token_f1 --agreement mean": lambda one, others: sum(token_f1s(one, others)),
+    "bidia --similarity token_f1 --agreement expected": expected_f1,
 }
+"""What the reply has the most of, given the reverse beam."""
+
+
+def reply_by_rule(strategy: str, line: Line) -> str:
+    """The first of the highest; those that were cut off only if all were."""
+    hypotheses = line["reverse" if strategy == "reverse-vbs" else "regular"]
+    finished = [hypothesis for hypothesis in hypotheses if hypothesis["finished"]]
+    best = max(finished or hypotheses, key=lambda one: RULES[strategy](one, line["reverse"]))
+    return str(best["text"])
 
 
 @pytest.mark.parametrize("strategy", RULES)
@@ -93,7 +89,7 @@ def test_every_strategy_replies_by_its_rule(
     cut_off = sum(not one["finished"] for one in hypotheses)
     assert cut_off
     assert f"Note: {cut_off:,} of {len(hypotheses):,} hypotheses were cut off at --max-length 5." in wide.told
-    assert wide.replies == alone.replies == [RULES[strategy](line) for line in lines]
+    assert wide.replies == alone.replies == [reply_by_rule(strategy, line) for line in lines]
 
 
 @pytest.mark.parametrize(("strategy", "searched"), [("vbs", 1), ("reverse-vbs", 1), ("bidia", 2)])
