@@ -18,12 +18,10 @@ from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_mo
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
 
-KINDS = ("bart", "t5", "gpt2")
-
 SCORES = ("log_prob", "other_log_prob", "score")
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["bart", "t5", "gpt2"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Models that write no start token, which a text would not tell."""
     generation = {"suppress_tokens": [2]}
@@ -173,10 +171,8 @@ def test_what_is_there_stays_unless_it_is_to_be_overwritten(toy_run: Path, tmp_p
     assert "Nothing was missing that " in called("score", given, "--model", toy_run).told
 
 
-def test_without_a_model_it_is_the_one_in_the_box(tmp_path: Path) -> None:
-    given = write_lines(tmp_path / "in.jsonl", {"source": "how are you?", "reverse": [{"text": "I'm fine."}]})
-
-    call = called("score", given)
+def test_without_a_model_it_is_the_one_in_the_box_and_lists_come_through_a_pipe() -> None:
+    call = called("score", "-", typed='{"source": "how are you?", "reverse": [{"text": "I am fine."}]}\n')
 
     assert "this is the small one that comes with bidibeam" in call.told
     (one,) = json.loads(call.out)["reverse"]
