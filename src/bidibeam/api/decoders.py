@@ -70,10 +70,10 @@ def load_decoder(
         scored = requirements.directions if score_other and _can_score_other(model) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
     generator = ModelGenerator(model, searches, scored, other_weight=other_weight)
-    facts = (*built.signature.facts, *Signature.of_settings(search).facts)
+    metadata = (*built.signature.facts, *Signature.of_settings(search).facts)
     if tuned is not None:
-        facts = (*facts, ("tuned", tuned.name))
-    signature = Signature((*facts, *model.signature.facts)).extended(bidibeam=__version__)
+        metadata = (*metadata, ("tuned", tuned.name))
+    signature = Signature((*metadata, *model.signature.facts)).extended(bidibeam=__version__)
     return Decoder(
         generator,
         Ranker(built, workers, replies_only=replies_only),

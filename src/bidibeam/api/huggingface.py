@@ -191,11 +191,13 @@ class BidiGenerate:
         chosen: list[list[Chosen]] = []
         for number, line in enumerate(beams):
             entries = strategy.rank(line).entries
-            found = [(entry.hypothesis.ids, entry.score) for entry in entries[:count]]
-            for entry in entries if len(found) < count else ():  # then what reads the same, best reply first
+            answers = [(entry.hypothesis.ids, entry.score) for entry in entries[:count]]
+            for entry in (
+                entries if len(answers) < count else ()
+            ):  # then what reads the same, best reply first
                 alike = groups[entry.direction][number][entry.place][1:]
-                found += [(one.ids, entry.score) for one in alike]
-            chosen.append(found[:count])
+                answers += [(one.ids, entry.score) for one in alike]
+            chosen.append(answers[:count])
         fewest = min(map(len, chosen))
         if fewest < count:
             raise SettingsError(
@@ -216,7 +218,7 @@ class BidiGenerate:
             models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
             tasks[Direction.REVERSE] = _share_task(task, model, reverse)
         for direction, one in models.items():
-            one.check_positions(tasks[direction], is_scored=is_scored)
+            one.check_reply_length(tasks[direction], is_scored=is_scored)
         if Direction.REVERSE in searches:  # and is not asked only to score
             other = tasks[Direction.REVERSE]
             special = models[Direction.REVERSE].find_special(other)

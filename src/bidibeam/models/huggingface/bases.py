@@ -131,9 +131,9 @@ def _make_config(values: Any, name: str) -> Any:
             f"{name} is no model's config: it must be a JSON object with a model_type, such as bart, t5, "
             "marian, gpt2 or llama."
         )
-    others = {key: value for key, value in values.items() if key != "model_type"}
+    options = {key: value for key, value in values.items() if key != "model_type"}
     try:
-        return AutoConfig.for_model(values["model_type"], **others)
+        return AutoConfig.for_model(values["model_type"], **options)
     except ValueError as error:
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
@@ -141,7 +141,7 @@ def _make_config(values: Any, name: str) -> Any:
 
 
 def _check_settings(values: Mapping[str, Any]) -> Any:
-    """A config from its values, if a config has them all: transformers would keep others without a word."""
+    """A config from its values, if a config has them all: transformers would keep options without a word."""
     known = _make_config({"model_type": values.get("model_type")}, "The model's config")
     for name in values:
         if not hasattr(known, name):

@@ -50,7 +50,7 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
     beams, forbidden = settings.beam_size, sorted(constraints.roles.forbidden)
     processors = [SuppressTokensLogitsProcessor(forbidden, device=task.prompt.device)] if forbidden else []
     with quiet_transformers():
-        found = loaded.model.generate(
+        output = loaded.model.generate(
             input_ids=task.inputs.ids,
             attention_mask=task.inputs.mask,
             logits_processor=LogitsProcessorList(processors),
@@ -64,9 +64,9 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
             return_dict_in_generate=True,
             output_scores=True,
         )
-    rows = found.sequences[:, task.prompt.shape[1] :].tolist()
+    rows = output.sequences[:, task.prompt.shape[1] :].tolist()
     hypotheses: list[list[Hypothesis]] = [[] for _ in task.prompt]
-    for number, (row, value) in enumerate(zip(rows, found.sequences_scores.tolist(), strict=True)):
+    for number, (row, value) in enumerate(zip(rows, output.sequences_scores.tolist(), strict=True)):
         if value <= EMPTY_SLOT:
             continue
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)

@@ -108,20 +108,20 @@ def direction_of(model: Any) -> Direction:
 
 def check_pair(regular: Any, reverse: Any) -> None:
     """Refuse two models, or configs, that are not a regular and a reverse one, in this order."""
-    found = direction_of(regular), direction_of(reverse)
-    if found == (Direction.REGULAR, Direction.REVERSE):
+    given = direction_of(regular), direction_of(reverse)
+    if given == (Direction.REGULAR, Direction.REVERSE):
         return
-    if found == (Direction.REVERSE, Direction.REGULAR):
+    if given == (Direction.REVERSE, Direction.REGULAR):
         raise InputError(
             f"The models are swapped: {_name(regular)}, given as the regular one, writes in reverse, and "
             f"{_name(reverse)}, given as the reverse one, does not. Give them the other way round."
         )
-    way = found[0].value
+    way = given[0].value
     raise InputError(
         f"Both {_name(regular)} and {_name(reverse)} are {way} models, and a pair needs one of each "
         f"direction. Train the other with `bidibeam train DATA --base MODEL --direction "
-        f"{found[0].other.value}`; a model trained elsewhere says so by "
-        f'"{FIELD}": "{found[0].other.value}" in its config.json.'
+        f"{given[0].other.value}`; a model trained elsewhere says so by "
+        f'"{FIELD}": "{given[0].other.value}" in its config.json.'
     )
 
 
@@ -146,9 +146,9 @@ def _find_differences(regular: Any, reverse: Any, tokenizers: tuple[Any, Any]) -
     kinds = ["an encoder-decoder" if each.is_encoder_decoder else "a decoder alone" for each in configs]
     if kinds[0] != kinds[1]:
         yield f"{one} is {kinds[0]} and {other} {kinds[1]}"
-    sizes = [each.get_text_config(decoder=True).vocab_size for each in configs]
-    if sizes[0] != sizes[1]:
-        yield f"{one} knows {sizes[0]:,} tokens and {other} {sizes[1]:,}"
+    vocabularies = [each.get_text_config(decoder=True).vocab_size for each in configs]
+    if vocabularies[0] != vocabularies[1]:
+        yield f"{one} knows {vocabularies[0]:,} tokens and {other} {vocabularies[1]:,}"
     for field in ("eos_token_id", "decoder_start_token_id"):
         ours, theirs = token_ids(regular, field), token_ids(reverse, field)
         if ours and theirs and not {*ours} & {*theirs}:
@@ -162,7 +162,7 @@ def _find_differences(regular: Any, reverse: Any, tokenizers: tuple[Any, Any]) -
             if number not in special:
                 known.setdefault(number, set()).add(token)
     for number in sorted(tokens[0].keys() & tokens[1].keys()):
-        if number < sizes[0] and tokens[0][number].isdisjoint(tokens[1][number]):
+        if number < vocabularies[0] and tokens[0][number].isdisjoint(tokens[1][number]):
             yield f"{number} is {min(tokens[0][number])!r} in {one} and {min(tokens[1][number])!r} in {other}"
 
 
@@ -204,6 +204,15 @@ def token_ids(model: Any, field: str) -> tuple[int, ...]:
         if value is not None:
             return tuple(value) if isinstance(value, list | tuple) else (int(value),)
     return ()
+
+
+def special_token_ids(config: Any) -> set[int]:
+    """The ids that a config gives a role."""
+    found: set[int] = set()
+    for role in ("pad", "bos", "eos", "decoder_start", "forced_bos", "sep"):
+        value = getattr(config, f"{role}_token_id", None)
+        found.update(value if isinstance(value, list | tuple) else () if value is None else (value,))
+    return found
 
 
 def _name(model: Any) -> str:

@@ -18,7 +18,7 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import score_sequences
-from bidibeam.models.huggingface.configs import find_max_positions, token_ids
+from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
 from bidibeam.models.huggingface.labels import arrange, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
@@ -33,7 +33,6 @@ READ_BY_SEARCH = {
 """Tensors that `generate` may hand over: a search reads them, or they are seen to say nothing new."""
 ANY_LENGTH = 1 << 16
 """So many new tokens that no least number of a generation config is more."""
-SPECIAL_ROLES = ("pad", "bos", "eos", "decoder_start", "forced_bos", "sep")
 
 
 class Task(NamedTuple):
@@ -155,12 +154,9 @@ class DirectionalModel:
         ends = task.constraints.roles.ends
         if self.tokenizer is not None:
             return special_ids(self.tokenizer).union(ends)
-        found = {*ends, task.config.forced_bos_token_id}
-        for config in (self.model.config, getattr(self.model, "generation_config", None)):
-            for role in SPECIAL_ROLES:
-                value = getattr(config, f"{role}_token_id", None)
-                found.update(value if isinstance(value, list | tuple) else (value,))
-        return frozenset(found - {None})
+        configs = self.model.config, getattr(self.model, "generation_config", None)
+        forced = {task.config.forced_bos_token_id} - {None}
+        return frozenset(forced.union(ends, *map(special_token_ids, configs)))
 
     def search(self, task: Task, settings: SearchSettings) -> list[list[Hypothesis]]:
         """All hypotheses of every source, best first; several may read as the same text."""
@@ -246,7 +242,7 @@ class DirectionalModel:
             )
         return room if known is None else min(room, known)
 
-    def check_positions(self, task: Task, *, is_scored: bool) -> None:
+    def check_reply_length(self, task: Task, *, is_scored: bool) -> None:
         """Refuse a task whose replies are longer than there are positions for, before any is written.
 
         Replies are scored with an end each, so that those cut off are one token longer.

@@ -23,7 +23,7 @@ from transformers.utils import ModelOutput
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.configs import JOINT, mark
+from bidibeam.models.huggingface.configs import JOINT, mark, special_token_ids
 from bidibeam.models.huggingface.labels import reverse_labels
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class BidirectionalSeq2SeqConfig(PretrainedConfig):  # type: ignore[misc]
 
     Args:
         base: The encoder-decoder's own config, as a mapping with its `model_type`.
-        special_ids: Ids that stay in place when labels are turned around.
+        special_ids: Ids that stay in place when labels are reversed.
         reduction: "mean" or "sum" of the two directions' losses.
         generation: Both directions' generation config, where it is not what `base` implies.
         **options: What every config takes.
@@ -134,7 +134,7 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
 
         Args:
             base: A config, for fresh weights; or a model, whose weights both directions start from.
-            special_ids: Ids that stay in place when labels are turned around, best
+            special_ids: Ids that stay in place when labels are reversed, best
                 `bidibeam.hf.special_ids(tokenizer)`; those that the config names where it is None.
             reduction: "mean" or "sum" of the two directions' losses.
 
@@ -147,13 +147,9 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
                 f"A {base_config.model_type} model has no encoder to share: both directions need an "
                 "encoder-decoder such as BART, T5 or Marian. Train regular and reverse one by one."
             )
-        if special_ids is None:
-            names = ("pad", "bos", "eos", "decoder_start", "forced_bos")
-            found = (getattr(base_config, f"{name}_token_id", None) for name in names)
-            special_ids = {index for index in found if isinstance(index, int)}
         config = BidirectionalSeq2SeqConfig(
             {**base_config.to_dict(), "model_type": base_config.model_type},
-            special_ids=special_ids,
+            special_ids=special_token_ids(base_config) if special_ids is None else special_ids,
             reduction=reduction,
             generation=base.generation_config.to_dict() if base is not base_config else None,
         )
@@ -184,7 +180,7 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         Args:
             input_ids: (batch, source length).
             attention_mask: (batch, source length).
-            labels: (batch, length), in reading order; they are turned around for the reverse decoder here.
+            labels: (batch, length), in reading order; they are reversed for the reverse decoder here.
             inputs_embeds: (batch, source length, units), in place of `input_ids`.
             encoder_outputs: What the encoder said, where it is known already.
         """
@@ -201,8 +197,8 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
             )
         given = {"encoder_outputs": encoder_outputs, "attention_mask": attention_mask, "return_dict": True}
         regular = self.regular(labels=labels, use_cache=False, **given)
-        turned = reverse_labels(labels, self.config.special_ids)
-        reverse = self.reverse(labels=turned, use_cache=False, **given)
+        reversed_labels = reverse_labels(labels, self.config.special_ids)
+        reverse = self.reverse(labels=reversed_labels, use_cache=False, **given)
         loss = regular.loss + reverse.loss
         return BidirectionalOutput(
             loss=loss / 2 if self.config.reduction == "mean" else loss,

@@ -1,4 +1,4 @@
-"""Labels for a model that writes in reverse: ids turned around, special tokens where they were."""
+"""Labels for a model that writes in reverse: ids reversed, special tokens where they were."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def special_ids(tokenizer: Any) -> frozenset[int]:
     An unknown word is a word: it moves with its neighbours.
     """
     ids = {int(index) for index in tokenizer.all_special_ids}
-    others = {getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "sep", "cls")}
-    return frozenset(ids - ({getattr(tokenizer, "unk_token_id", None)} - others))
+    roles = {getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "sep", "cls")}
+    return frozenset(ids - ({getattr(tokenizer, "unk_token_id", None)} - roles))
 
 
 def reverse_labels(labels: Labels, special_ids: Iterable[int], ignore_index: int = IGNORED) -> Labels:
@@ -96,11 +96,11 @@ def _reverse_tensor(labels: Tensor, kept: frozenset[int]) -> Tensor:
     """Turn every row of (..., length) around."""
     ids = labels.long()  # (..., length)
     moves = ~torch.isin(ids, torch.tensor(sorted(kept), device=ids.device))  # (..., length)
-    places = torch.argsort(~moves, dim=-1, stable=True)  # (..., length), those that move first, in order
+    moving = torch.argsort(~moves, dim=-1, stable=True)  # (..., length), those that move first, in order
     rank = moves.cumsum(dim=-1) - 1  # (..., length), the number of a place among those that move
     mirrored = (moves.sum(dim=-1, keepdim=True) - 1 - rank).clamp(min=0)  # (..., length)
     own = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)  # (..., length)
-    origin = torch.where(moves, places.gather(-1, mirrored), own)  # (..., length)
+    origin = torch.where(moves, moving.gather(-1, mirrored), own)  # (..., length)
     return ids.gather(-1, origin).to(labels.dtype)
 
 
@@ -141,7 +141,7 @@ class PairCollator:
     Padding is on the right.
 
     An encoder-decoder model gets the source as input and the response as labels; a decoder-only model gets
-    both in one row, the source masked in the labels. Either way only the response is turned around.
+    both in one row, the source masked in the labels. Either way only the response is reversed.
 
     Args:
         tokenizer: Tells the padding id and the special ids.
@@ -185,7 +185,7 @@ def pad_rows(rows: Sequence[Sequence[int]], value: int, side: str = "right") -> 
 class ReverseCollator:
     """Wraps any data collator: the same batches, with labels for a model that writes in reverse.
 
-    For a decoder-only model, whose labels are also a part of its input, that part is turned around with them.
+    For a decoder-only model, whose labels are also a part of its input, that part is reversed with them.
     For an encoder-decoder model `decoder_input_ids` are made again from the labels, where the collator made
     them.
 
@@ -202,7 +202,7 @@ class ReverseCollator:
         self.model = model
 
     def __call__(self, features: Any) -> Any:
-        """What the inner collator makes, turned around."""
+        """What the inner collator makes, reversed."""
         batch = self.inner(features)
         if "labels" not in batch:
             raise SettingsError(
@@ -219,7 +219,7 @@ class ReverseCollator:
         if inputs.shape != before.shape or not bool((is_masked | (before == inputs)).all()):
             raise SettingsError(
                 "The labels of a decoder-only model must be its input_ids, some of them masked with -100; "
-                f"those of the collator {type(self.inner).__name__} are not, so they cannot be turned around."
+                f"those of the collator {type(self.inner).__name__} are not, so they cannot be reversed."
             )
         batch["input_ids"] = torch.where(is_masked, inputs, batch["labels"])
         return batch

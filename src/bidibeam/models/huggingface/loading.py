@@ -100,16 +100,15 @@ def load_pair(
         regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
     )
     second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **options)
-    found = {
-        direction: models.get(direction) or models[direction.other]
-        for direction, models in ((Direction.REGULAR, first), (Direction.REVERSE, second))
-        if models
+    models = {
+        direction: loaded.get(direction) or loaded[direction.other]
+        for direction, loaded in ((Direction.REGULAR, first), (Direction.REVERSE, second))
+        if loaded
     }
-    if len(found) == 2:
-        check_pair(found[Direction.REGULAR].model, found[Direction.REVERSE].model)
-        return found
-    ((direction, loaded),) = found.items()
-    check_given_as(direction, loaded)
+    if len(models) == 2:
+        check_pair(models[Direction.REGULAR].model, models[Direction.REVERSE].model)
+        return models
+    check_given_as(*models.popitem())
     return first or second
 
 
@@ -200,12 +199,12 @@ def load_weights(
     """A model, and the names of those of its weights that are not there."""
     trust = {} if config.model_type == JOINT else {"trust_remote_code": is_trusted}
     try:
-        model, told = find_auto_class(config).from_pretrained(
+        model, report = find_auto_class(config).from_pretrained(
             where, dtype=getattr(torch, dtype, dtype), output_loading_info=True, **trust
         )
     except Exception as error:  # OSError, SafetensorError, RuntimeError and more
         raise InputError(f"The weights of {where} cannot be loaded ({first_sentence(error)}).") from error
-    return model, sorted(told["missing_keys"])
+    return model, sorted(report["missing_keys"])
 
 
 def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:

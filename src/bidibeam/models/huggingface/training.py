@@ -44,8 +44,8 @@ class ModelWithLoss(nn.Module):
         label_smoothing: float = 0.0,
     ) -> Losses:
         """Teacher forcing in every direction, in one pass over the encoder."""
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)
-        inputs = {"input_ids": input_ids, "attention_mask": (places < lengths.unsqueeze(1)).long()}
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        inputs = {"input_ids": input_ids, "attention_mask": (positions < lengths.unsqueeze(1)).long()}
         targets = labels.masked_fill(~is_real.unsqueeze(1), IGNORED)  # (directions, rows, response)
         is_joint = isinstance(self.model, BidirectionalSeq2Seq)
         halves = [self.model.regular, self.model.reverse] if is_joint else [self.model]
@@ -107,19 +107,19 @@ def _target_logits(
     A model of one direction, or its encoder, reads `inputs`, of (rows,) `lengths`. Labels and targets are
     (rows, response); in targets, rows that do not count are masked.
     """
-    places: Tensor | None = None
+    positions: Tensor | None = None
     if model.config.is_encoder_decoder:
         inputs = {**inputs, "decoder_input_ids": _decoder_inputs(model, labels)}
     else:
         prompt = lengths - (labels != IGNORED).sum(dim=1)  # (rows,)
-        places = prompt.unsqueeze(1) - 1 + torch.arange(labels.shape[1], device=labels.device)
-        places = places.clamp(max=inputs["input_ids"].shape[1] - 1)
+        positions = prompt.unsqueeze(1) - 1 + torch.arange(labels.shape[1], device=labels.device)
+        positions = positions.clamp(max=inputs["input_ids"].shape[1] - 1)
     real = (targets != IGNORED).flatten().nonzero().squeeze(1) if labels.device.type == "cpu" else None
 
     def select(hidden: Tensor) -> Tensor:
         """The rows of (rows, length, units) that predict a label."""
-        if places is not None:
-            hidden = hidden.gather(1, places.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
+        if positions is not None:
+            hidden = hidden.gather(1, positions.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
         if real is not None:  # elsewhere shapes stay fixed, so that the step can be captured
             hidden = hidden.flatten(0, 1)[real].unsqueeze(0)
         return hidden
@@ -158,10 +158,10 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
     response = min(max_response_length, positions if has_encoder else positions // 2)
     source = min(max_source_length, positions if has_encoder else positions - response)
     fitting = {"max_source_length": (source, lengths[0]), "max_response_length": (response, lengths[1])}
-    told = " and ".join(f"{name}={value}" for name, (value, now) in fitting.items() if value != now)
+    advice = " and ".join(f"{name}={value}" for name, (value, now) in fitting.items() if value != now)
     raise SettingsError(
         f"The model has {positions:,} positions, too few for sources of {lengths[0]} and responses of "
-        f"{lengths[1]} tokens: lower them, as {told}."
+        f"{lengths[1]} tokens: lower them, as {advice}."
     )
 
 
