@@ -115,13 +115,6 @@ def test_it_says_what_it_was_exported_from_and_nothing_of_the_machine(
     assert load_run(tuned_once).fingerprint in called("info", half).err
 
 
-def test_an_untuned_run_is_exported_too(copied_run: Path, out: Path) -> None:
-    assert called("export", copied_run, "--out", out, "--card").status == 0
-
-    assert not (out / "tuned.json").exists()
-    assert "BLEU" not in card_of(out)
-
-
 def test_what_is_there_is_never_overwritten_unasked(copied_run: Path, unsure_run: Path, out: Path) -> None:
     mine = out.parent / "mine"
     mine.mkdir()
@@ -134,6 +127,8 @@ def test_what_is_there_is_never_overwritten_unasked(copied_run: Path, unsure_run
     assert f"{mine / 'thesis.txt'} is a file." in refused("export", copied_run, "--out", mine / "thesis.txt")
 
     assert called("export", copied_run, "--out", out, "--card").status == 0
+    assert not (out / "tuned.json").exists()  # an untuned run is exported too
+    assert "BLEU" not in card_of(out)
     itself = refused("export", out, "--out", out / ".." / out.name, "--overwrite")
     assert "holds other things" in itself
     assert refused("export", unsure_run, "--out", out).startswith(f"{out} holds an export already.")

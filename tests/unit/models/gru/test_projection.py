@@ -47,16 +47,8 @@ def test_under_no_grad_no_gradient_is_built_and_no_loss_is_rounded() -> None:
 
     with torch.no_grad():
         total, _ = projected_cross_entropy(hidden, weight, torch.zeros(2), torch.tensor([1]), torch.ones(1))
+    finite, _ = projected_cross_entropy(hidden, weight, torch.zeros(2), torch.tensor([1]), torch.ones(1))
 
     assert float(total) == 2000  # of a probability that is built for a gradient, 87 would be left
     assert not total.requires_grad
-
-
-def test_a_word_that_the_model_rules_out_costs_a_finite_loss() -> None:
-    hidden = torch.tensor([[1000.0]]).requires_grad_()
-
-    total, _ = projected_cross_entropy(
-        hidden, torch.tensor([[1.0], [-1.0]]), torch.zeros(2), torch.tensor([1]), torch.ones(1)
-    )
-
-    assert torch.isfinite(total)
+    assert torch.isfinite(finite)  # though the model rules the word out

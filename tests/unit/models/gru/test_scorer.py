@@ -1,4 +1,4 @@
-"""The network as a search sees it: the same numbers as in training, whatever the batch and its padding."""
+"""The network as a search sees it: the numbers of training, whatever the batch, its padding or a replay."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.beam import beam_search
+from bidibeam.search.graphs import GraphCache
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.work import counting
 from tests.conftest import TINY_MODEL
+from tests.unit.search.emulation import EmulatedCapture
+from tests.unit.search.test_oracles import RULES
 
 VOCABULARY = 70
 ROLES = VocabularyRoles(start=2, end=3, forbidden=frozenset({0, 1, 2}))
@@ -42,9 +45,12 @@ def network(settings: ModelSettings = TINY_MODEL) -> BidirectionalModel:
     return model.eval()
 
 
-def random_sources(count: int, seed: int = 0) -> list[list[int]]:
+def random_sources(count: int, seed: int = 0, *, longest: int | None = None) -> list[list[int]]:
+    """Sources of up to 8 tokens, or of one token to so many, the first one so long."""
     generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(0, 9, (count,), generator=generator).tolist()
+    least, most = (0, 8) if longest is None else (1, longest)
+    lengths = torch.randint(least, most + 1, (count,), generator=generator).tolist()
+    lengths[0] = lengths[0] if longest is None else longest
     return [torch.randint(4, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
 
 
@@ -188,3 +194,40 @@ def test_a_direction_that_the_run_lacks_is_named() -> None:
         RunError, match=r"This run has no reverse decoder, only: regular\. Train one with both"
     ):
         GRUScorer(model, Direction.REVERSE)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("stopping", RULES)
+def test_a_replayed_search_finds_what_an_eager_one_finds(stopping: str, direction: Direction) -> None:
+    how = SearchSettings(beam_size=5, max_length=9, stopping=stopping)
+    eager, static = GRUScorer(network(), direction), GRUScorer(network(), direction)
+    capture = EmulatedCapture()
+    static.graphs = GraphCache(capture)
+
+    for seed, (count, longest) in enumerate([(6, 7), (6, 5), (7, 3), (5, 7), (8, 1)]):  # one shape
+        sources = pad_sources(random_sources(count, seed, longest=longest))
+        found, expected = (
+            [one for line in beam_search(scorer, sources, how, ROLES) for one in line]
+            for scorer in (static, eager)
+        )
+        assert [one.tokens for one in found] == [one.tokens for one in expected]
+        # Padding to a multiple of 8 positions changes the last bits of numbers.
+        assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
+    assert capture.recorded == 2
+    assert capture.replayed > 3
+
+    beam_search(static, pad_sources(random_sources(6, 9, longest=8)), how, ROLES)
+    assert capture.recorded == 2, "a longer source is of another shape, which comes the first time"
+
+
+def test_replayed_steps_are_counted() -> None:
+    how = SearchSettings(beam_size=5, max_length=6, min_length=5)  # so that all five steps are replayed
+    scorer = GRUScorer(network(), Direction.REGULAR)
+    scorer.graphs = GraphCache(EmulatedCapture())
+    for _ in range(2):
+        beam_search(scorer, pad_sources(random_sources(4, 0, longest=8)), how, ROLES)
+
+    with counting() as work:
+        beam_search(scorer, pad_sources(random_sources(4, 0, longest=8)), how, ROLES)
+
+    assert work.projected_rows == 4 + 5 * 4 * 5
