@@ -67,7 +67,9 @@ def read_scores(path: Path, fingerprint: str) -> dict[str, Any]:
                 "sources": results["sources"],
                 "beam_size": int(largest),
                 "perplexity": seed["perplexity"],
-                "systems": {name: sizes[largest]["scores"] for name, sizes in by_name if largest in sizes},
+                "systems": {
+                    name: by_size[largest]["scores"] for name, by_size in by_name if largest in by_size
+                },
             }
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -147,12 +149,12 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
             f"`{exported['from']}` before they were exported: perplexity {perplexity}; and with N_B = "
             f"{scores['beam_size']} (95 % intervals in brackets; config.json has every score's signature):"
         )
-        names = list(dict.fromkeys(name for found in scores["systems"].values() for name in found))
+        names = list(dict.fromkeys(name for values in scores["systems"].values() for name in values))
         yield format_table(
             ("system", *names),
             [
-                (f"`{system}`", *(_format_score(found.get(name)) for name in names))
-                for system, found in scores["systems"].items()
+                (f"`{system}`", *(_format_score(values.get(name)) for name in names))
+                for system, values in scores["systems"].items()
             ],
         )
 

@@ -87,9 +87,9 @@ def _end_rows(
     """Rows of an array of tokens with a suffix behind each, end to end, and their lengths."""
     widths = lengths + len(suffix)  # (rows,)
     ends = np.cumsum(widths)
-    places = np.arange(widths.sum()) - np.repeat(ends - widths, widths)  # (tokens,), within a row
-    is_token = places < np.repeat(lengths, widths)
-    ids = np.asarray(tokens)[(np.repeat(starts, widths) + places) * is_token].astype(np.int64)
+    positions = np.arange(widths.sum()) - np.repeat(ends - widths, widths)  # (tokens,), within a row
+    is_token = positions < np.repeat(lengths, widths)
+    ids = np.asarray(tokens)[(np.repeat(starts, widths) + positions) * is_token].astype(np.int64)
     for place, index in enumerate(suffix):
         ids[ends - len(suffix) + place] = index
     return ids, widths
@@ -215,9 +215,9 @@ class TokenBatches:
 
 def _gather_rows(tokens: Tensor, starts: Tensor, lengths: Tensor, width: int, fill: int) -> Tensor:
     """Rows of (..., tokens), filled up on the right: (..., rows, width)."""
-    places = torch.arange(width, device=starts.device)  # (width,)
-    is_token = places < lengths.unsqueeze(1)  # (rows, width)
-    index = ((starts.unsqueeze(1) + places) * is_token).clamp(min=0)  # (rows, width)
+    positions = torch.arange(width, device=starts.device)  # (width,)
+    is_token = positions < lengths.unsqueeze(1)  # (rows, width)
+    index = ((starts.unsqueeze(1) + positions) * is_token).clamp(min=0)  # (rows, width)
     return torch.where(is_token, tokens[..., index], fill)
 
 

@@ -58,10 +58,10 @@ def read_config(folder: Path) -> ModelConfig:
     """Read config.json."""
     path = folder / CONFIG_FILE
     if not path.is_file():
-        if said := describe_unfinished(folder):
-            raise RunError(said)
+        if message := describe_unfinished(folder):
+            raise RunError(message)
         patterns = (f"*/{CONFIG_FILE}", f"*/run/{CONFIG_FILE}")  # the latter where `reproduce` trained
-        nested = next((found.parent for each in patterns for found in sorted(folder.glob(each))), None)
+        nested = next((path.parent for each in patterns for path in sorted(folder.glob(each))), None)
         kinds = "that `bidibeam train --out` wrote, a Hugging Face model or a CTranslate2 folder"
         hint = f"Did you mean {nested}?" if nested else f"Give the directory {kinds}."
         raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
@@ -181,9 +181,9 @@ def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor],
     more = sorted(set(weights) - set(expected))
     wrong += [f"holds a tensor {name!r} that the network lacks" for name in more]
     for name, tensor in expected.items():
-        found, asked = tuple(weights.get(name, tensor).shape), tuple(tensor.shape)
-        if found != asked:
-            wrong.append(f"has {name!r} of shape {found}, but {CONFIG_FILE} asks for {asked}")
+        stored, asked = tuple(weights.get(name, tensor).shape), tuple(tensor.shape)
+        if stored != asked:
+            wrong.append(f"has {name!r} of shape {stored}, but {CONFIG_FILE} asks for {asked}")
     if wrong:
         raise RunError(f"{origin} {wrong[0]}. Its weights and {CONFIG_FILE} do not belong together.")
 

@@ -158,12 +158,12 @@ class RunModel:
         roles = VocabularyRoles(tokenizer.start_id, tokenizer.end_id, forbidden)
         lists: list[NBest] = []
         for line in beam_search(scorer, self.read_sources(sources), settings, roles):
-            found = []
+            hypotheses = []
             for tokens, log_prob, length, score, finished, _ in line:
                 text, words, ids = self._detokenize(tokens, direction)
                 ids = ids if finished else ids[:-1]
-                found.append(_make((text, words, log_prob, length, score, finished, None, 1, ids)))
-            lists.append(to_n_best(found, is_end_told=False))
+                hypotheses.append(_make((text, words, log_prob, length, score, finished, None, 1, ids)))
+            lists.append(to_n_best(hypotheses, is_end_told=False))
         return lists
 
     def sequence_scorer(self, direction: Direction) -> RunSequenceScorer:
@@ -209,8 +209,8 @@ class RunSequenceScorer:
         written = [[self._arrange(tuple(ids))[:first] for ids in line] for line in sequences]
         distinct = [dict.fromkeys(line) for line in written]  # beginnings have much in common
         values = self._scorer.log_probs(self.model.read_sources(sources), [list(line) for line in distinct])
-        known = [dict(zip(line, found, strict=True)) for line, found in zip(distinct, values, strict=True)]
-        return [[found[ids] for ids in line] for line, found in zip(written, known, strict=True)]
+        known = [dict(zip(line, scores, strict=True)) for line, scores in zip(distinct, values, strict=True)]
+        return [[scores[ids] for ids in line] for line, scores in zip(written, known, strict=True)]
 
     def _arrange(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """Reading order to writing order; the end token stays last."""

@@ -300,9 +300,9 @@ class TrainingLoop:
         if all(math.isfinite(value) for value in values.values()):
             return
         kept = state.newest(self.run)
-        told = ", ".join(f"{name}={value}" for name, value in values.items())
+        listed = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TrainingError(
-            f"The {what} is not finite by step {self.position.step} ({told}). The last good checkpoint is "
+            f"The {what} is not finite by step {self.position.step} ({listed}). The last good checkpoint is "
             f"{kept.name if kept else 'none yet'}; lower learning_rate "
             f"(now {self.schedule.learning_rate:g}) or gradient_norm, and train again."
         )
