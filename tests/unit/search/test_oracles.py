@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from bidibeam.search.backpointers import ScoredSequence
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.search.oracle import enumerate_all, oracle_search
-from tests.unit.search.tables import TableScorer, random_rows, search, source_batch
+from tests.unit.search.tables import Row, TableScorer, random_rows, search, source_batch
 
 VALUES = [0.0, 0.0, 1.0, 1.0, 2.0, -3.0, float("-inf")]
 RULES = [
@@ -126,3 +127,22 @@ def test_a_batch_is_its_members_one_by_one(
     together = beam_search(TableScorer(row), source_batch(sources, padding), how, roles)
 
     assert together == [search(row, how, sources=[source], roles=roles)[0] for source in sources]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("stopping", RULES)
+def test_a_gpu_finds_the_same_and_breaks_ties_the_same_way(stopping: str) -> None:
+    roles = VocabularyRoles(start=0, end=1, forbidden=frozenset({0, 2}))
+    values = [k / 7 for k in range(-30, 9)]
+    models: list[tuple[Row, int, int]] = [
+        (random_rows(seed, vocabulary, values), 4, 8) for vocabulary in (5, 70) for seed in range(5)
+    ]
+    for row, beam_size, max_length in [*models, (lambda *_: [0.0] * 300, 9, 6)]:
+        how = SearchSettings(beam_size, max_length, stopping=stopping)
+        on_cpu, on_gpu = (
+            beam_search(TableScorer(row), source_batch(range(6)).to(device), how, roles)
+            for device in ("cpu", "cuda")
+        )
+        assert [[(one.tokens, one.finished) for one in found] for found in on_gpu] == [
+            [(one.tokens, one.finished) for one in found] for found in on_cpu
+        ]
