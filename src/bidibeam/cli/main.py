@@ -173,7 +173,8 @@ def _sentence(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or is_torchs:
         return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename is not None else ""
+        where = "" if error.filename is None else f"{error.filename}: "
+        where = re.sub(r"(^|/)\.([^/]+)\.\d+\.partial(?=: $)", r"\1\2", where)  # as it is called once whole
         return f"{where}{error.strerror}." if error.strerror else str(error)
     return None
 

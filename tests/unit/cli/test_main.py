@@ -153,6 +153,10 @@ def test_wrong_usage_is_answered_with_what_there_is(
     [
         (SettingsError("The setting x is 3; it must be 4."), "Error: The setting x is 3; it must be 4.\n"),
         (OSError(errno.ENOSPC, "No space left", "/run/x"), "Error: /run/x: No space left.\n"),
+        (
+            OSError(errno.ENOSPC, "No space left", "/r.u/.x.js.71.partial"),
+            "Error: /r.u/x.js: No space left.\n",
+        ),
         (PermissionError(errno.EACCES, "Permission denied"), "Error: Permission denied.\n"),
         (OSError("the tape is torn"), "Error: the tape is torn\n"),
         (MemoryError(), NO_MEMORY),
