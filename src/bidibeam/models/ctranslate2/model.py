@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,7 +42,6 @@ MANIFEST = "bidibeam_ctranslate2.json"
 FORMAT_VERSION = 1
 NEARLY_CERTAIN = math.log(0.99)
 """A log-probability beyond which float32 says too little about all other tokens."""
-ENCODER_DECODER = SimpleNamespace(is_encoder_decoder=True)
 
 
 class CTranslate2MissingError(BidibeamError, ImportError):
@@ -325,7 +323,7 @@ class DirectionalTranslator:
         """Sources as the tokens that the engine reads; long ones keep their last tokens."""
         limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
         longest = min(limits, default=None)
-        rows = source_ids(list(sources), self.tokenizer, ENCODER_DECODER, max_length=longest)
+        rows = source_ids(list(sources), self.tokenizer, max_length=longest)
         for source, row in zip(sources, rows, strict=True):
             if not row:
                 raise InputError(f"The source {source!r} has no token for {self.name}.")
@@ -363,7 +361,7 @@ class DirectionalTranslator:
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Token ids of texts as the model's targets, in reading order, each with its end token."""
-        return [tuple(ids) for ids in response_ids(list(texts), self.tokenizer, ENCODER_DECODER)]
+        return [tuple(ids) for ids in response_ids(list(texts), self.tokenizer)]
 
     def log_probs(
         self,

@@ -31,15 +31,15 @@ def set_prompt_end(config: Any, tokenizer: Any, separator: str) -> None:
 
 
 def source_ids(
-    texts: Sequence[str], tokenizer: Any, config: Any, *, max_length: int | None = None
+    texts: Sequence[str], tokenizer: Any, config: Any = None, *, max_length: int | None = None
 ) -> list[list[int]]:
-    """Sources as the model reads them; training and decoding both come here.
+    """Sources as the model reads them, by default an encoder-decoder; training and decoding both come here.
 
     A decoder-only model's is a prompt: without an end token, but with what ends a prompt by its config. Of a
     source longer than `max_length` the last tokens are kept, and special ones at its beginning.
     """
     rows = _tokenize(tokenizer, texts)
-    if not config.is_encoder_decoder:
+    if config is not None and not config.is_encoder_decoder:
         end = list(getattr(config, PROMPT_END, None) or [])
         stripped = [ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids for ids in rows]
         rows = [ids + end for ids in stripped]
@@ -52,9 +52,9 @@ def source_ids(
     return rows
 
 
-def response_ids(texts: Sequence[str], tokenizer: Any, config: Any) -> list[list[int]]:
+def response_ids(texts: Sequence[str], tokenizer: Any, config: Any = None) -> list[list[int]]:
     """Responses as labels: special tokens as the tokenizer sets them for a target, and an end."""
-    if config.is_encoder_decoder:
+    if config is None or config.is_encoder_decoder:
         rows = _tokenize(tokenizer, texts, argument="text_target")
     else:
         rows = _tokenize(tokenizer, texts, add_special_tokens=False)
