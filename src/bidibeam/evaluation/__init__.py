@@ -33,10 +33,7 @@ ANALYSES: Registry[dict[str, Any]] = Registry(
 
 
 def analyse(evidence: Evidence, names: Iterable[str] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Makes the analyses named, or all that the evidence is enough for.
-
-    Returns their contents by name, as JSON can hold them; and by name, why one is missing.
-    """
+    """Makes the analyses named, or all that can be made; returns them, and why others are missing."""
     if names is not None:
         return {name: ANALYSES.create(name, evidence) for name in names}, {}
     contents: dict[str, Any] = {}

@@ -170,10 +170,7 @@ def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -
 
 
 def positions(responses: Iterable[Sequence[str]]) -> dict[str, Any]:
-    """Counts the words at the first positions from the left and from the right: how many compete for each.
-
-    Equally common words stand in the order of the alphabet.
-    """
+    """Counts the words at the first positions from the left and the right; equal counts by the alphabet."""
     counters: dict[str, list[Counter[str]]] = {
         side: [Counter() for _ in range(MAX_POSITION)] for side in ("left", "right")
     }

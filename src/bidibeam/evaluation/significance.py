@@ -80,10 +80,7 @@ class PairedTest:
 
 
 def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[Array]:
-    """Returns by system corpus BLEU on bootstrap resamples, (samples,); the same resamples for all.
-
-    `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
-    """
+    """Returns by system corpus BLEU on the same resamples, (samples,), of statistics (sources, columns)."""
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
 
     def count_drawn(rows: int) -> Array:
@@ -96,10 +93,7 @@ def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[
 
 
 def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[BleuSamples]:
-    """Draws bootstrap resamples and trials of approximate randomisation, the same for all systems.
-
-    `statistics` holds by system each reply's statistics of BLEU, (sources, columns).
-    """
+    """Draws the same resamples and trials for all systems, whose statistics are (sources, columns) each."""
     rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
     selected = _sum_samples(
         statistics, resampling.trials, lambda rows: rng.integers(2, size=(rows, sources), dtype=np.bool_)

@@ -134,10 +134,7 @@ def choose_system(
 
 
 def system_from_replies(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
-    """Returns a system whose replies are known already: each source's only hypothesis.
-
-    `beam_size` is 0 where nobody knows it; the signature says how the replies came about.
-    """
+    """Returns a system whose replies are known: each source's only hypothesis; N_B is 0 if unknown."""
     rankings = [
         Ranking(tuple(Ranked(reply, Direction.REGULAR, 0, 0.0) for reply in line.regular)) for line in beams
     ]

@@ -122,11 +122,7 @@ def ranks(results: Results) -> Section | None:
 def draw_ranks(
     systems: Mapping[str, tuple[Sequence[float], Sequence[float]]], looks: Mapping[str, Look]
 ) -> Figure:
-    """Draws a histogram of ranks per system.
-
-    Each system has the share of sources that chose each place, and each place's share of the places tied for
-    first (empty if nobody counted).
-    """
+    """Draws a histogram of ranks per system: shares of the places chosen, outlined those tied for first."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -194,11 +194,7 @@ def _make_example(one: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def draw_heat_map(matrix: Sequence[Sequence[float | None]], pair: Sequence[int]) -> str:
-    """Draws a matrix as an `svg` element, dark where it is high; empty for an empty matrix.
-
-    The matrix has a row per regular hypothesis and a column per reverse one; the winning pair, counted from
-    0, is outlined, and may be empty.
-    """
+    """Draws a matrix (regular, reverse) as an `svg` element, dark where it is high, the pair outlined."""
     values = [[to_number(value) for value in row] for row in matrix]
     known = [value for row in values for value in row if value is not None]
     if not known:

@@ -65,10 +65,7 @@ def format_metric(name: str, value: Any) -> str:
 
 
 def format_seeds(name: str, values: Sequence[Any], seeds: int) -> str:
-    """Formats a metric over seeds: one value, both of two, or mean and standard deviation of more.
-
-    Where there are fewer values than seeds, the text says how many.
-    """
+    """Formats a metric over seeds: one value, both of two, or mean ± deviation; how many, if not of all."""
     numbers = to_numbers(values)
     if len(numbers) == seeds == TWO:
         return " / ".join(format_metric(name, value) for value in numbers)

@@ -119,10 +119,7 @@ def tuning_table(
     rows: int = 12,
     system: str = "",
 ) -> Table:
-    """BLEU by the values of a setting, as bars: at most so many rows, evenly spaced, and the best.
-
-    The caption names the values at which the other settings are held, and the system if it is given.
-    """
+    """BLEU by the values of a setting, as bars: at most so many rows, evenly spaced, and the best."""
     best = max(range(len(values)), key=lambda index: scores[index])
     step = max(1, -(-len(values) // rows))
     held_at = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())

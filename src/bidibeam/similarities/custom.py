@@ -75,10 +75,7 @@ def per_pair(function: Callable[[str, str], float]) -> PairwiseFunction:
 
 
 def as_similarity(given: Any, name: str | None = None) -> Similarity:
-    """Makes a similarity of an object with `pairwise`, a class of such, or a function of two lists.
-
-    An object without a signature gets one from its name.
-    """
+    """Makes a similarity of an object with `pairwise`, a class of such, or a function; signed by its name."""
     called = name or f"{getattr(given, '__module__', '?')}:{getattr(given, '__name__', type(given).__name__)}"
     if isinstance(given, type):
         try:

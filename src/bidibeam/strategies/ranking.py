@@ -113,10 +113,7 @@ def choose(strategy: Strategy, beams: Beams) -> Ranking:
 def rank_all(
     strategy: Strategy, batch: Sequence[Beams], *, workers: int = 1, replies_only: bool = False
 ) -> list[Ranking]:
-    """Ranks many sources, in order; if `replies_only`, with the first of each ranking alone.
-
-    Similarities that allow it are called from several threads; no ranking depends on their number.
-    """
+    """Ranks sources in order, in threads where the similarity allows; if `replies_only`, the first alone."""
     rank = partial(choose, strategy) if replies_only else strategy.rank
     return map_in_threads(rank, batch, workers if is_parallel(strategy) else 1)
 
@@ -138,10 +135,7 @@ def is_parallel(strategy: Strategy) -> bool:
 
 
 def warm_up(strategy: Strategy) -> None:
-    """Ranks two short beams, so that kernels which compile at their first use compile now.
-
-    A similarity of somebody else's is left alone: it may not expect such a call.
-    """
+    """Ranks two short beams, so that kernels compile now; somebody else's similarity is left alone."""
     if hasattr(strategy, "similarity") and not is_parallel(strategy):
         return
     beams = Beams("", "", "a b", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))

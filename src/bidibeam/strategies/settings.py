@@ -92,15 +92,9 @@ class StrategySettings:
     def build(
         self, *, max_length: int | None = None, space: Callable[[], WordVectors] | None = None
     ) -> Strategy:
-        """Returns the strategy.
+        """Returns the strategy; `max_length` is T and `space` gives word vectors, for a similarity with such.
 
-        Args:
-            max_length: T for similarities that have one, unless their own options say otherwise.
-            space: Word vectors for similarities that need some; called only then.
-
-        Raises:
-            UnknownNameError: If nothing has the strategy's or the similarity's name.
-            SettingsError: If an option is unknown, missing or out of range.
+        Raises UnknownNameError or SettingsError if a name or an option is unknown, missing or out of range.
         """
         if not self.compares:
             return self._create()

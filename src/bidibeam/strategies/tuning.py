@@ -296,10 +296,7 @@ def tune_penalty(
 
 
 def choose_cell(grid: Array, default: tuple[int, int]) -> tuple[int, int]:
-    """Returns row and column of the highest value, the first of equal ones.
-
-    A setting that makes no difference beside the other one keeps its default.
-    """
+    """Returns row and column of the first highest value; what makes no difference keeps its default."""
     row, column = divmod(int(grid.argmax()), grid.shape[1])
     highest = grid[row, column]
     for _ in range(2):  # on the default row, the column may turn out to make no difference either

@@ -107,20 +107,13 @@ def test_the_papers_tables_agree_with_its_text() -> None:
     assert "formulas give 1.05" in FOOTNOTE
 
 
-@pytest.mark.parametrize(
-    ("system", "metric", "size", "score"),
-    [
-        ("vbs", "bleu", 10, 1.30),
-        ("bidia bleu_t", "distinct-1", 50, 0.056),
-        ("bidia bleu_t", "distinct-2", 50, 0.261),
-        ("vbs", "bleu", 20, None),
-        ("bidis", "bleu", 50, None),
-        ("vbs", "distinct-1", 10, None),
-        ("oracle", "distinct-1", 50, None),
-        ("vbs", "chrf", 50, None),
-    ],
-)
-def test_a_score_is_known_only_where_the_paper_prints_it(
-    system: str, metric: str, size: int, score: float | None
-) -> None:
-    assert PAPER["cornell"].score(system, metric, size) == score
+def test_a_score_is_known_only_where_the_paper_prints_it() -> None:
+    known = {
+        ("vbs", "bleu", 10): 1.30,
+        ("bidia bleu_t", "distinct-1", 50): 0.056,
+        ("bidia bleu_t", "distinct-2", 50): 0.261,
+    }
+    unknown = [("vbs", "bleu", 20), ("bidis", "bleu", 50), ("vbs", "distinct-1", 10), ("vbs", "chrf", 50)]
+    scores = {key: PAPER["cornell"].score(*key) for key in (*known, *unknown, ("oracle", "distinct-1", 50))}
+
+    assert {key: score for key, score in scores.items() if score is not None} == known
