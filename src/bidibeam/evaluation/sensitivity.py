@@ -135,9 +135,6 @@ def choose_replies(
 
     def choose(line: Beams) -> list[str]:
         regular = line.regular.hypotheses
-        if not regular or not len(line.reverse):
-            unknown = KnownSimilarity(np.zeros((len(regular), len(line.reverse))))
-            return [BidiA(unknown).rank(line).text] * len(derived)
         compared = compare(regular, line.reverse.hypotheses)  # (regular, reverse)
         lengths = np.array([len(hypothesis.tokens) for hypothesis in regular], dtype=np.int32)
         replies = []
