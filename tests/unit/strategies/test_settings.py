@@ -253,11 +253,7 @@ def test_a_word_that_cannot_be_is_named_with_the_choices(name: str, message: str
 
 @pytest.mark.parametrize("value", [10, 10.0])
 def test_tuned_is_the_t_that_was_tuned_for_the_same_system_without_it(value: float) -> None:
-    tuned: Tuned = {
-        "bidia bleu_t": {"T": value},
-        "bidia bleu_t either": {"T": 3},
-        "bidia wmd_t": {"T": 7},
-    }
+    tuned: Tuned = {"bidia bleu_t": {"T": value}, "bidia bleu_t either": {"T": 3}, "bidia wmd_t": {"T": 7}}
 
     settings = strategy_named("bidia bleu_t tuned", tuned)
 
