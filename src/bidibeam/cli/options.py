@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from bidibeam.errors import UnknownNameError
 from bidibeam.interchange.formats import FORMATS
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
@@ -57,6 +58,18 @@ def together(*options: Decorator) -> Callable[[Command], Command]:
     return decorate
 
 
+def _check_length_formula(ctx: click.Context, option: click.Parameter, name: str) -> str:
+    """Refuse a name that is no formula's; the default is not looked up, since that imports PyTorch."""
+    if name != option.default and not ctx.resilient_parsing:
+        from bidibeam.search.length import LENGTH_PENALTIES
+
+        try:
+            LENGTH_PENALTIES.get(name)
+        except UnknownNameError as error:
+            raise click.BadParameter(str(error), ctx, option) from None
+    return name
+
+
 vectors = option(
     "--vectors",
     "Word vectors for wmd, wmd_t, embedding_cosine: fastText's text format, also .gz or .xz.",
@@ -89,9 +102,11 @@ length = together(
     ),
     option(
         "--length-formula",
-        "What scores are divided by: (5+|Y|)^a / 6^a, the paper's; or |Y|^a, Hugging Face's.",
-        ["gnmt", "power"],
+        "What scores are divided by: gnmt, (5+|Y|)^a / 6^a, the paper's; power, |Y|^a, Hugging Face's; or a "
+        "formula that another package brings.",
+        "NAME",
         "gnmt",
+        callback=_check_length_formula,
     ),
 )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from bidibeam import registry
 from bidibeam.api import load_run
 from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
@@ -139,6 +141,27 @@ def test_a_log_probability_is_that_of_the_model_itself(toy_run: Path, tmp_path: 
     formula = ("--length-penalty", "1", "--length-formula", "power")
     (one,) = json.loads(called("score", given, "--model", toy_run, *formula).out)["regular"]
     assert one["score"] == pytest.approx(expected[0] / 4, abs=1e-5)
+
+
+def test_a_length_formula_may_come_from_another_package(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint("mean", "bidibeam.search.length:PowerPenalty", "bidibeam.length_penalties")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == point.group else [])
+    given = write_lines(tmp_path / "in.jsonl", {"source": "red cat", "regular": [{"text": "red"}]})
+    power, mean = (
+        called("score", given, "--model", toy_run, "--length-formula", name) for name in ("power", "mean")
+    )
+
+    assert mean.out == power.out
+    assert called(
+        "decode", toy_run, *QUICK, "--strategy", "vbs", "--length-formula", "mean", typed="red\n"
+    ).out
+    for command in (("score", given, "--model", toy_run), ("decode", toy_run)):
+        call = called(*command, "--length-formula", "men", typed="red\n")
+        assert call.status == 2
+        assert "Invalid value for '--length-formula': Unknown length formula 'men'." in call.told
+        assert "Did you mean 'mean'? Choose one of: gnmt, power, mean." in call.told
 
 
 def test_a_reply_that_was_cut_off_has_no_end_for_its_own_model(tmp_path: Path) -> None:
