@@ -58,7 +58,7 @@ PUBLIC = {
     "HFGenerator HFScorer PairCollator ReverseCollator check_pair check_same_tokens direction_of fine_tune "
     "load_hf_decoder load_models load_pair mark reverse_labels special_ids started_with",
 }
-GROUPS = "analyses corpora formats length_penalties metrics similarities stopping strategies"
+GROUPS = "analyses corpora formats length_penalties metrics models networks similarities stopping strategies"
 NAMED_IN_HELP = {
     "decode": "bidia bidis vbs vbs-tuned reverse-vbs longest random oracle bleu_t wmd_t bleu wmd token_f1 "
     "edit embedding_cosine shrinking constant patience heuristic optimal exhaust gnmt power keep rank drop "

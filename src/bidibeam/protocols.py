@@ -39,7 +39,7 @@ class StepScorer(Protocol[State]):
         """Read the sources, (sources, length) padded ids; the state has one row for each."""
 
     def step(self, last_tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Read one more token a row, (rows,); return next-token logits, (rows, vocabulary), float32.
+        """Read one more token per row, (rows,); return next-token logits, (rows, vocabulary), float32.
 
         The logits need no normalisation: the search takes their log-sum-exp. It leaves them as they are
         and reads them only until the next step, so a scorer may write each step's into the same memory.
@@ -260,7 +260,7 @@ class Strategy(Protocol):
 
 
 class BeamGenerator(Protocol):
-    """Where hypotheses come from: a live model, or a file."""
+    """Where a decoder's hypotheses come from, such as a model that searches for them."""
 
     def generate(self, beams: Sequence[Beams]) -> list[Beams]:
         """Fill in the hypotheses of each source, in order."""

@@ -1,4 +1,4 @@
-"""Pairs of token ids to batches; here alone targets are reversed for the reverse direction."""
+"""Pairs of token ids to batches; targets of a run's reverse direction are reversed here."""
 
 from __future__ import annotations
 
