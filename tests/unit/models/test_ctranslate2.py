@@ -182,9 +182,14 @@ def test_a_setting_that_the_engine_lacks_is_named(
             bidibeam.load(exported, reverse, dtype=dtype)
 
 
-def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, exported: Path, tmp_path: Path) -> None:
     gpt2 = write_model(tmp_path / "gpt2", "gpt2")
-    for folder, why in ((toy_run, "own networks"), (gpt2, "gpt2 model without an encoder")):
+    converts = "; CTranslate2 converts Hugging Face encoder-decoders"
+    for folder, why in (
+        (toy_run, f"is a run{converts}"),
+        (exported, f"^float32 is a CTranslate2 model{converts}"),
+        (gpt2, "gpt2 model without an encoder"),
+    ):
         with pytest.raises(SettingsError, match=why):
             convert(bidibeam.load(folder), tmp_path / "out", "int8")
         assert not (tmp_path / "out").exists()
@@ -274,6 +279,27 @@ def test_what_a_generation_config_asks_for_and_the_engine_lacks_is_refused_by_na
 
     with pytest.raises(SettingsError, match=named):
         convert(model, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("generation", "named"),
+    [
+        ({"forced_bos_token_id": 2}, r"forced_bos_token_id \(regular None, reverse 2\)"),
+        ({"forced_eos_token_id": 3}, r"forced_eos_token_id \(regular None, reverse 3\)"),
+        ({"suppress_tokens": [5]}, r"suppress_tokens or padding \(regular \[0\], reverse \[0, 5\]\)"),
+        ({"min_new_tokens": 3}, r"min_new_tokens or min_length \(regular 0, reverse 3\)"),
+    ],
+)
+def test_directions_with_different_generation_configs_are_refused(
+    tmp_path: Path, generation: dict[str, Any], named: str
+) -> None:
+    regular = write_model(tmp_path / "bart", "bart")
+    reverse = write_model(tmp_path / "reverse", "bart", Direction.REVERSE, generation=generation)
+
+    message = rf"^The directions of bart differ in {named}, .*: make them the same in generation_config\.json"
+    with pytest.raises(SettingsError, match=message):
+        convert(bidibeam.load(regular, reverse), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

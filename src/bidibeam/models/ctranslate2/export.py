@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ CONFIG_DEFAULTS = {
     "pegasus": {"normalize_before": True, "normalize_embedding": False, "static_position_embeddings": True},
 }
 """Fields that CTranslate2's converter reads and transformers' configs no longer have, by model type."""
+MANIFEST_CONSTRAINTS: dict[str, Callable[[GenerationConstraints], Any]] = {
+    "forced_bos_token_id": lambda constraints: constraints.first,
+    "forced_eos_token_id": lambda constraints: constraints.last,
+    "suppress_tokens or padding": lambda constraints: sorted(constraints.roles.forbidden),
+    "min_new_tokens or min_length": lambda constraints: constraints.min_new_tokens,
+}
+"""What a manifest keeps once for all directions, by the names that a generation config has for it."""
 
 
 def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") -> CTranslate2Model:
@@ -36,10 +44,8 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
         raise SettingsError(f"quantization is {quantization!r}; choose one of: {', '.join(QUANTIZATIONS)}.")
     parts = getattr(model, "models", None)  # by direction: a model and its tokenizer
     if parts is None:
-        raise SettingsError(
-            f"{model.name} is one of bidibeam's own networks, which CTranslate2 does not run: it converts "
-            "Hugging Face encoder-decoders."
-        )
+        title = getattr(model, "title", type(model).__name__)
+        raise SettingsError(f"{model.name} is a {title}; CTranslate2 converts Hugging Face encoder-decoders.")
     first = next(iter(parts.values()))
     config = first.model.config
     if not config.is_encoder_decoder:
@@ -47,7 +53,7 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             f"{model.name} is a {config.model_type} model without an encoder; CTranslate2 serves "
             "encoder-decoders here."
         )
-    constraints, *_ = [_read_constraints(part, direction) for direction, part in parts.items()]
+    constraints = _find_shared_constraints(model)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         whole = Path(scratch) / "whole"
@@ -96,6 +102,25 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
     content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
     write_json(out / "config.json", content)
     tokenizer.save_pretrained(out / "tokenizer")
+
+
+def _find_shared_constraints(model: Any) -> GenerationConstraints:
+    """Returns the constraints of every direction, which the manifest keeps once.
+
+    Raises:
+        SettingsError: If the directions differ in one; the message names it.
+    """
+    read = {direction: _read_constraints(part, direction) for direction, part in model.models.items()}
+    for name, find in MANIFEST_CONSTRAINTS.items():
+        values = {direction.value: find(constraints) for direction, constraints in read.items()}
+        if len({str(value) for value in values.values()}) > 1:
+            listed = ", ".join(f"{direction} {value}" for direction, value in values.items())
+            raise SettingsError(
+                f"The directions of {model.name} differ in {name} ({listed}), and a CTranslate2 folder has "
+                "one for both: make them the same in generation_config.json, or decode the Hugging Face "
+                "models themselves."
+            )
+    return read[next(iter(read))]
 
 
 def _read_constraints(part: DirectionalModel, direction: Direction) -> GenerationConstraints:
