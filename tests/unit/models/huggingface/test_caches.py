@@ -96,6 +96,8 @@ def test_forced_tokens_are_forced_in_a_replay(options: dict[str, Any], capture: 
 def test_a_window_shorter_than_the_text_is_replayed(capture: CudaCapture) -> None:
     check(capture, model_of("mistral", seed=0, sliding_window=4), [(3, 9)] * 4)
 
+    assert has_recorded(capture, 2)
+
 
 def test_other_weights_in_the_same_memory_are_read_by_the_same_graph(capture: CudaCapture) -> None:
     model = model_of("bart", seed=0).to(capture.device_type)
