@@ -40,7 +40,8 @@ def generate(
     reverse = reverse_model if reverse_model is not None else getattr(model.config, "bidibeam_reverse", None)
     if isinstance(reverse, str):
         auto = AutoModelForSeq2SeqLM if model.config.is_encoder_decoder else AutoModelForCausalLM
-        reverse = auto.from_pretrained(reverse, dtype=model.dtype).to(model.device).eval()
+        reverse = auto.from_pretrained(reverse, dtype=model.dtype, trust_remote_code=False)
+        reverse = reverse.to(model.device).eval()
     options = strategy_options or {}
     chosen = BidiGenerate(reverse, strategy, similarity, tokenizer=tokenizer, **options)
     return model.generate(**kwargs, custom_generate=chosen)

@@ -116,7 +116,7 @@ def _find_config(name: str) -> tuple[Any, bool]:
         return config, path == file or not has_files(path, WEIGHTS)
     check_reachable(name, "base", ("config.json",))
     try:
-        return AutoConfig.from_pretrained(name), False
+        return AutoConfig.from_pretrained(name, trust_remote_code=False), False
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub "
@@ -191,7 +191,7 @@ def _find_tokenizer(
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
-        return AutoTokenizer.from_pretrained(where), False
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=False), False
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
             f"There is no tokenizer in {where} ({first_sentence(error)}): name one, a folder or a model of "
