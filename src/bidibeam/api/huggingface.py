@@ -81,6 +81,7 @@ def load_hf_decoder(
     max_source_length: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Decoder:
     """A decoder for a pair of Hugging Face models, by the arguments of `bidibeam.load` and `load_decoder`.
 
@@ -92,14 +93,16 @@ def load_hf_decoder(
             unknown or out of range.
     """
     if models is None:
-        models = HuggingFaceModel.load(regular, reverse, device=device, dtype=dtype).models
+        models = HuggingFaceModel.load(
+            regular, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+        ).models
         if reverse is None and len(models) == 1:
             check_given_as(Direction.REGULAR, *models.values())
     model = HuggingFaceModel(models, dtype, max_source_length)
     return load_decoder(
         model,
         strategy,
-        settings=settings or SearchSettings(stopping=model.default_stopping),
+        settings=settings,
         batch_size=batch_size,
         workers=workers,
         replies_only=replies_only,
@@ -192,9 +195,8 @@ class BidiGenerate:
         for number, line in enumerate(beams):
             entries = strategy.rank(line).entries
             answers = [(entry.hypothesis.ids, entry.score) for entry in entries[:count]]
-            for entry in (
-                entries if len(answers) < count else ()
-            ):  # then what reads the same, best reply first
+            # Then comes what reads the same, best reply first.
+            for entry in entries if len(answers) < count else ():
                 alike = groups[entry.direction][number][entry.place][1:]
                 answers += [(one.ids, entry.score) for one in alike]
             chosen.append(answers[:count])

@@ -11,10 +11,12 @@ import torch
 from huggingface_hub.errors import HFValidationError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from bidibeam.api import load_decoder
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import BidibeamError, InputError, RunError, ScorerError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.search.settings import SearchSettings
 from tests.conftest import WORDS
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model, write_pair
@@ -210,10 +212,12 @@ def test_code_that_a_model_brings_along_runs_only_where_it_is_trusted(
     config["auto_map"] = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
     (folder / "config.json").write_text(json.dumps(config))
 
-    with pytest.raises(BidibeamError, match=r"^The model '.*own' cannot be read \("):
-        load_models(folder)
+    for load in (load_models, load_hf_decoder):
+        with pytest.raises(BidibeamError, match=r"^The model '.*own' cannot be read \("):
+            load(folder)
     (loaded,) = load_models(folder, trust_remote_code=True).values()
     assert type(loaded.model).__name__ == "OwnModel"
+    assert load_hf_decoder(folder, strategy="vbs", trust_remote_code=True)
 
 
 def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +241,16 @@ def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[
     with pytest.raises(SettingsError, match=message):
         load_hf_decoder(folder, strategy="vbs")
     assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))
+
+
+def test_replies_may_be_as_long_as_those_of_training_by_default(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "bart", "bart")
+    (folder / METADATA_FILE).write_text('{"data": {"settings": {"max_response_length": 7}}}')
+
+    signature = dict(load_hf_decoder(folder, strategy="vbs").signature.facts)
+
+    assert signature == dict(load_decoder(folder, "vbs").signature.facts)
+    assert signature["max_length"] == "7"
 
 
 def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
