@@ -249,6 +249,8 @@ def _parse_yaml(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{name}, line {line}: this is not YAML: {error.problem}.") from error
+    except RecursionError as error:
+        raise SettingsError(f"{name} is nested too deeply for settings.") from error
     except (yaml.YAMLError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"{name} is not YAML: {reason}.") from error

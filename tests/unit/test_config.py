@@ -224,6 +224,7 @@ def test_a_section_written_twice_is_one_section_and_anchors_work(tmp_path: Path)
         ("- 1\n", "holds [1]; settings are sections of key: value lines."),
         ("model: \x00\n", "is not YAML: unacceptable character #x0000"),
         ("model: 2020-13-45\n", "is not YAML: month must be in 1..12."),
+        ("model: " + "[" * 3000 + "\n", "is nested too deeply for settings."),
         ("model: !!python/name:os.system\n", "line 1: this is not YAML: could not determine a constructor"),
     ],
 )

@@ -41,8 +41,9 @@ class TunedSettings:
         except FileNotFoundError:
             raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
             raise RunError(
-                f"{path} is damaged ({error!r}). Make it again with `bidibeam tune RUN`."
+                f"{path} is damaged ({reason}). Make it again with `bidibeam tune RUN`."
             ) from error
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"

@@ -120,7 +120,7 @@ def _parse_pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
             raise SettingsError(f"{flag} must be NAME=VALUE, not {item!r}.")
         try:
             read = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise SettingsError(f"{flag} {name} has a value that cannot be read: {value!r}.") from error
         options[name.strip()] = tuple(read) if isinstance(read, list) else read
     return options

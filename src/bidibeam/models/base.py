@@ -40,6 +40,13 @@ class Limits:
     max_length: int | None = None
 
 
+def read_length(metadata: Any, *keys: str) -> int | None:
+    """A length in what training left beside a model; None if there is no such number."""
+    for key in keys:
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    return metadata if isinstance(metadata, int) and metadata > 0 else None
+
+
 class Model(Protocol):
     """A model that writes in one direction or in both, whatever engine runs it.
 

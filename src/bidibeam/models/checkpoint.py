@@ -88,7 +88,7 @@ def read_config(folder: Path) -> ModelConfig:
         sections = {name: content.get(name, {}) for name in ("data", "training", "exported")}
         wrong = [f"{name} is {value!r}" for name, value in sections.items() if not isinstance(value, dict)]
         wrong += [f"vocabulary_size is {size}"] * (size < 1)
-    except (KeyError, TypeError, ValueError, BidibeamError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, BidibeamError) as error:
         wrong = [str(error)]
     if wrong:
         raise RunError(

@@ -13,7 +13,7 @@ from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
-from bidibeam.models.base import Limits
+from bidibeam.models.base import Limits, read_length
 from bidibeam.models.n_best import to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
@@ -53,9 +53,10 @@ class RunModel:
         self.vocabulary_size = self.config.vocabulary_size
         self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
         self.data: dict[str, Any] = self.config.metadata.get("data", {})
-        settings = self.data.get("settings", {})  # what the data were prepared with
-        lengths = [settings.get(f"max_{name}_length") for name in ("source", "response")]
-        self.limits = Limits(*(length if isinstance(length, int) else None for length in lengths))
+        lengths = (
+            read_length(self.data, "settings", f"max_{name}_length") for name in ("source", "response")
+        )
+        self.limits = Limits(*lengths)  # as the data were prepared
         self._detokenize = lru_cache(KNOWN_TEXTS)(self._read_tokens)
         self._scorers: dict[Direction, Any] = {}
 

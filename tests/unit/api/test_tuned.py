@@ -161,7 +161,7 @@ def test_what_was_tuned_for_other_weights_is_refused_where_it_would_be_used(run:
         (None, "There is no .*: `bidibeam tune RUN` writes it"),
         ("{", r"is damaged \(JSONDecodeError"),
         ("[1]", r"is damaged \(TypeError"),
-        ('{"format_version": 1}', r"is damaged \(KeyError\('options'\)"),
+        ('{"format_version": 1}', r"is damaged \(KeyError: 'options'\)"),
         ('{"format_version": 1, "options": [1]}', r"is damaged \(AttributeError"),
         ('{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}', r"is damaged \(ValueError"),
         ("\udcff", r"is damaged \(UnicodeDecodeError.*Make it again with `bidibeam tune RUN`"),

@@ -194,6 +194,7 @@ REFUSED = {
     "--similarity-option order": "--similarity-option must be NAME=VALUE, not 'order'.",
     "--similarity-option =2": "--similarity-option must be NAME=VALUE, not '=2'.",
     "--similarity-option order=[": "--similarity-option order has a value that cannot be read: '['.",
+    "--similarity-option order=2024-13-45": "order has a value that cannot be read: '2024-13-45'.",
     "--similarity wmd_t --vectors {vec}": "{vec} holds none of the words wanted. Is it for another language?",
     "--vectors no-such.vec": "The similarity bleu_t uses no word vectors: leave --vectors out.",
     "--strategy oracle": "Source '1' has no reference, and the oracle chooses by it. Add one, or",

@@ -138,6 +138,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         edited(lambda config: config.update(vocabulary_size=-3)),
         NO_MODEL + r"\(vocabulary_size is -3\)",
     ),
+    "an endless vocabulary": (
+        edited(lambda config: config.update(vocabulary_size=float("inf"))),
+        NO_MODEL + r"\(cannot convert float infinity",
+    ),
     "another architecture": (
         edited(lambda config: config.update(architecture="lstm")),
         NO_MODEL + r"\(Unknown architecture 'lstm'",

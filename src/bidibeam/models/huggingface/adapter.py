@@ -106,7 +106,7 @@ class HuggingFaceModel:
         if not loaded.writes_words:
             raise SettingsError(
                 f"The similarity compares words by their vectors, and {loaded.name} knows subwords: give "
-                "a file of word vectors, or compare by bleu_t."
+                "a file of word `vectors`, or compare by bleu_t."
             )
         matrix = loaded.model.get_input_embeddings().weight.detach()[ids].float().cpu().numpy()
         return WordVectors(words, matrix, "model")

@@ -85,7 +85,7 @@ def check_stopping(name: str, settings: SearchSettings) -> None:
     if settings.stopping not in EARLY_STOPPING:
         raise SettingsError(
             f"{name} is searched by its own generate, which does not have the stopping rule "
-            f"{settings.stopping!r}: set stopping to one of {', '.join(EARLY_STOPPING)}."
+            f"{settings.stopping!r}: set `stopping` to one of {', '.join(EARLY_STOPPING)}."
         )
 
 

@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Direction
+from bidibeam.models.base import read_length
 from bidibeam.models.checkpoint import (
     FINGERPRINT_DIGITS,
     describe_unfinished,
@@ -28,8 +29,6 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.quiet import quiet_transformers
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from bidibeam.models.base import LoadOptions
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
@@ -41,28 +40,30 @@ WAIT = 10.0
 """Seconds for the Hub to answer."""
 
 
-def load_models(name: str | Path, **options: Unpack[LoadOptions]) -> dict[Direction, DirectionalModel]:
+def load_models(
+    name: str | Path, *, device: str | None = None, dtype: str | None = None, trust_remote_code: bool = False
+) -> dict[Direction, DirectionalModel]:
     """Load a model by its direction; of one with a shared encoder both halves.
 
     Args:
         name: A folder that `save_pretrained` wrote, or a name on the Hub.
-        **options: As `bidibeam.load` has them. The `dtype` is by default float32 on a CPU, elsewhere as the
-            weights are stored.
+        device: As `bidibeam.load` has it, like what follows.
+        dtype: By default float32 on a CPU, elsewhere as the weights are stored.
+        trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
         InputError: If there is no such model, or it is incomplete or of no use.
         SettingsError: If there is no such device or precision.
         ScorerError: If it cannot be searched.
     """
-    where, device, dtype = str(name), find_device(options.get("device")), options.get("dtype")
-    is_trusted = options.get("trust_remote_code", False)
+    where, placed, is_trusted = str(name), find_device(device), trust_remote_code
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"`dtype` is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
     config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
-        precision = dtype or ("float32" if device.type == "cpu" else "auto")
+        precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -70,11 +71,11 @@ def load_models(name: str | Path, **options: Unpack[LoadOptions]) -> dict[Direct
             f"The weights of {where} lack {missing[0]!r}{more}: they are those of another model than its "
             "config describes."
         )
-    model = model.to(device).eval()
+    model = model.to(placed).eval()
     shown, fingerprint = _identify(where, model)
     metadata = read_metadata(folder) if folder else {}
-    source_length = _read_length(metadata, "settings", "max_source_length")
-    response_length = _read_length(metadata, "data", "settings", "max_response_length")
+    source_length = read_length(metadata, "settings", "max_source_length")
+    response_length = read_length(metadata, "data", "settings", "max_response_length")
     loaded = {}
     for half in [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]:
         direction = direction_of(half)
@@ -86,7 +87,12 @@ def load_models(name: str | Path, **options: Unpack[LoadOptions]) -> dict[Direct
 
 
 def load_pair(
-    regular: str | Path | None, reverse: str | Path | None = None, **options: Unpack[LoadOptions]
+    regular: str | Path | None,
+    reverse: str | Path | None = None,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[Direction, DirectionalModel]:
     """Load a regular and a reverse model, or one of the two, each as `load_models` does.
 
@@ -95,6 +101,7 @@ def load_pair(
     """
     if regular is None and reverse is None:
         raise SettingsError("No model was named: give a regular model, a reverse model, or both.")
+    options: LoadOptions = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     first = load_models(regular, **options) if regular is not None else {}
     is_same = (
         regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
@@ -222,13 +229,6 @@ def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
 def has_files(folder: Path, patterns: Sequence[str]) -> bool:
     """Whether a folder holds a file of one of these names."""
     return any(next(folder.glob(pattern), None) for pattern in patterns)
-
-
-def _read_length(metadata: Any, *keys: str) -> int | None:
-    """A length in what training left beside a model; None if there is no such number."""
-    for key in keys:
-        metadata = metadata.get(key) if isinstance(metadata, dict) else None
-    return metadata if isinstance(metadata, int) and metadata > 0 else None
 
 
 def _identify(where: str, model: Any) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,9 @@ def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch
     loaded = load_models("openai-community/gpt2")[Direction.REGULAR]
 
     assert loaded.label == "openai-community/gpt2@0123456789ab"
+
+
+@pytest.mark.parametrize("load", [load_models, load_pair])
+def test_a_misspelt_option_is_an_error(load: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="devcie"):
+        load(tmp_path, devcie="cpu")
