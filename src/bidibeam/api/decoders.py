@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def load_decoder(
-    run: Model | Path | str | None = None,
+    model: Model | Path | str | None = None,
     strategy: StrategySettings | str = "bidia",
     *,
     reverse: Path | str | None = None,
@@ -36,7 +36,7 @@ def load_decoder(
     What `bidibeam tune` found for the model is used where the strategy's own options do not say otherwise.
 
     Args:
-        run: A model, or what `bidibeam.load` takes: a run, a Hugging Face model, a CTranslate2 folder; None
+        model: A model, or what `bidibeam.load` takes: a run, a Hugging Face model, a CTranslate2 folder; None
             for the model that comes with the package.
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
             "bidia wmd_t tuned".
@@ -54,32 +54,32 @@ def load_decoder(
         UnknownNameError: If a word of the system's name is unknown.
         SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
-    model = load(run, reverse) if run is None or isinstance(run, str | Path) else run
-    search = settings or default_search(model)
+    loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else model
+    search = settings or default_search(loaded)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
-    chosen, tuned = _with_tuned(named, model)
-    built = chosen.build(max_length=search.max_length, space=lambda: model.word_vectors(chosen.vectors))
+    chosen, tuned = _with_tuned(named, loaded)
+    built = chosen.build(max_length=search.max_length, space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
-    check_directions(model, requirements, chosen.name)
-    model.check_settings(search)
+    check_directions(loaded, requirements, chosen.name)
+    loaded.check_settings(search)
     if requirements.other_weight is not None:
-        model.check_shared_tokens()
+        loaded.check_shared_tokens()
         scored = requirements.directions
     else:
-        scored = requirements.directions if score_other and _can_score_other(model) else ()
+        scored = requirements.directions if score_other and _can_score_other(loaded) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
-    generator = ModelGenerator(model, searches, scored, other_weight=other_weight)
+    generator = ModelGenerator(loaded, searches, scored, other_weight=other_weight)
     metadata = (*built.signature.facts, *Signature.of_settings(search).facts)
     if tuned is not None:
         metadata = (*metadata, ("tuned", tuned.name))
-    signature = Signature((*metadata, *model.signature.facts)).extended(bidibeam=__version__)
+    signature = Signature((*metadata, *loaded.signature.facts)).extended(bidibeam=__version__)
     return Decoder(
         generator,
         Ranker(built, workers, replies_only=replies_only),
         signature,
-        batch_size or model.batch_size,
-        prefetch=model.device.type != "cpu",
+        batch_size or loaded.batch_size,
+        prefetch=loaded.device.type != "cpu",
     )
 
 

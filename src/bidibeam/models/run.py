@@ -158,7 +158,7 @@ class RunModel:
         forbidden = frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown})
         roles = VocabularyRoles(tokenizer.start_id, tokenizer.end_id, forbidden)
         lists: list[NBest] = []
-        for line in beam_search(scorer, self.read_sources(sources), settings, roles):
+        for line in beam_search(scorer, self.encode_sources(sources), settings, roles):
             hypotheses = []
             for tokens, log_prob, length, score, finished, _ in line:
                 text, words, ids = self._detokenize(tokens, direction)
@@ -171,7 +171,7 @@ class RunModel:
         """What scores texts under one direction."""
         return RunSequenceScorer(self, direction)
 
-    def read_sources(self, sources: Sequence[str]) -> Tensor:
+    def encode_sources(self, sources: Sequence[str]) -> Tensor:
         """Sources as padded ids, (sources, length); long ones keep their last tokens."""
         encoded = self.tokenizer.encode_batch(list(sources))
         if (longest := self.limits.max_source_length) is not None:
@@ -209,7 +209,7 @@ class RunSequenceScorer:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
         written = [[self._arrange(tuple(ids))[:first] for ids in line] for line in sequences]
         distinct = [dict.fromkeys(line) for line in written]  # beginnings have much in common
-        values = self._scorer.log_probs(self.model.read_sources(sources), [list(line) for line in distinct])
+        values = self._scorer.log_probs(self.model.encode_sources(sources), [list(line) for line in distinct])
         known = [dict(zip(line, scores, strict=True)) for line, scores in zip(distinct, values, strict=True)]
         return [[scores[ids] for ids in line] for line, scores in zip(written, known, strict=True)]
 

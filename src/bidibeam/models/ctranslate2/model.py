@@ -25,8 +25,8 @@ from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, find_device, hash_file
 from bidibeam.models.huggingface.configs import check_same_tokens
-from bidibeam.models.huggingface.labels import arrange, special_ids
-from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
+from bidibeam.models.huggingface.labels import arrange_ids, special_ids
+from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -285,7 +285,7 @@ class DirectionalTranslator:
         least = max(settings.min_length, self.manifest.min_length)
         forbidden = self.manifest.forbidden if is_masked else ()
         results = self._translator.translate_batch(
-            self.read_sources(sources),
+            self.tokenize_sources(sources),
             None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources),
             beam_size=settings.beam_size,
             num_hypotheses=settings.beam_size,
@@ -311,15 +311,18 @@ class DirectionalTranslator:
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
             for ids, values in zip(line, scored, strict=True):
-                reading, is_finished = arrange(ids, self.direction, self._special), ids[-1:] == [self.end_id]
-                text = detokenize(reading, tokenizer)
+                reading, is_finished = (
+                    arrange_ids(ids, self.direction, self._special),
+                    ids[-1:] == [self.end_id],
+                )
+                text = decode_ids(reading, tokenizer)
                 hypotheses.append(
                     score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
                 )
             lists.append(rank_hypotheses(hypotheses, settings))
         return lists
 
-    def read_sources(self, sources: Sequence[str]) -> list[list[str]]:
+    def tokenize_sources(self, sources: Sequence[str]) -> list[list[str]]:
         """Sources as the tokens that the engine reads; long ones keep their last tokens."""
         limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
         longest = min(limits, default=None)
@@ -340,7 +343,7 @@ class DirectionalTranslator:
 
         A token that the generation config forces first has log-probability 0, as it had in the search.
         """
-        read = self.read_sources(sources)
+        read = self.tokenize_sources(sources)
         flat = [(source, ids) for source, line in enumerate(written) for ids in line]
         bodies = [ids[:-1] if ids and ids[-1] == self.end_id else ids for _, ids in flat]
         results = self._translator.score_batch(
@@ -371,7 +374,7 @@ class DirectionalTranslator:
         first: int | None = None,
     ) -> list[list[float]]:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        written = [[arrange(ids, self.direction, self._special) for ids in line] for line in sequences]
+        written = [[arrange_ids(ids, self.direction, self._special) for ids in line] for line in sequences]
         scored = self.score_written(sources, written)
         return [[sum(values[:first]) for values in line] for line in scored]
 

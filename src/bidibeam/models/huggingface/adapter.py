@@ -140,7 +140,7 @@ class HuggingFaceModel:
             return []
         self.check_settings(settings)
         limit = loaded.find_source_limit(settings.max_length, self.max_source_length)
-        ids, mask = loaded.pad_sources(sources, [limit] * len(sources))
+        ids, mask = loaded.encode_sources(sources, [limit] * len(sources))
         task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length)
         constraints, unknown = task.constraints, getattr(loaded.tokenizer, "unk_token_id", None)
         if direction is Direction.REVERSE:

@@ -12,8 +12,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from bidibeam import work
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
-from bidibeam.models.huggingface.constraints import STOPPING
-from bidibeam.models.huggingface.labels import arrange, pad_rows
+from bidibeam.models.huggingface.constraints import STOPPING_BY_EARLY_STOPPING
+from bidibeam.models.huggingface.labels import arrange_ids, pad_rows
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
     HFScorer,
@@ -29,7 +29,7 @@ from bidibeam.search.settings import SearchSettings
 if TYPE_CHECKING:
     from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
-EARLY_STOPPING = {name: early for early, name in STOPPING.items()}
+EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
 EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
 
@@ -72,7 +72,7 @@ def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSet
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)
         written = row if end is None else row[: end + 1]
         log_prob = value * len(written) ** settings.length_penalty
-        ids = arrange(written, loaded.direction, special)
+        ids = arrange_ids(written, loaded.direction, special)
         text, _ = loaded.detokenize(ids, special)
         hypotheses[number // beams].append(
             score_hypothesis(text, ids, log_prob, settings, is_finished=end is not None)

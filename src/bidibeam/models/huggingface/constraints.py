@@ -39,7 +39,7 @@ from bidibeam.search.settings import SearchSettings, VocabularyRoles
 if TYPE_CHECKING:
     from bidibeam.protocols import StepScorer
 
-STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
+STOPPING_BY_EARLY_STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
 """The stopping rule by `early_stopping`."""
 ARGUMENTS: dict[type, str] = {MaxTimeCriteria: "max_time", StopStringCriteria: "stop_strings"}
 """Which argument of `generate` asks for a criterion."""
@@ -130,7 +130,7 @@ class GenerationConstraints:
             min_length=self.min_new_tokens,
             length_penalty=1.0 if penalty is None else float(penalty),
             length_formula="power",
-            stopping=STOPPING[early],
+            stopping=STOPPING_BY_EARLY_STOPPING[early],
             unfinished="rank",
         )
 

@@ -20,8 +20,8 @@ from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
-from bidibeam.models.huggingface.labels import arrange, pad_rows, special_ids
-from bidibeam.models.huggingface.pairs import detokenize, response_ids, source_ids
+from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
+from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import HFScorer, Inputs
 from bidibeam.search.beam import beam_search
@@ -167,7 +167,7 @@ class DirectionalModel:
         for line in beam_search(scorer, numbers, settings, task.constraints.roles):
             hypotheses.append([])
             for tokens, log_prob, length, score, finished, end in line:
-                ids = arrange([*tokens] if end is None else [*tokens, end], self.direction, special)
+                ids = arrange_ids([*tokens] if end is None else [*tokens, end], self.direction, special)
                 text, words = self.detokenize(ids, special)
                 hypotheses[-1].append(
                     Hypothesis(text, words, log_prob, length, score, finished, ids=tuple(ids))
@@ -181,7 +181,7 @@ class DirectionalModel:
             [one.ids if one.ids and one.ids[-1] in ends else (*one.ids, ends[0]) for one in line]
             for line in hypotheses
         ]
-        written = [[arrange(ids, self.direction, special) for ids in line] for line in whole]
+        written = [[arrange_ids(ids, self.direction, special) for ids in line] for line in whole]
         return HFScorer(self.model).log_probs(task.inputs, written)
 
     @property
@@ -206,9 +206,9 @@ class DirectionalModel:
             return []
         model, config = self.model, self.model.config
         special = special_ids(self.tokenizer).union(token_ids(model, "eos_token_id"))
-        written = [[arrange(ids, self.direction, special)[:first] for ids in line] for line in sequences]
+        written = [[arrange_ids(ids, self.direction, special)[:first] for ids in line] for line in sequences]
         longest = [max(map(len, line), default=1) for line in written]
-        ids, mask = self.pad_sources(sources, [self.find_source_limit(max(1, steps)) for steps in longest])
+        ids, mask = self.encode_sources(sources, [self.find_source_limit(max(1, steps)) for steps in longest])
         most = None if config.is_encoder_decoder else find_max_positions(config)
         if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
             # The longest text has no room behind the longest prompt.
@@ -221,7 +221,7 @@ class DirectionalModel:
         if self.tokenizer is None:
             words = tuple(str(one) for one in ids if one not in special)
             return " ".join(words), words
-        text = detokenize(ids, self.tokenizer)
+        text = decode_ids(ids, self.tokenizer)
         return text, tuple(split(text))
 
     def find_source_limit(self, steps: int, asked: int | None = None) -> int | None:
@@ -258,7 +258,7 @@ class DirectionalModel:
                 f"reply of {steps}: lower max_new_tokens."
             )
 
-    def pad_sources(self, texts: Sequence[str], limits: Sequence[int | None]) -> tuple[Tensor, Tensor]:
+    def encode_sources(self, texts: Sequence[str], limits: Sequence[int | None]) -> tuple[Tensor, Tensor]:
         """Sources as the model reads them, and their mask: both (sources, length).
 
         Of each source as many of its last tokens are kept as its limit says. Padding is on the right for an

@@ -55,7 +55,7 @@ def reverse_labels(labels: Labels, special_ids: Iterable[int], ignore_index: int
     return cast("Labels", _reverse(labels, frozenset(special_ids) | {ignore_index}))
 
 
-def arrange(ids: Sequence[int], direction: Direction, special: Iterable[int]) -> list[int]:
+def arrange_ids(ids: Sequence[int], direction: Direction, special: Iterable[int]) -> list[int]:
     """Reading order to a direction's writing order, or back; special tokens stay in place."""
     return [*ids] if direction is Direction.REGULAR else reverse_labels([*ids], special)
 
@@ -158,7 +158,7 @@ class PairCollator:
     def __call__(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """A batch of tensors, as the model's forward takes them."""
         sources = [list(pair["input_ids"]) for pair in pairs]
-        responses = [arrange(pair["labels"], self.direction, self.special_ids) for pair in pairs]
+        responses = [arrange_ids(pair["labels"], self.direction, self.special_ids) for pair in pairs]
         if self.model.config.is_encoder_decoder:
             labels = responses
         else:

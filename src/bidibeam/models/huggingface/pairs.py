@@ -63,7 +63,7 @@ def response_ids(texts: Sequence[str], tokenizer: Any, config: Any = None) -> li
     return [ids if is_ended else [*ids, end] for ids, is_ended in zip(rows, has_end, strict=True)]
 
 
-def detokenize(ids: Sequence[int], tokenizer: Any) -> str:
+def decode_ids(ids: Sequence[int], tokenizer: Any) -> str:
     """Ids in reading order as text, without special tokens."""
     return " ".join(tokenizer.decode([*ids], skip_special_tokens=True).split())
 

@@ -71,8 +71,8 @@ def test_padding_is_where_the_model_wants_it(pair: HuggingFaceModel) -> None:
     loaded = pair.models[Direction.REGULAR]
     is_encoder = loaded.model.config.is_encoder_decoder
 
-    ids, mask = loaded.pad_sources(["red", "blue cat dog"], [None, None])
-    _, empty = loaded.pad_sources(["", "red"], [None, None])  # read as a start
+    ids, mask = loaded.encode_sources(["red", "blue cat dog"], [None, None])
+    _, empty = loaded.encode_sources(["", "red"], [None, None])  # read as a start
 
     assert mask[1].all()
     short = mask[0].tolist()
@@ -88,7 +88,7 @@ def test_long_sources_keep_their_end(tmp_path: Path) -> None:
 
     assert loaded.find_source_limit(20) == 44
     assert loaded.find_source_limit(20, asked=5) == 5
-    ids, mask = loaded.pad_sources([text, "red"], [44, 44])
+    ids, mask = loaded.encode_sources([text, "red"], [44, 44])
 
     assert (ids.shape, int(mask[0].sum())) == ((2, 44), 44)
     assert loaded.tokenizer.decode(ids[0, -2:]) == "red cat"

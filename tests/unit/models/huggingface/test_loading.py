@@ -269,7 +269,7 @@ def test_an_empty_prompt_needs_a_token(tmp_path: Path) -> None:
     loaded.tokenizer.bos_token = loaded.tokenizer.eos_token = None
 
     with pytest.raises(InputError, match=r"^The source '' has no token for gpt2, whose tokenizer has nei"):
-        loaded.pad_sources(["red", ""], [None, None])
+        loaded.encode_sources(["red", ""], [None, None])
 
 
 def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
