@@ -12,11 +12,13 @@ import pytest
 import bidibeam
 from bidibeam.api import describe_model, load_decoder
 from bidibeam.api.export import export_converted
+from bidibeam.data.tokenization import PAD_ID, START_ID, UNKNOWN_ID
 from bidibeam.decoding.decoder import ModelGenerator
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import MODELS, find_kind
-from bidibeam.search.settings import SearchSettings
+from bidibeam.search.beam import beam_search
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_pair
@@ -114,6 +116,29 @@ def test_lists_are_ranked_and_have_the_log_probabilities_of_the_sequence_scorer(
             if len(words) == len(one.tokens):  # no special token stays in place
                 first = words[0] if direction is Direction.REGULAR else words[-1]
                 assert scorer.log_probs([source], [[(first,)]]) == [[near(value)]]
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_search_of_the_scorer_finds_the_log_probabilities_of_the_sequence_scorer(
+    case: str, model: Any, direction: Direction
+) -> None:
+    scorer, judge = model.scorer(direction), model.sequence_scorer(direction)
+    assert (scorer is None) == (case in ("ctranslate2", "huggingface, searched by generate"))
+    if scorer is None:
+        return
+    if case == "run":
+        ids = model.encode_sources(SOURCES)
+    else:
+        ids, _ = model.models[direction].encode_sources(SOURCES, [None] * len(SOURCES))
+    roles = VocabularyRoles(START_ID, judge.end_id, frozenset({PAD_ID, START_ID, UNKNOWN_ID}))
+
+    lists = beam_search(scorer, ids, settings_of(model), roles)
+
+    for source, line in zip(SOURCES, lists, strict=True):
+        assert line
+        ends = [(judge.end_id,) if one.finished else () for one in line]
+        found = [(*direction.arrange(one.tokens), *end) for one, end in zip(line, ends, strict=True)]
+        assert [one.log_prob for one in line] == near(judge.log_probs([source], [found])[0])
 
 
 @pytest.mark.parametrize("direction", Direction)

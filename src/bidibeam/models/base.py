@@ -122,7 +122,10 @@ class Model(Protocol):
         ...
 
     def scorer(self, direction: Direction) -> StepScorer[Any] | None:
-        """What our own search steps through; None where the engine searches by itself."""
+        """One direction as a step scorer of padded ids, for `beam_search`; None where there is none.
+
+        It follows the weights alone. `n_best` may search by another one, which follows a generation config.
+        """
         ...
 
 

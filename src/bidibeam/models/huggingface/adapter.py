@@ -168,7 +168,10 @@ class HuggingFaceModel:
         return self._find(direction)
 
     def scorer(self, direction: Direction) -> HFScorer | None:
-        """What our own search steps through; None where the model's own `generate` searches."""
+        """One direction as a step scorer of padded ids; None where the model's own `generate` searches.
+
+        It follows the weights alone; `n_best` makes one that also forces what a generation config forces.
+        """
         model = self._find(direction).model
         return None if find_obstacle(model) else HFScorer(model)
 
