@@ -1,1 +1,1 @@
-"""Networks, and the scorers that make them usable by a search."""
+"""Models: the seam, the loader and the kinds of model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from bidibeam.errors import RunError
 from bidibeam.protocols import StepScorer
 from bidibeam.registry import Registry
 
@@ -66,3 +67,12 @@ NETWORKS: Registry[Any] = Registry(
     group="bidibeam.networks",
     locations={"gru": "bidibeam.models.gru.network:BidirectionalModel"},
 )
+
+
+def check_direction(direction: Direction, known: Sequence[Direction], name: object) -> None:
+    """Refuse a direction that a network does not write in; `name` is what the message calls it."""
+    if direction not in known:
+        raise RunError(
+            f"{name} has no {direction.value} decoder, only: {', '.join(known)}. Train one with both "
+            "directions, or choose a strategy that does without."
+        )

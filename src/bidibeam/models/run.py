@@ -15,6 +15,7 @@ from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
 from bidibeam.models.base import Limits, read_length
 from bidibeam.models.n_best import to_n_best
+from bidibeam.models.networks import check_direction
 from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -140,11 +141,7 @@ class RunModel:
 
     def scorer(self, direction: Direction) -> Any:
         """One direction of the network."""
-        if direction not in self.directions:
-            raise RunError(
-                f"{self.path} has no {direction.value} decoder, only: {', '.join(self.directions)}. "
-                "Train one with both directions, or choose a strategy that does without."
-            )
+        check_direction(direction, self.directions, self.path)
         if direction not in self._scorers:  # a scorer keeps the CUDA graphs of its searches
             self._scorers[direction] = self.network.scorer(direction)
         return self._scorers[direction]

@@ -75,6 +75,11 @@ class CudaCapture:
         return read
 
 
+def round_up(number: int, multiple: int) -> int:
+    """Returns the least multiple that is not below a number, so that few shapes come about."""
+    return -(-number // multiple) * multiple
+
+
 @cache
 def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """Returns always the same stream: libraries keep memory for every stream that they have met."""
@@ -93,7 +98,7 @@ class GraphCache:
         """Returns the graph for a search, not ready if it is to be captured; None for an eager search."""
         (beams, state, _), settings = begun, stepper.settings
         count, width = beams.tokens.shape
-        room = count if count <= 2 else 4 if count <= 4 else -(-count // 8) * 8  # few shapes
+        room = count if count <= 2 else 4 if count <= 4 else round_up(count, 8)  # few shapes
         if (
             beams.tokens.device.type != self._capture.device_type
             or settings.max_length == 1

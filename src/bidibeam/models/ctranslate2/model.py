@@ -30,6 +30,7 @@ from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_i
 from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
+from bidibeam.search.stopping import Constant, Patience, stopping_rule
 from bidibeam.similarities.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -227,11 +228,8 @@ class DirectionalTranslator:
     def __init__(self, folder: Path, manifest: Manifest, device: torch.device) -> None:
         from transformers import AutoTokenizer
 
-        self.manifest, self.direction, self.name = (
-            manifest,
-            Direction(folder.name),
-            folder.resolve().parent.name,
-        )
+        self.manifest, self.direction = manifest, Direction(folder.name)
+        self.name = folder.resolve().parent.name
         try:
             self._translator = import_ctranslate2().Translator(
                 str(folder),
@@ -381,11 +379,11 @@ class DirectionalTranslator:
 
 def patience_of(stopping: str) -> float:
     """CTranslate2's patience for a stopping rule."""
-    name, _, factor = stopping.partition("=")
-    if name == "constant":
+    rule = stopping_rule(stopping)
+    if isinstance(rule, Patience):
+        return rule.factor
+    if type(rule) is Constant:  # not one of its descendants
         return 1.0
-    if name == "patience":
-        return float(factor or 2.0)
     raise SettingsError(
         f"`stopping` is {stopping!r}, which CTranslate2 does not have: choose constant or patience=FACTOR."
     )

@@ -12,15 +12,18 @@ from torch.nn import functional as F
 
 from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID, START_ID
-from bidibeam.errors import RunError
 from bidibeam.models.gru.projection import projected_cross_entropy
-from bidibeam.search.graphs import GraphCache
+from bidibeam.models.networks import check_direction
+from bidibeam.search.graphs import GraphCache, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from bidibeam.hypotheses import Direction
     from bidibeam.models.gru.network import BidirectionalModel
+
+BUCKET = 8
+"""A captured search has room for a multiple of so many positions, so that few shapes come about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,7 @@ class GRUScorer:
     """One direction of a network in evaluation mode, as a step scorer and for teacher forcing."""
 
     def __init__(self, model: BidirectionalModel, direction: Direction) -> None:
-        if direction not in model.directions:
-            raise RunError(
-                f"This run has no {direction.value} decoder, only: {', '.join(model.directions)}. "
-                "Train one with both directions, or choose a strategy that does without."
-            )
+        check_direction(direction, model.directions, "This run")
         index = model.directions.index(direction)
         self.embedding = model.embedding(index)
         self._encoder = model.encoders[index if len(model.encoders) > 1 else 0]
@@ -61,11 +60,6 @@ class GRUScorer:
         self._bias = model.b_output[index].detach()  # (vocabulary,)
         self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
         self.graphs = GraphCache()
-
-    @property
-    def vocabulary_size(self) -> int:
-        """How many logits a row has."""
-        return self._weight.shape[0]
 
     @torch.inference_mode()
     def start(self, sources: Tensor) -> GRUState:
@@ -98,7 +92,7 @@ class GRUScorer:
 
     def static_key(self, state: GRUState) -> Hashable:
         """Return where the weights are, and the room for encoder states."""
-        return self._weight.data_ptr(), self.decoder.v.data_ptr(), round_up(state.memory.shape[2])
+        return self._weight.data_ptr(), self.decoder.v.data_ptr(), round_up(state.memory.shape[2], BUCKET)
 
     def static_state(self, state: GRUState, steps: int) -> StaticGRUState:  # noqa: ARG002 (it does not grow)
         """Return memory for states like this one."""
@@ -160,7 +154,7 @@ class StaticGRUState:
     def __init__(self, scorer: GRUScorer, like: GRUState) -> None:
         self._advance, self.dtype = scorer.advance, like.hidden.dtype
         _, sources, positions, memory = like.memory.shape
-        room = round_up(positions)
+        room = round_up(positions, BUCKET)
         self._state = GRUState(
             like.hidden.new_zeros(like.hidden.shape),
             like.memory.new_zeros(1, sources, room, memory),
@@ -187,11 +181,6 @@ class StaticGRUState:
         """Put what row `rows[i]` holds into row i."""
         hidden = self._state.hidden.flatten(1, 2)  # (1, rows, decoder)
         hidden.copy_(hidden.index_select(1, rows))
-
-
-def round_up(positions: int) -> int:
-    """Return the room for so many positions, of which there are few sizes."""
-    return -(-positions // 8) * 8
 
 
 def distinct_prefixes(

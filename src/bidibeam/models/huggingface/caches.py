@@ -17,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.configs import find_max_positions
+from bidibeam.search.graphs import round_up
 
 if TYPE_CHECKING:
     from bidibeam.models.huggingface.scorer import HFState
@@ -180,8 +181,3 @@ def act_as_compiling(model: PreTrainedModel) -> Iterator[None]:
             yield
         finally:
             module.is_torchdynamo_compiling = own
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The next multiple of a number."""
-    return -(-number // multiple) * multiple
