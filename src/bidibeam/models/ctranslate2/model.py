@@ -309,11 +309,8 @@ class DirectionalTranslator:
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
             for ids, values in zip(line, scored, strict=True):
-                reading, is_finished = (
-                    arrange_ids(ids, self.direction, self._special),
-                    ids[-1:] == [self.end_id],
-                )
-                text = decode_ids(reading, tokenizer)
+                reading = arrange_ids(ids, self.direction, self._special)
+                text, is_finished = decode_ids(reading, tokenizer), ids[-1:] == [self.end_id]
                 hypotheses.append(
                     score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
                 )
