@@ -41,8 +41,8 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
     """Read and write n-best lists as other tools do.
 
     INPUT is a file, plain, .gz or .xz, or - for stdin: our own JSON lines (jsonl), Moses n-best lists
-    (moses), the output of fairseq-generate (fairseq), flat text with N lines a source (mbrs) or responses of
-    the OpenAI API with `n` choices (openai). All but ours hold one list a source, that of the regular
+    (moses), the output of fairseq-generate (fairseq), flat text with N lines per source (mbrs) or responses
+    of the OpenAI API with `n` choices (openai). All but ours hold one list per source, that of the regular
     direction unless --direction says otherwise. docs/nbest.md tells what each can carry. Nothing is written
     unless all of it can be.
 
@@ -69,7 +69,7 @@ def convert(input_file: str, to_format: str | None, out_file: str, **flags: Any)
         other = conversion.direction.other.value
         show(
             f"Note: {count:,} of the sources {'has' if count == 1 else 'have'} {other} hypotheses too, but "
-            f"{name} holds one list a source; --direction {other} writes those.",
+            f"{name} holds one list per source; --direction {other} writes those.",
             style="dim",
         )
     lost = [key for key in (*OF_SOURCES, *OF_HYPOTHESES) if key in conversion.lost]

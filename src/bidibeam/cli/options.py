@@ -238,7 +238,7 @@ output = together(
 """The options of what is written."""
 out = option("-o --out out_file", "Where to; - is stdout.", "FILE", "-")
 
-LIST_DIRECTION = "Whose hypotheses a file holds that has one list a source.  [default: regular]"
+LIST_DIRECTION = "Whose hypotheses a file holds that has one list per source.  [default: regular]"
 lists = together(
     option(
         "--from from_format",

@@ -42,7 +42,7 @@ WORK = {
     "exact_transports": "exact transports",
 }
 """Counted work per source."""
-TIMES = {"ms_a_source": "ms a source", "ratio": "to vbs"}
+TIMES = {"ms_a_source": "ms per source", "ratio": "to vbs"}
 OPTION_METRICS = ("bleu", "length_ratio", "distinct-2")
 LEVELS = ("longest", "random")
 """Systems without options."""
@@ -290,7 +290,7 @@ def cost(results: Results) -> Section | None:
     measured = [
         *text_columns("strategy"),
         *number_columns(*TIMES.values(), group="time"),
-        *number_columns(*WORK.values(), group="work a source"),
+        *number_columns(*WORK.values(), group="work per source"),
     ]
     by_formula = [*text_columns("strategy", "formula"), *number_columns("value", "to vbs")]
     paper = text_columns("algorithm", "complexity")

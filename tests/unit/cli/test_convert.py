@@ -83,8 +83,8 @@ def test_one_of_the_directions_is_written(ours: Path) -> None:
     assert regular.replies == ["Hello.", "Bye."] * 2
     assert regular.told == (
         "2 sources, 4 hypotheses, from jsonl to mbrs. Note: 2 of the sources have reverse hypotheses too, "
-        "but mbrs holds one list a source; --direction reverse writes those. Note: mbrs has no place for id, "
-        "source, reference, log_prob, other_log_prob, score and finished; that was dropped."
+        "but mbrs holds one list per source; --direction reverse writes those. Note: mbrs has no place for "
+        "id, source, reference, log_prob, other_log_prob, score and finished; that was dropped."
     )
     assert reverse.replies == ["Bye."] * 2
     one = called("convert", "-", "--to", "mbrs", typed=ours.read_bytes().splitlines()[0])
