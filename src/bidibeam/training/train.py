@@ -141,10 +141,8 @@ def _train_from_config(data: PreparedData, run: Path, settings: RunSettings, **o
     if not directions or not isinstance(directions, list | tuple) or {*directions} - {"regular", "reverse"}:
         raise SettingsError(f"model.directions is {directions!r}; choose from: regular, reverse.")
     direction = "both" if len({*directions}) == 2 else directions[0]
-    prepared, training = (
-        data.info["settings"],
-        settings.training,
-    )  # which has the longest pairs, without an end
+    prepared = data.info["settings"]  # which has the longest pairs, without an end
+    training = settings.training
     limits = {
         name: min(getattr(training, name), prepared[name] + 1)
         for name in ("max_source_length", "max_response_length")
