@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -126,3 +127,12 @@ def lock(file: IO[Any]) -> bool:
         except OSError:  # a file system without locks
             pass
     return True
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested mappings by their keys, joined with points."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        nested = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return flat

@@ -11,7 +11,7 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.systems import TUNED
+from bidibeam.evaluation.systems import TUNED_STRATEGIES, TUNED_VBS
 from bidibeam.hypotheses import Beams
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
 
-LENGTHS = ("bidis", TUNED)
-"""Strategies that are tuned on the regular beam."""
 PENALISED = ("bidia bleu_t", "bidia wmd_t")
 """Systems whose T is tuned, on both beams, unless others are named."""
 CLOSEST = {"answer": "regular", "agreement": "closest"}
@@ -33,7 +31,7 @@ CLOSEST = {"answer": "regular", "agreement": "closest"}
 
 @dataclass(frozen=True)
 class TuningTargets:
-    """What is to be tuned: those of `LENGTHS`, and by the name of the system strategies whose T is wanted."""
+    """What is to be tuned: some of `TUNED_STRATEGIES`, and by its name each system whose T is wanted."""
 
     lengths: tuple[str, ...]
     penalised: dict[str, StrategySettings]
@@ -49,24 +47,23 @@ class TuningTargets:
         lengths, penalised = [], {}
         for name in names:
             settings = StrategySettings.named(name)
-            if settings.name in LENGTHS:
+            if settings.name in TUNED_STRATEGIES:
                 lengths.append(settings.name)
             elif settings.compares:
                 replace(settings, wants_tuned=True).check_penalty()
                 penalised[settings.untuned] = replace(settings, wants_tuned=False)
             else:
-                raise SettingsError(
-                    f"There is nothing to tune of {name}. Choose among: {', '.join((*LENGTHS, *PENALISED))}."
-                )
+                choices = ", ".join((*TUNED_STRATEGIES, *PENALISED))
+                raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
         return cls(tuple(dict.fromkeys(lengths)), penalised)
 
     @classmethod
     def all_of(cls, model: Model, settings: SearchSettings, vectors: Path | None) -> TuningTargets:
         """All that the model has directions and vectors for, and the search hypotheses."""
         if len(model.directions) < 2:
-            return cls.parse([TUNED])
+            return cls.parse([TUNED_VBS])
         penalised = PENALISED if vectors is not None or has_word_vectors(model) else PENALISED[:1]
-        return cls.parse([*LENGTHS, *(penalised if settings.beam_size > 1 else ())])
+        return cls.parse([*TUNED_STRATEGIES, *(penalised if settings.beam_size > 1 else ())])
 
     def check_vectors(self, vectors: Path | None) -> None:
         """Refuse vectors that nothing uses."""
@@ -123,7 +120,7 @@ def tune_model(
     vectors: Path | None = None,
     sources: int | None = None,
     batch_size: int | None = None,
-    watch: Callable[[Iterable[Answer], int, str], Iterable[Answer]] = lambda answers, _total, _what: answers,
+    track: Callable[[Iterable[Answer], int, str], Iterable[Answer]] = lambda answers, _total, _what: answers,
 ) -> tuple[TuningResult, TuningResult, list[str]]:
     """Tune on the validation split, and write tuned.json beside the model.
 
@@ -135,7 +132,7 @@ def tune_model(
         vectors: Word vectors for similarities that need some; the model's own by default.
         sources: How many validation sources to use, the first ones; all by default.
         batch_size: Sources searched at once.
-        watch: Shows progress: answers, how many there will be, and what is being done.
+        track: Shows progress: answers, how many there will be, and what is being done.
 
     Returns:
         What was found; that together with what tuned.json had for other systems; and the names of systems
@@ -151,7 +148,7 @@ def tune_model(
 
     def search(strategy: StrategySettings, **options: Any) -> list[Beams]:
         decoder = load_decoder(model, strategy, settings=settings, batch_size=batch_size, **options)
-        answers = watch(decoder.answers(examples), len(examples), f"searching for {strategy.name}")
+        answers = track(decoder.answers(examples), len(examples), f"searching for {strategy.name}")
         return [answer.beams for answer in answers]
 
     tuned = TuningResult({}, {}, (), len(examples))
@@ -160,7 +157,7 @@ def tune_model(
             beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
         else:
             beams = search(StrategySettings("vbs"))
-        unasked = [name for name in LENGTHS if name not in targets.lengths]
+        unasked = [name for name in TUNED_STRATEGIES if name not in targets.lengths]
         tuned = tuned.merge(tune(beams, search=settings).without(unasked))
     if targets.penalised:
         beams = search(StrategySettings("bidia", options=CLOSEST), replies_only=True)

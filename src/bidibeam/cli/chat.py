@@ -154,10 +154,10 @@ class ChatSession:
         """Choose by another strategy from now on, and say how."""
         strategy = self._read_strategy(name)
         self._switch(strategy)
-        facts = dict(self._decoder.ranker.strategy.signature.facts)
-        shown = ", ".join(f"{fact} {value}" for fact, value in facts.items() if fact != "strategy")
+        settings = dict(self._decoder.ranker.strategy.signature.facts)
+        shown = ", ".join(f"{name} {value}" for name, value in settings.items() if name != "strategy")
         told = f"From now on {strategy.name} answers{f' ({shown})' if shown else ''}."
-        if facts.get("lambda") != "0":
+        if settings.get("lambda") != "0":
             return told
         reason = "So" if "lambda_" in strategy.options else "Lambda 0 was tuned, so"
         return (

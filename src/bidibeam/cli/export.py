@@ -10,7 +10,8 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, show_metadata
-from bidibeam.cli.inputs import BUNDLED, load_model, take_model
+from bidibeam.cli.inputs import BUNDLED_NOTE, load_model, take_model
+from bidibeam.files import flatten
 
 
 @click.command()
@@ -95,24 +96,21 @@ def info(model: Path | None, as_json: bool) -> None:
     from bidibeam.models.loading import bundled_path
 
     if model is None:
-        show(BUNDLED, style="dim")
+        show(BUNDLED_NOTE, style="dim")
     title, metadata = describe_model(model or bundled_path())
     if as_json:
         click.echo(json.dumps(metadata, indent=2, ensure_ascii=False))
         return
     plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
-    show_metadata(title, _flatten(plain))
+    show_metadata(title, _by_last_name(plain))
     for name in ("progress", "model", "data", "training", "exported"):
         if metadata.get(name):
-            show_metadata(name.capitalize(), _flatten(metadata[name]))
+            show_metadata(name.capitalize(), _by_last_name(metadata[name]))
 
 
-def _flatten(mapping: dict[str, Any]) -> dict[str, Any]:
-    """The innermost names and their values, lists as texts."""
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value)
-        else:
-            flat[key] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-    return flat
+def _by_last_name(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Values by the innermost of their names, lists as texts."""
+    return {
+        name.rpartition(".")[2]: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for name, value in flatten(mapping).items()
+    }

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
 
-BUNDLED = "No model was named: this is the small one that comes with bidibeam."
-ANY_LENGTH = 1 << 30
+BUNDLED_NOTE = "No model was named: this is the small one that comes with bidibeam."
+MANY_STEPS = 1 << 30
 """So many steps that no least number of tokens is more."""
 STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
 """What a strategy's own settings are called in a command's parameters."""
@@ -51,7 +51,7 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
     from bidibeam.models.loading import load
 
     if name is None and reverse is None:
-        show(BUNDLED, style="dim")
+        show(BUNDLED_NOTE, style="dim")
     with notice_if_slow("Loading the model ..."):
         return load(name, reverse, **options)
 
@@ -62,7 +62,7 @@ def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model
     from bidibeam.search.settings import SearchSettings
 
     given = {name: value for name, value in flags.items() if value is not None}
-    SearchSettings(**{"max_length": ANY_LENGTH, **given})
+    SearchSettings(**{"max_length": MANY_STEPS, **given})
     loaded = load_model(**model)
     return loaded, default_search(loaded, **flags)
 

@@ -154,13 +154,13 @@ def report(results: Path, out: Path | None) -> None:
     bidibeam report scores.json                   # scores-report/report.html
     bidibeam report scores.json --out evaluation  # evaluation/report.html
     """  # noqa: D301
-    from bidibeam.reporting.report import PAGE_FILE, read_sources, write_report
+    from bidibeam.reporting.report import PAGE_FILE, read_report_sources, write_report
 
     files = read_results(results)
     folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))
     paths = [results / name for name in files] if results.is_dir() else [results]
     sources = [Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix() for path in paths]
-    before = read_sources(folder)
+    before = read_report_sources(folder)
     is_ours = set(before) <= set(sources) if before else set(sources) <= set(FILES)
     if before is not None and not is_ours:
         made_from = " and ".join(os.path.normpath(folder / source) for source in before)

@@ -12,10 +12,7 @@ from bidibeam.cli import inputs, options
 from bidibeam.cli.console import track
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Ranker
-from bidibeam.strategies.ranking import is_parallel, warm_up
-
-BATCH_SIZE = 256
-"""Sources ranked at once, shared out among the workers."""
+from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 
 
 @click.command()
@@ -39,7 +36,7 @@ def rerank(
     FILE holds a JSON object a line, each with the lists "regular" and "reverse" of one source's hypotheses;
     these have "text" or "tokens", and the scores that the strategy needs (docs/nbest.md). `bidibeam decode
     --n-best` writes such files; - is stdin. Moses n-best lists, fairseq's output, flat text and responses of
-    the OpenAI API hold one list a source; --reverse adds the other. Replies go to stdout, one a line; the
+    the OpenAI API hold one list per source; --reverse adds the other. Replies go to stdout, one a line; the
     whole file is checked before the first is written.
 
     \b
@@ -60,9 +57,9 @@ def rerank(
     lists = list(
         track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.first_file)
     )
-    facts = {}
+    origin = {}
     if tuned is not None and settings != untuned:
-        facts["tuned"] = tuned.name
+        origin["tuned"] = tuned.name
         inputs.note_other_model(tuned, input_file, model)
     strategy = settings.build(max_length=max_length, space=inputs.word_vectors(settings.vectors, lists))
     inputs.note_length([strategy], lists)
@@ -72,7 +69,7 @@ def rerank(
     write_answers(
         lists,
         lambda stream: ranker.stream(stream, batch_size),
-        signature=strategy.signature.extended(**facts, bidibeam=__version__),
+        signature=strategy.signature.extended(**origin, bidibeam=__version__),
         nbest_file=nbest_file,
         resume=resume,
         total=len(lists),

@@ -57,7 +57,8 @@ def tune(
     bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.tuning import LENGTHS, PENALISED, TuningTargets, open_tuning_data, tune_model
+    from bidibeam.api.tuning import PENALISED, TuningTargets, open_tuning_data, tune_model
+    from bidibeam.evaluation.systems import TUNED_STRATEGIES
 
     targets = TuningTargets.parse(strategy) if strategy else None
     named = take_model(model, flags)
@@ -67,7 +68,7 @@ def tune(
     prepared = open_tuning_data(loaded, data)
     if targets is None:
         targets = TuningTargets.all_of(loaded, settings, vectors)
-        missing = [name for name in (*LENGTHS, *PENALISED) if name not in targets.names]
+        missing = [name for name in (*TUNED_STRATEGIES, *PENALISED) if name not in targets.names]
         if len(loaded.directions) < 2:
             needed = "the reverse direction too"
         elif settings.beam_size == 1:
@@ -79,7 +80,7 @@ def tune(
             note(f"left out {', '.join(missing)}: {need} {needed}.")
     targets.check_vectors(vectors)
     options: dict[str, Any] = {"vectors": vectors, "sources": sources, "batch_size": batch_size}
-    tuned, whole, lost = tune_model(loaded, prepared, settings, targets, watch=track, **options)
+    tuned, whole, lost = tune_model(loaded, prepared, settings, targets, track=track, **options)
     if lost:
         note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
     assert loaded.path is not None

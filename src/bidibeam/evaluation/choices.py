@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval
-from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED
+from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED_VBS
 from bidibeam.hypotheses import Direction
-from bidibeam.strategies.bidia import compare
+from bidibeam.strategies.bidia import similarity_matrix
 from bidibeam.strategies.settings import (
     DEFAULT_SIMILARITY,
     StrategySettings,
@@ -94,16 +94,16 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
     has its 95 % interval: between percentiles of the shares on bootstrap resamples of the sources, the same
     resamples for all three; those on which the oracle is no better do not count.
     """
-    for needed in (TUNED, ORACLE):
+    for needed in (TUNED_VBS, ORACLE):
         if not evidence.bleu_sizes(needed):
             raise evidence.lack(needed)
     names = [
-        name for name in dict.fromkeys([*evidence.systems, *evidence.bleu]) if name not in (TUNED, ORACLE)
+        name for name in dict.fromkeys([*evidence.systems, *evidence.bleu]) if name not in (TUNED_VBS, ORACLE)
     ]
     shares: dict[str, dict[str, float | None]] = {}
     intervals: dict[str, dict[str, list[float] | None]] = {}
-    for beam_size in sorted(evidence.bleu_sizes(TUNED) & evidence.bleu_sizes(ORACLE)):
-        low, high = evidence.bleu_of(TUNED, beam_size), evidence.bleu_of(ORACLE, beam_size)
+    for beam_size in sorted(evidence.bleu_sizes(TUNED_VBS) & evidence.bleu_sizes(ORACLE)):
+        low, high = evidence.bleu_of(TUNED_VBS, beam_size), evidence.bleu_of(ORACLE, beam_size)
         found: dict[str, float | None] = {
             name: (evidence.bleu_of(name, beam_size) - low) / (high - low) if high > low else None
             for name in names
@@ -113,8 +113,8 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
             continue
         shares[str(beam_size)] = found
         here = {name: sizes[beam_size] for name, sizes in evidence.systems.items() if beam_size in sizes}
-        if {TUNED, ORACLE} <= here.keys():
-            order = (TUNED, ORACLE, *(name for name in found if name in here))
+        if {TUNED_VBS, ORACLE} <= here.keys():
+            order = (TUNED_VBS, ORACLE, *(name for name in found if name in here))
             statistics = [evidence.statistics(here[name].replies) for name in order]
             lows, highs, *resampled = bootstrap_bleu(statistics, Resampling())
             has_room = highs > lows
@@ -125,8 +125,8 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
                 for name, bleu in zip(order[2:], resampled, strict=True)
             }
     if not shares:
-        raise InputError(f"No other system has an N_B at which there are {TUNED!r} and {ORACLE!r} too.")
-    return {"baseline": TUNED, "by_beam_size": shares, "intervals": intervals}
+        raise InputError(f"No other system has an N_B at which there are {TUNED_VBS!r} and {ORACLE!r} too.")
+    return {"baseline": TUNED_VBS, "by_beam_size": shares, "intervals": intervals}
 
 
 def examples(evidence: Evidence) -> dict[str, Any]:
@@ -150,7 +150,9 @@ def examples(evidence: Evidence) -> dict[str, Any]:
     shown = []
     for source in islice(different.values(), evidence.examples):
         line, row = agreeing.beams[source], agreeing.rankings[source].entries[0].place
-        matrix = compare(similarity, line.regular.hypotheses, line.reverse.hypotheses)  # (regular, reverse)
+        matrix = similarity_matrix(
+            similarity, line.regular.hypotheses, line.reverse.hypotheses
+        )  # (regular, reverse)
         shown.append(
             {
                 "id": line.id,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 DRAWS = 20
-TESTED = ("difference", "low", "high", "approximate_randomisation")
+TEST_FIELDS = ("difference", "low", "high", "approximate_randomisation")
 
 
 def diversity(evidence: Evidence) -> dict[str, Any]:
@@ -186,6 +186,6 @@ def _match(evidence: Evidence, rewarded: RewardedVbs) -> dict[str, dict[str, flo
         matched[name] = {
             "word_reward": reward,
             **evidence.scores(replies[reward]),
-            **{key: getattr(test, key) for key in TESTED},
+            **{key: getattr(test, key) for key in TEST_FIELDS},
         }
     return matched

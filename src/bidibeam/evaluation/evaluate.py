@@ -35,7 +35,7 @@ def evaluate_systems(
         "beam_sizes": {system.name: system.beam_size for system in systems if system.beam_size},
         "empty_references": sum(not words for words in systems[0].reference_words),
         "systems": {system.name: score_system(system, metrics, resampling=resampling) for system in systems},
-        "tests": compare(systems, baselines, resampling=resampling) if TESTED in metrics else [],
+        "tests": compare_systems(systems, baselines, resampling=resampling) if TESTED in metrics else [],
     }
 
 
@@ -67,7 +67,7 @@ def score_bleu(statistics: Any, resampling: Resampling) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high, "signature": str(signature.extended(**settings))}
 
 
-def compare(
+def compare_systems(
     systems: Sequence[System], baselines: Sequence[str], *, resampling: Resampling | None = None
 ) -> list[dict[str, Any]]:
     """Tests every system's corpus BLEU against every baseline's: what results list under "tests".

@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
 BIDIA_OPTIONS: Mapping[str, Sequence[str]] = {"answer": get_args(Answerer), "agreement": get_args(Agreement)}
 LEVELS = ("longest", "random")
 """Systems that look at length alone, or at nothing."""
-SCORES = ("bleu", "length_ratio", "distinct-2")
+SENSITIVITY_SCORES = ("bleu", "length_ratio", "distinct-2")
 
 
 def sensitivity(evidence: Evidence) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
             or all(each.log_prob is not None for line in system.beams for each in line.reverse)
         ]
         replies = choose_replies(evidence, variants, system.beams)
-        scores = {key: evidence.scores(each, SCORES) for key, each in replies.items()}
+        scores = {key: evidence.scores(each, SENSITIVITY_SCORES) for key, each in replies.items()}
         rows += [
             {
                 "system": name,
@@ -69,7 +69,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
         level = evidence.systems.get(name, {}).get(system.beam_size)
         if level is not None:
             about = {"system": name, "option": "baseline", "value": name, "is_default": False}
-            rows.append({**about, **evidence.scores(level.replies, SCORES)})
+            rows.append({**about, **evidence.scores(level.replies, SENSITIVITY_SCORES)})
     return {"beam_size": system.beam_size, "rows": rows}
 
 

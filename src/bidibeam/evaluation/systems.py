@@ -18,7 +18,7 @@ from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import ORDER, corpus_bleu
 from bidibeam.metrics.ngrams import NgramCounts, count_ngrams
 from bidibeam.scores import Signature
-from bidibeam.strategies.ranking import check_requirements, rank_all
+from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
 from bidibeam.strategies.settings import StrategySettings, strategy_named
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BASE = "vbs"
 """The most likely hypothesis."""
-TUNED = "vbs-tuned"
+TUNED_VBS = "vbs-tuned"
 """The same with its length settings tuned: what a gain must be a gain over."""
 ORACLE = "oracle"
 """The hypothesis nearest the reference: what a perfect choice would reach."""
@@ -37,7 +37,7 @@ AGREEMENT = "bidia"
 """The strategy in which both directions decide; its systems have more words behind it."""
 SYSTEMS = (
     BASE,
-    TUNED,
+    TUNED_VBS,
     "bidis",
     "bidia bleu_t",
     "bidia wmd_t",
@@ -51,13 +51,13 @@ SYSTEMS = (
     ORACLE,
 )
 """Those of the reproduction."""
-BASELINES = (TUNED, BASE)
+TUNED_STRATEGIES = ("bidis", TUNED_VBS)
+"""Strategies that are tuned on the regular beam."""
+BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"
 """The system whose two beams are looked into."""
 SCORES = ("bleu", "length_ratio", "distinct-1", "distinct-2")
-BATCH_SIZE = 256
-"""Sources ranked at once, shared out among the workers."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def choose_systems(
     for name in SYSTEMS if names is None else names:
         try:
             settings = strategy_named(name, tuned or {})
-            if settings.name == TUNED and TUNED not in (tuned or {}):
+            if settings.name == TUNED_VBS and TUNED_VBS not in (tuned or {}):
                 raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them by `tuned`.")
             strategy = settings.build(max_length=max_length, space=load_vectors)
             systems[name] = _choose_at_every_size(name, strategy, lists, workers)

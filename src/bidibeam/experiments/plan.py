@@ -12,9 +12,9 @@ from typing import Any
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import InputError, RunError
-from bidibeam.evaluation.systems import TUNED
+from bidibeam.evaluation.systems import TUNED_STRATEGIES
 from bidibeam.experiments.settings import ExperimentSettings
-from bidibeam.experiments.stages import ExperimentObserver, hash_file
+from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
@@ -24,7 +24,6 @@ from bidibeam.protocols import Requirements
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 VALIDATION, TEST = "validation", "test"
-TUNED_STRATEGIES = ("bidis", TUNED)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Plan:
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:
         """Identifies the word vectors; empty if there are none."""
-        return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_file(self.vectors)]}
+        return {} if self.vectors is None else {"vectors": [self.vectors.name, hash_content(self.vectors)]}
 
 
 def plan_searches(
@@ -157,7 +156,7 @@ def read_beams(path: Path) -> list[Beams]:
         return list(nbest.read(path, allow_empty=True))
 
 
-def read_json(path: Path) -> Any:
+def read_stage_file(path: Path) -> Any:
     """Reads what a stage wrote."""
     with _blame_file(path):
         return parse_json(path.read_bytes())

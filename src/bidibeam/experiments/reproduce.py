@@ -15,9 +15,9 @@ from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
-from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_json
+from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_stage_file
 from bidibeam.experiments.seeds import Seed
-from bidibeam.experiments.settings import resolve, stamp_settings, to_plain
+from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
     STAMPS,
     Stage,
@@ -59,16 +59,16 @@ class Experiment(Plan):
     ) -> Experiment:
         """Resolves the settings of an experiment, and fits them to a model that is given, if any.
 
-        Preset, corpus, config and overrides are as `resolve` takes them, options the other arguments of
-        `Experiment`. Raises BidibeamError if the model cannot be loaded or serves no system.
+        Preset, corpus, config and overrides are as `resolve_experiment` takes them, options the other
+        arguments of `Experiment`. Raises BidibeamError if the model cannot be loaded or serves no system.
         """
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if model is None:
-            return cls(folder, resolve(preset=preset, **layers), preset=preset, **options)
+            return cls(folder, resolve_experiment(preset=preset, **layers), preset=preset, **options)
         loaded = model.load("cpu")
         search = {"stopping": loaded.default_stopping, "max_length": loaded.limits.max_length}
         known = {name: value for name, value in search.items() if value is not None}
-        settings = resolve(preset=preset, base={"search": known}, **layers)
+        settings = resolve_experiment(preset=preset, base={"search": known}, **layers)
         missing = find_unserved(loaded, settings.systems, options.get("vectors"))
         systems = tuple(name for name in settings.systems if name not in missing)
         if not systems:
@@ -88,7 +88,11 @@ class Experiment(Plan):
                 "folder, or an empty one."
             )
         before, corpus = self.folder / "data" / INFO, self.settings.prepare.corpus
-        if self.data is None and before.is_file() and (found := read_json(before).get("corpus")) != corpus:
+        if (
+            self.data is None
+            and before.is_file()
+            and (found := read_stage_file(before).get("corpus")) != corpus
+        ):
             raise SettingsError(
                 f"{self.folder} holds an experiment on {found}, which one on {corpus} would replace. Name "
                 "another folder, or remove it."
@@ -141,9 +145,9 @@ class Experiment(Plan):
             },
             "sources": len(self.read_examples(TEST, settings.sources)),
             **({"left_out": {"systems": dict(self.missing)}} if self.missing else {}),
-            "positions": read_json(folder / "positions.json"),
-            "constant": read_json(folder / "constant.json"),
-            "seeds": [read_json(Seed(seed, self).file("results")) for seed in self.seeds],
+            "positions": read_stage_file(folder / "positions.json"),
+            "constant": read_stage_file(folder / "constant.json"),
+            "seeds": [read_stage_file(Seed(seed, self).file("results")) for seed in self.seeds],
         }
 
     def _prepare(self) -> Stage:

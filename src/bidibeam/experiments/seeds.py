@@ -20,10 +20,10 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator, search_batches
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
-from bidibeam.evaluation.evaluate import compare, score_system
+from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.evaluation.systems import BASELINES, Evidence, System, choose_system
-from bidibeam.experiments.plan import TEST, TUNED_STRATEGIES, VALIDATION, BeamFiles, Plan, read_json
+from bidibeam.evaluation.systems import BASELINES, TUNED_STRATEGIES, Evidence, System, choose_system
+from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
 from bidibeam.experiments.settings import stamp_settings
 from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
 from bidibeam.files import write_json
@@ -197,7 +197,7 @@ class Seed:
     @cached_property
     def weights(self) -> str:
         """The fingerprint of the weights."""
-        return str(read_json(self.file("model"))["weights"])
+        return str(read_stage_file(self.file("model"))["weights"])
 
     @cached_property
     def word_vectors(self) -> WordVectors:
@@ -308,7 +308,7 @@ class Seed:
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
             },
-            "tests": compare(list(systems.values()), [name for name in BASELINES if name in systems]),
+            "tests": compare_systems(list(systems.values()), [name for name in BASELINES if name in systems]),
             "analyses": contents,
             "left_out": missing,
         }
@@ -357,12 +357,12 @@ class Seed:
 
     def collect(self) -> dict[str, Any]:
         """Collects all numbers of the seed."""
-        evaluation: dict[str, Any] = read_json(self.file("evaluation"))
+        evaluation: dict[str, Any] = read_stage_file(self.file("evaluation"))
         if self.is_timed:
-            evaluation["analyses"]["cost"] = read_json(self.file("cost"))
+            evaluation["analyses"]["cost"] = read_stage_file(self.file("cost"))
         return {
             "seed": self.number,
             "training": progress_of(self.run) if self.plan.given is None else {},
-            "perplexity": read_json(self.file("perplexity")),
+            "perplexity": read_stage_file(self.file("perplexity")),
             **evaluation,
         }

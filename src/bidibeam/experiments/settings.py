@@ -98,7 +98,7 @@ class ExperimentSettings:
         return max(self.beam_sizes)
 
 
-def resolve(
+def resolve_experiment(
     *,
     preset: str,
     corpus: str | None = None,

@@ -16,8 +16,7 @@ from bidibeam._version import __version__
 from bidibeam.data.prepare import Progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
-from bidibeam.files import lock, read_json, write_json
-from bidibeam.reporting.results import flatten
+from bidibeam.files import flatten, lock, read_json, write_json
 from bidibeam.training.logs import TrainingObserver
 
 T = TypeVar("T")
@@ -166,11 +165,11 @@ def json_stage(
 
 def identify_content(*paths: Path) -> Callable[[], str]:
     """Makes an identity of the content of files."""
-    return lambda: " ".join(map(hash_file, paths))
+    return lambda: " ".join(map(hash_content, paths))
 
 
-def hash_file(path: Path) -> str:
-    """Returns a hash of a file's content."""
+def hash_content(path: Path) -> str:
+    """Returns the first digits of the SHA-256 of what a file holds, by which a stage knows it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]
 

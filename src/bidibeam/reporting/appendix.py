@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bidibeam.files import flatten
 from bidibeam.reporting.blocks import (
     Column,
     Examples,
@@ -16,9 +17,11 @@ from bidibeam.reporting.blocks import (
     text_columns,
 )
 from bidibeam.reporting.numbers import NOTHING, format_fixed, format_value, join_words, to_number, to_numbers
-from bidibeam.reporting.results import NO_SIZE, Results, flatten
+from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 
-EDGES = {"lambda_": (10.0,), "length_exponent": (4.0,), "word_reward": (4.0,), "T": (2.0, 60.0)}
+GRIDS = {"lambda_": LAMBDAS, "length_exponent": EXPONENTS, "word_reward": REWARDS, "T": PENALTIES}
+EDGES = {name: tuple(end for end in (min(grid), max(grid)) if end) for name, grid in GRIDS.items()}
 """By setting, the ends of the values that tuning tries by itself; not 0, since nothing lies beyond it."""
 DIRECTIONS = ("regular", "reverse")
 LABEL = 70

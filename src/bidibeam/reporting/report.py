@@ -126,7 +126,7 @@ def _blame_results(what: str) -> Iterator[None]:
         ) from error
 
 
-def read_sources(folder: Path) -> list[str] | None:
+def read_report_sources(folder: Path) -> list[str] | None:
     """Returns the files that a folder's report was made from, relative to it; None if there is no report."""
     page = folder / PAGE_FILE
     if not page.is_file():

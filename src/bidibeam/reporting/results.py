@@ -55,15 +55,6 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
     return contents
 
 
-def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns the values of nested mappings by their keys, joined with points."""
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        nested = isinstance(value, Mapping)
-        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
-    return flat
-
-
 @dataclass(frozen=True)
 class Results:
     """Results of any of the three kinds behind one interface: a whole file, and the part of each seed."""

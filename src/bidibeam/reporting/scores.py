@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE, TUNED
+from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE, TUNED_VBS
 from bidibeam.reporting.blocks import (
     Block,
     Cell,
@@ -163,7 +163,7 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
         gain = _gain_over(results, BASE, system, size)
         if gain is None or system.split()[0] not in ("bidia", "bidis"):
             continue
-        over_tuned, test = _gain_over(results, TUNED, system, size), compare_matched(analyses, system)
+        over_tuned, test = _gain_over(results, TUNED_VBS, system, size), compare_matched(analyses, system)
         scores = average([one.get("systems", {}).get(system) for one in analyses]) or {}
         ratios = [to_number(one.get("length_ratio")) for one in (scores, scores.get("matched") or {})]
         rows.append(
@@ -208,7 +208,7 @@ def _quote_claim(results: Results, size: int) -> str:
         return ""
     ours = [
         f"{format_signed(100 * gain / base, 0)} % over {name}"
-        for name in (BASE, TUNED)
+        for name in (BASE, TUNED_VBS)
         if (gain := _gain_over(results, name, claimed, size)) is not None
         and (base := results.mean(name, size))
     ]
@@ -316,13 +316,13 @@ def split_panels(series: Sequence[Series]) -> list[Panel]:
     variants = [one for one in agreeing if len(one.name.split()) > 2]  # such as `bidia bleu_t either`
     panels = []
     if len(systems) > MAX_SERIES and variants:
-        compared = [one for one in systems if one in agreeing or one.name == TUNED]
+        compared = [one for one in systems if one in agreeing or one.name == TUNED_VBS]
         systems = [one for one in systems if one not in variants]
         panels.append(Panel(compared, HEIGHTS[1], from_zero=False))
     if systems:
         panels.insert(0, Panel(systems, HEIGHTS[0]))
     if any(one.name == ORACLE for one in series):
-        best = [one for one in series if one.name in (ORACLE, TUNED, BASE)]
+        best = [one for one in series if one.name in (ORACLE, TUNED_VBS, BASE)]
         panels.append(Panel(best, HEIGHTS[2], is_oracle=True))
     return panels
 
@@ -377,7 +377,7 @@ def headroom(results: Results) -> Section | None:
         if points:
             series.append(Series(name, [*points], [*points.values()]))
     if series:
-        baseline = str(analyses[0].get("baseline", TUNED))
+        baseline = str(analyses[0].get("baseline", TUNED_VBS))
         over = f", mean of {len(results.seeds)} seeds" if results.is_mean else ""
         caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
         if any(100 * value < LOWEST for one in series for value in one.values):
@@ -404,7 +404,7 @@ def _make_oracle_table(results: Results) -> Table:
             f"{name} ({NAMES[name]})" if name in NAMES else name,
             *(Cell(_format_bleu(results, name, n), results.paper_score(name, "bleu", n)) for n in sizes),
         ]
-        for name in (BASE, TUNED, ORACLE)
+        for name in (BASE, TUNED_VBS, ORACLE)
         if name in results.systems
     ]
     columns = [*text_columns("BLEU-4"), *number_columns(*(f"B = {size}" for size in sizes))]

@@ -63,7 +63,7 @@ class BidiA(Signed):
         entries: list[Ranked] = []
         for direction in self._directions:
             hypotheses, references = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
-            matrix = compare(self.similarity, hypotheses, references)  # (hypotheses, references)
+            matrix = similarity_matrix(self.similarity, hypotheses, references)  # (hypotheses, references)
             partners = matrix.argmax(1).tolist() if references else [None] * len(hypotheses)
             agreement = self._agreement(matrix, references)
             entries.extend(
@@ -119,7 +119,7 @@ class BidiA(Signed):
         return values
 
 
-def compare(
+def similarity_matrix(
     similarity: Similarity, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]
 ) -> Matrix:
     """Returns the whole matrix, (hypotheses, references); the similarity is not called if a list is empty."""

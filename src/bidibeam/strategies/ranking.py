@@ -26,6 +26,8 @@ REMEDIES: dict[Field, str] = {
     ),
 }
 EXAMPLE = Hypothesis("a b", ("a", "b"), log_prob=-1.0, length=3, score=-1.0, other_log_prob=-1.0)
+BATCH_SIZE = 256
+"""Sources ranked at once, shared out among the workers."""
 CHUNK = 16
 """Sources that a thread takes at once: far fewer would cost more in waiting than they save."""
 

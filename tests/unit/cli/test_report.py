@@ -11,7 +11,7 @@ import pytest
 
 from bidibeam.interchange import nbest
 from bidibeam.reporting import plots
-from bidibeam.reporting.report import read_sources, write_report
+from bidibeam.reporting.report import read_report_sources, write_report
 from tests.unit.cli.calls import called, refused
 from tests.unit.evaluation.evidences import random_beams
 from tests.unit.reporting.made_results import made_analyses, made_evaluation, made_results
@@ -160,19 +160,19 @@ def test_a_report_of_the_same_file_is_written_anew(tmp_path: Path, monkeypatch: 
     assert called("report", "a & b.json").status == 0
 
     folder = tmp_path / "a & b-report"
-    assert read_sources(folder) == ["../a & b.json"]
+    assert read_report_sources(folder) == ["../a & b.json"]
     assert "system changed" in (folder / "report.html").read_text()
 
 
 def test_a_folder_is_reported_again_when_it_holds_more(tmp_path: Path) -> None:
     write_scores(tmp_path / "evaluation.json")
     assert called("report", tmp_path).status == 0
-    assert read_sources(tmp_path) == ["evaluation.json"]
+    assert read_report_sources(tmp_path) == ["evaluation.json"]
     write_scores(tmp_path / "results.json", "b")
 
     assert called("report", tmp_path).status == 0
 
-    assert read_sources(tmp_path) == ["results.json", "evaluation.json"]
+    assert read_report_sources(tmp_path) == ["results.json", "evaluation.json"]
     elsewhere = write_scores(tmp_path / "other" / "c.json")
     told = f"made from {tmp_path / 'results.json'} and {tmp_path / 'evaluation.json'}, {WAY_OUT}"
     assert refused("report", elsewhere, "--out", tmp_path) == f"{tmp_path / 'report.html'} was {told}"
@@ -186,16 +186,16 @@ def test_a_report_that_does_not_say_belongs_to_the_results_beside_it(tmp_path: P
 
     assert refused("report", other, "--out", tmp_path).endswith(WAY_OUT)
     assert called("report", tmp_path).status == 0
-    assert read_sources(tmp_path) == ["results.json"]
+    assert read_report_sources(tmp_path) == ["results.json"]
 
 
 def test_a_report_names_its_files_by_their_place_and_not_by_whose_they_are(tmp_path: Path) -> None:
     write_report({"results.json": {"format_version": 1, **made_evaluation()}}, tmp_path / "run")
-    assert read_sources(tmp_path / "run") == ["results.json"]
-    assert read_sources(tmp_path) is None
+    assert read_report_sources(tmp_path / "run") == ["results.json"]
+    assert read_report_sources(tmp_path) is None
     out = tmp_path / "y" / "z"
 
     assert called("report", write_scores(tmp_path / "x" / "a.json"), "--out", out).status == 0
 
-    assert read_sources(out) == ["../../x/a.json"]
+    assert read_report_sources(out) == ["../../x/a.json"]
     assert str(tmp_path) not in (out / "report.html").read_text()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_distinct, split_rewards
-from bidibeam.evaluation.evaluate import compare
+from bidibeam.evaluation.evaluate import compare_systems
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics import METRICS
@@ -161,7 +161,7 @@ def test_each_system_stands_beside_vbs_of_its_length_and_the_difference_is_teste
             measure = METRICS.create(metric)
             assert figures[metric] == measure.score(chosen.reply_words, chosen.reference_words).value
             assert matched[metric] == measure.score(other.reply_words, other.reference_words).value
-        (test,) = compare([other, chosen], ["other"], resampling=FEW)
+        (test,) = compare_systems([other, chosen], ["other"], resampling=FEW)
         for key in ("difference", "low", "high", "approximate_randomisation"):
             assert matched[key] == test[key]
     own = found["systems"]["vbs"]["matched"]

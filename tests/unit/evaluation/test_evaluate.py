@@ -9,7 +9,7 @@ import sacrebleu
 
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, UnknownNameError
-from bidibeam.evaluation.evaluate import compare, score_system
+from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS
@@ -57,7 +57,7 @@ def test_only_bleu_has_an_interval_and_it_is_sacrebleus() -> None:
 def test_every_system_is_tested_against_every_baseline_but_itself() -> None:
     systems = [system("vbs", *POOR), system("bidia", *GOOD), system("random", "a", "b", "c", "d")]
 
-    tests = compare(systems, ["vbs", "bidia"], resampling=Resampling(50, 60, 7))
+    tests = compare_systems(systems, ["vbs", "bidia"], resampling=Resampling(50, 60, 7))
 
     pairs = [(test["system"], test["baseline"]) for test in tests]
     assert pairs == [("bidia", "vbs"), ("random", "vbs"), ("vbs", "bidia"), ("random", "bidia")]
@@ -79,12 +79,14 @@ def test_the_baseline_is_that_of_the_same_beam_size() -> None:
         *(system("bidia", *GOOD, beam_size=size) for size in (50, 10, 20)),
     ]
 
-    tests = compare(systems, ["vbs"], resampling=few)
+    tests = compare_systems(systems, ["vbs"], resampling=few)
 
     assert [test["beam_size"] for test in tests] == [50, 10]
     assert tests[0]["difference"] == 0 < tests[1]["difference"]
-    assert [test["beam_size"] for test in compare([systems[0], systems[2]], ["vbs"], resampling=few)] == [50]
-    assert compare(systems[:1], ["vbs"]) == []  # one system alone is not tested
+    assert [
+        test["beam_size"] for test in compare_systems([systems[0], systems[2]], ["vbs"], resampling=few)
+    ] == [50]
+    assert compare_systems(systems[:1], ["vbs"]) == []  # one system alone is not tested
 
 
 def test_what_cannot_be_scored_or_compared_is_named() -> None:
@@ -97,6 +99,6 @@ def test_what_cannot_be_scored_or_compared_is_named() -> None:
     with pytest.raises(InputError, match=r"^There are no replies to score"):
         score_system(system("good", references=[]))
     with pytest.raises(UnknownNameError, match=r"^No system is called 'x'\. Choose one of: vbs, bidia\.$"):
-        compare([system("vbs", *POOR), system("bidia", *GOOD)], ["x"])
+        compare_systems([system("vbs", *POOR), system("bidia", *GOOD)], ["x"])
     with pytest.raises(InputError, match=r"^'other' and 'vbs' do not have the same references, and a paired"):
-        compare([system("vbs", *POOR), other], ["vbs"])
+        compare_systems([system("vbs", *POOR), other], ["vbs"])

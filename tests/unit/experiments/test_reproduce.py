@@ -15,7 +15,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.experiments.plan import GivenModel, Plan, read_beams
 from bidibeam.experiments.reproduce import Experiment, find_unserved
 from bidibeam.experiments.seeds import Seed
-from bidibeam.experiments.settings import resolve
+from bidibeam.experiments.settings import resolve_experiment
 from bidibeam.experiments.stages import ExperimentObserver, Stage, run_stages
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
@@ -32,7 +32,7 @@ WITHOUT_PERPLEXITY = [name for name in LATER if name != "perplexity seed 0"]
 
 
 def experiment(folder: Path, *overrides: str, **options: Any) -> Experiment:
-    settings = resolve(preset="demo", overrides=[*BASE, *overrides])
+    settings = resolve_experiment(preset="demo", overrides=[*BASE, *overrides])
     return Experiment(folder, settings, preset="demo", **options)
 
 
@@ -98,7 +98,7 @@ def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
     """The stages as they were when they were all in one file: a stamp is made of no more than this."""
     folder = Path("/x")
     overrides = ("systems=[vbs,vbs-tuned,bidis,bidia bleu_t tuned]",)
-    settings = resolve(preset="demo", overrides=["beam_sizes=[2,5]", "sources=7", *overrides])
+    settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5]", "sources=7", *overrides])
     made = Experiment(folder, settings, preset="demo", command="bidibeam reproduce")
 
     plan = [
@@ -253,7 +253,7 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
         6: TuningResult({"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, grid, (1.0, 2.0, 3.0)),), 4),
     }
     monkeypatch.setattr(Seed, "tune_size", lambda _self, size, _files: found[size])
-    settings = resolve(preset="demo", overrides=["beam_sizes=[2,5,6]"])
+    settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5,6]"])
     plan = Plan(tmp_path, settings, progress=Notes())
     seed = Seed(0, plan)
     seed.folder.mkdir()

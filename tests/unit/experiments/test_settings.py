@@ -8,11 +8,11 @@ import pytest
 
 from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
-from bidibeam.experiments.settings import ExperimentSettings, resolve
+from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment
 
 
 def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
-    settings = resolve(preset="paper", corpus="cornell")
+    settings = resolve_experiment(preset="paper", corpus="cornell")
 
     assert settings.beam_sizes == (1, 2, 5, 6, 10, 20, 30, 40, 50)
     assert (settings.model.encoder_size, settings.model.decoder_size) == (256, 512)
@@ -25,7 +25,7 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("training: {epochs: 5}\nsources: 7\nsearch: {max_length: 12}\n")
 
-    settings = resolve(preset="demo", config=config, overrides=["sources=9", "beam_sizes=[2,4]"])
+    settings = resolve_experiment(preset="demo", config=config, overrides=["sources=9", "beam_sizes=[2,4]"])
 
     assert settings.training.epochs == 5
     assert settings.sources == 9
@@ -55,19 +55,19 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: str) -> None:
     with pytest.raises(BidibeamError, match=message):
-        resolve(preset="demo", overrides=[override])
+        resolve_experiment(preset="demo", overrides=[override])
 
 
 def test_what_is_tuned_later_may_be_named_now() -> None:
     names = ("vbs-tuned", "bidia bleu_t tuned", "bidia wmd_t either tuned", "bidia my.own:similarity")
 
-    assert resolve(preset="demo", overrides=[f"systems=[{','.join(names)}]"]).systems == names
+    assert resolve_experiment(preset="demo", overrides=[f"systems=[{','.join(names)}]"]).systems == names
 
 
 def test_unasked_an_experiment_has_all_our_systems() -> None:
     assert ExperimentSettings().systems == SYSTEMS
     for preset in ("demo", "paper"):
-        assert set(resolve(preset=preset).systems) <= set(SYSTEMS)
+        assert set(resolve_experiment(preset=preset).systems) <= set(SYSTEMS)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_unasked_an_experiment_has_all_our_systems() -> None:
 )
 def test_a_preset_that_is_no_experiments_is_answered_with_those_that_are(preset: str, told: str) -> None:
     with pytest.raises(BidibeamError, match=told):
-        resolve(preset=preset)
+        resolve_experiment(preset=preset)
 
 
 def test_the_transformers_preset_is_the_papers_experiment_with_another_model() -> None:
-    settings = resolve(preset="transformer", overrides=["model.d_model=64", "training.warmup=0.1"])
+    settings = resolve_experiment(preset="transformer", overrides=["model.d_model=64", "training.warmup=0.1"])
 
     assert settings.architecture == "huggingface"
     assert (settings.model["model_type"], settings.model["d_model"]) == ("bart", 64)  # type: ignore[index]
     assert settings.training.warmup == 0.1  # type: ignore[attr-defined]
-    paper = resolve(preset="paper")
+    paper = resolve_experiment(preset="paper")
     assert (settings.systems, settings.beam_sizes) == (paper.systems, paper.beam_sizes)
     with pytest.raises(BidibeamError, match="plateau_factor"):
-        resolve(preset="transformer", overrides=["training.plateau_factor=0.5"])
+        resolve_experiment(preset="transformer", overrides=["training.plateau_factor=0.5"])
