@@ -74,6 +74,10 @@ def export(
         raise click.UsageError(
             f"{folder} is a Hugging Face model: pass it on as it is, or add --to ctranslate2."
         )
+    elif given := [
+        f"--{each.replace('_', '-')}" for each in ("device", "dtype", "trust_remote_code") if named[each]
+    ]:
+        raise click.UsageError(f"{given[0]} goes with --to ctranslate2: a run is written as it is stored.")
     else:
         export_run(folder, out, half=half, overwrite=overwrite, card=card, results=results)
     sizes = {path: path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}

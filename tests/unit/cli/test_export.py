@@ -162,6 +162,9 @@ def test_flags_that_do_not_go_together_are_wrong_usage(
         ((), "Missing argument 'MODEL'."),
         ((toy_run, "--quantization", "int8"), "--quantization goes with --to ctranslate2."),
         ((toy_run, "--reverse", toy_run), "--reverse goes with --to ctranslate2"),
+        ((toy_run, "--device", "cpu"), "--device goes with --to ctranslate2: a run is written as it is"),
+        ((toy_run, "--dtype", "bfloat16"), "--dtype goes with --to ctranslate2"),
+        ((toy_run, "--trust-remote-code"), "--trust-remote-code goes with --to ctranslate2"),
         ((pair[0], "--to", "ctranslate2", "--half"), "--half, --card and --results go with a run"),
     ):
         call = called("export", *arguments, "--out", out)
