@@ -108,7 +108,8 @@ def train(
         )
     pairs = PreparedData.open(data)
     if resume and not before and not (run / "config.json").is_file():
-        show(f"There is no run in {run} yet: starting one.")
+        named = "" if is_fine_tuned else f" with the preset {preset or 'paper'}"
+        show(f"There is no run in {run} yet: starting one{named}.")
     if is_fine_tuned:
         layers = [load_yaml(config)] if config is not None else []
         layers += [common, *map(parse_override, overrides)]  # each over those before it

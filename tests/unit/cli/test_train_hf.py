@@ -185,8 +185,10 @@ def test_a_preset_trains_a_model_with_two_decoders_without_text(tmp_path: Path) 
     flags = [word for each in TINY for word in ("--set", each)] + ["--epochs", "2"]
 
     with kill_fourth_step():
-        call = called("train", data.path, "--preset", "transformer", "--out", out, *flags)
+        call = called("train", data.path, "--preset", "transformer", "--out", out, "--resume", *flags)
     assert call.status == 130
+    assert "There is no run in" in call.told
+    assert "starting one with the preset transformer" in call.told
     call = called("train", data.path, "--out", out, "--resume", "--epochs", "3")
 
     assert call.status == 0, call.err

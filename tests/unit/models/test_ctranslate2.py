@@ -195,16 +195,42 @@ def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, exported: Pa
         assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_folder_is_refused(exported: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 9, "more": 1}, "has format version 9; bidibeam .* make the folder again"),
+        ({"directions": []}, "cannot be read .The directions"),
+        ({"directions": ["up"]}, "cannot be read"),
+        ({"positions": "x"}, "cannot be read .The lengths"),
+        ({"max_source_length": 0}, "cannot be read .The lengths"),
+        ({"min_length": "x"}, "cannot be read"),
+        ({"quantization": 5}, "cannot be read .The directions"),
+        ({"first": "q"}, "cannot be read .The tokens"),
+        ({"forbidden": [99999]}, r"cannot be read .The tokens \[99999\] are not all in the vocabulary"),
+        ({"data": 5}, "cannot be read .The directions"),
+        ({}, "cannot be loaded by CTranslate2"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    exported: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
     manifest = json.loads((exported / MANIFEST).read_text())
-    for content, message in (
-        ({**manifest, "format_version": 9}, MANIFEST),
-        ({"format_version": 1}, MANIFEST),
-        (manifest, "cannot be loaded by CTranslate2"),
-    ):
-        (tmp_path / MANIFEST).write_text(json.dumps(content))
-        with pytest.raises(RunError, match=message):
-            bidibeam.load(tmp_path)
+    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, **changes}))
+
+    with pytest.raises(RunError, match=message):
+        bidibeam.load(tmp_path)
+
+
+def test_a_source_without_words_for_which_the_engine_does_not_search_has_no_hypotheses(
+    exported: Path,
+) -> None:
+    model = bidibeam.load(exported)
+
+    lists = model.n_best(Direction.REGULAR, ["red", ""], SearchSettings(stopping="constant"))
+    replies = load_decoder(model, "bidia bleu_t").decode(["", "red"])
+
+    assert (len(lists[0]) > 0, len(lists[1])) == (True, 0)
+    assert (len(replies[0]), len(replies[1]) > 0) == (0, True)
 
 
 def test_the_command_converts_and_the_folder_is_a_model(

@@ -88,6 +88,17 @@ class Manifest:
     forbidden: tuple[int, ...]
     data: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        ids = [*self.forbidden, *(token for token in (self.first, self.last) if token is not None)]
+        limits = (self.vocabulary_size, self.max_source_length, self.max_length, self.positions)
+        sizes = [self.min_length + 1, *(limit for limit in limits if limit is not None)]
+        if any(type(number) is not int or number < 1 for number in sizes):
+            raise SettingsError(f"The lengths and sizes {sizes} are not all whole numbers above 0.")
+        if any(type(token) is not int or not 0 <= token < self.vocabulary_size for token in ids):
+            raise SettingsError(f"The tokens {ids} are not all in the vocabulary of {self.vocabulary_size}.")
+        if not self.directions or not isinstance(self.data, dict) or not isinstance(self.quantization, str):
+            raise SettingsError("The directions, the data or the quantization are not described.")
+
     def write(self, folder: Path) -> None:
         """Write it into a folder, in one step."""
         versions = {"format_version": FORMAT_VERSION, "bidibeam_version": __version__}
@@ -101,18 +112,18 @@ class Manifest:
             content = read_json(path)
             version = content.pop("format_version")
             content.pop("bidibeam_version")
-            content["directions"] = tuple(Direction(name).value for name in content["directions"])
-            manifest = cls(**{**content, "forbidden": tuple(content["forbidden"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            if version == FORMAT_VERSION:
+                content["directions"] = tuple(Direction(name).value for name in content["directions"])
+                return cls(**{**content, "forbidden": tuple(content["forbidden"])})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SettingsError) as error:
             raise RunError(
                 f"{path} cannot be read ({error}): make the folder again, by `bidibeam export MODEL --to "
                 "ctranslate2`."
             ) from error
-        if version != FORMAT_VERSION:
-            raise RunError(
-                f"{path} has format version {version!r}; bidibeam {__version__} reads {FORMAT_VERSION}."
-            )
-        return manifest
+        raise RunError(
+            f"{path} has format version {version!r}; bidibeam {__version__} reads {FORMAT_VERSION}: make the "
+            "folder again, by `bidibeam export MODEL --to ctranslate2`."
+        )
 
 
 class CTranslate2Model:
@@ -145,7 +156,10 @@ class CTranslate2Model:
     ) -> CTranslate2Model:
         """Load an exported folder."""
         if reverse is not None:
-            raise SettingsError(f"{name} holds its directions itself: leave out `reverse` ({reverse}).")
+            raise SettingsError(
+                f"{name or reverse} is a CTranslate2 model, which holds its directions itself: give it as "
+                "the model, and leave out `reverse`."
+            )
         if (dtype := options.get("dtype")) is not None:
             own = Manifest.read(Path(name or "")).quantization
             raise SettingsError(
@@ -309,6 +323,8 @@ class DirectionalTranslator:
         for line, scored in zip(written, log_probs, strict=True):
             hypotheses = []
             for ids, values in zip(line, scored, strict=True):
+                if not ids:  # the source is an end token alone, for which CTranslate2 does not search
+                    continue
                 reading = arrange_ids(ids, self.direction, self._special)
                 text, is_finished = decode_ids(reading, tokenizer), ids[-1:] == [self.end_id]
                 hypotheses.append(
