@@ -113,14 +113,8 @@ def train(
     if is_fine_tuned:
         layers = [load_yaml(config)] if config is not None else []
         layers += [common, *map(parse_override, overrides)]  # each over those before it
-        model = _fine_tune(
-            pairs,
-            run,
-            before,
-            {"base": base, "direction": direction, "tokenizer": tokenizer},
-            layers,
-            resume=resume,
-        )
+        chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
+        model = _fine_tune(pairs, run, before, chosen, layers, resume=resume)
     else:
         settings = resolve(
             base=_read_settings(before),

@@ -41,11 +41,16 @@ class Forbidden(NamedTuple):
     columns: Tensor  # (blocks, 64), the columns of all blocks in which a token may be forbidden
 
 
+def round_up(number: int, multiple: int) -> int:
+    """Returns the least multiple that is not below a number."""
+    return -(-number // multiple) * multiple
+
+
 def forbid(tokens: Collection[int], vocabulary: int, device: torch.device) -> Forbidden:
     """Returns the tokens with these ids as `best_candidates` takes them."""
     ids = torch.tensor(sorted(set(tokens)), dtype=torch.long, device=device)  # (tokens,)
     blocks = torch.tensor(sorted({token // BLOCK for token in tokens}), dtype=torch.long, device=device)
-    is_forbidden = torch.arange(-(-vocabulary // BLOCK) * BLOCK, device=device) >= vocabulary
+    is_forbidden = torch.arange(round_up(vocabulary, BLOCK), device=device) >= vocabulary
     is_forbidden[ids] = True  # (padded vocabulary,)
     return Forbidden(is_forbidden, blocks[:, None] * BLOCK + torch.arange(BLOCK, device=device))
 

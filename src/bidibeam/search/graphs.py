@@ -20,6 +20,7 @@ import torch
 from bidibeam import work
 from bidibeam.search.backpointers import Entries, ScoredSequence, Step
 from bidibeam.search.beam import BROKEN, BeamState, BeamStepper, Moment, broken_logits
+from bidibeam.search.candidates import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -73,11 +74,6 @@ class CudaCapture:
             return copy
 
         return read
-
-
-def round_up(number: int, multiple: int) -> int:
-    """Returns the least multiple that is not below a number, so that few shapes come about."""
-    return -(-number // multiple) * multiple
 
 
 @cache

@@ -14,7 +14,8 @@ from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID, START_ID
 from bidibeam.models.gru.projection import projected_cross_entropy
 from bidibeam.models.networks import check_direction
-from bidibeam.search.graphs import GraphCache, round_up
+from bidibeam.search.candidates import round_up
+from bidibeam.search.graphs import GraphCache
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -17,7 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.configs import find_max_positions
-from bidibeam.search.graphs import round_up
+from bidibeam.search.candidates import round_up
 
 if TYPE_CHECKING:
     from bidibeam.models.huggingface.scorer import HFState
