@@ -6,6 +6,7 @@ import hashlib
 import lzma
 import tarfile
 import zipfile
+from abc import ABC, abstractmethod
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-class CorpusReader:
+class CorpusReader(ABC):
     """Reads a corpus as conversations in file order; `line_errors` is complete once all have been read.
 
     Attributes:
@@ -143,9 +144,9 @@ class CorpusReader:
     def __init__(self) -> None:
         self.line_errors = LineErrors()
 
+    @abstractmethod
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`, or from the corpus' own place if it has one."""
-        raise NotImplementedError
 
     @contextmanager
     def open(self, source: Path | None) -> Iterator[list[SourceFile]]:
