@@ -6,7 +6,7 @@ DEMO_DIR ?= runs/demo
 SAID := "hi , how are you ?" "what do you do for fun ?" "i love pizza ."
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage format clean
+.PHONY: help setup demo test soak coverage format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,9 @@ demo: setup  ## the whole experiment on a slice of the default corpus, then repl
 
 test: setup  ## every check: format, lint, types, import contracts, tests
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+soak: setup  ## the long trials: damaged inputs, every model and option, kills; counts go to results/soak
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak
 
 coverage: setup  ## the tests once more, counting the lines they reach: at least 90 %
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --cov --cov-report=term:skip-covered

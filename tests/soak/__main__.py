@@ -1,0 +1,54 @@
+"""`make soak`: the long trials of damaged inputs, models, options and kills; counts go to results/soak.
+
+python -m tests.soak                         # all parts, in full: about an hour on two cores
+python -m tests.soak damage --seeds 7 8 9    # one part, with other seeds
+python -m tests.soak options --count 50      # a short trial
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import time
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from bidibeam import __version__
+from bidibeam.files import write_json
+
+PARTS = ("damage", "models", "options", "kills")
+LIBRARIES = ("torch", "transformers", "tokenizers", "ctranslate2", "peft")
+
+
+def main() -> int:
+    """Run the parts that are asked for; the exit status is 1 if one of them found something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description="The long trials.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; by default all")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="one trial each")
+    parser.add_argument("--count", type=int, help="cases for each seed, in place of the full number")
+    parser.add_argument("--out", type=Path, default=Path("results/soak"), help="folder of the counts")
+    parser.add_argument("--label", help="ends the names of the files, such as before")
+    asked = parser.parse_args()
+    if unknown := {*asked.parts} - {*PARTS}:
+        parser.error(f"no part is called {min(unknown)!r}; there are: {', '.join(PARTS)}")
+    found = 0
+    for name in asked.parts or PARTS:
+        begun = time.monotonic()
+
+        def report(line: str, name: str = name, begun: float = begun) -> None:
+            print(f"{name} {time.monotonic() - begun:6.0f} s  {line}", file=sys.stderr, flush=True)  # noqa: T201
+
+        counts = import_module(f"tests.soak.{name}").run(asked.seeds, asked.count, report)
+        signature = {"bidibeam": __version__, "python": platform.python_version(), "seeds": asked.seeds}
+        signature |= {library: version(library) for library in LIBRARIES}
+        file = asked.out / (f"{name}-{asked.label}.json" if asked.label else f"{name}.json")
+        write_json(file, {"signature": signature, **counts})
+        report(f"{len(counts['failures'])} failures; counts are in {file}")
+        found += len(counts["failures"])
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
