@@ -76,6 +76,8 @@ def make_bases(folder: Path, caller: Caller) -> None:
     (folder / "toy.vec").write_text("\n".join([f"{len(rows)} 5", *rows]) + "\n")
     (folder / "bart.json").write_text(json.dumps(BART))
     (folder / "config.yaml").write_text(CONFIG)
+    (folder / "fine.yaml").write_text("epochs: 1\nbatch_size: 8\nlearning_rate: 1e-3\n")
+    (folder / "made.yaml").write_text("beam_sizes: [2]\nexamples: 1\ncost_sources: 0\n")
     for command in COMMANDS:
         outcome = caller.call(Case(command, command.split(), str(folder), learns=True))
         if outcome.status != 0:
