@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import hashlib
-import io
 import json
 import os
 import resource
@@ -94,7 +93,7 @@ class Caller:
 
     def __init__(self, modules: Path | None = None) -> None:
         """`modules` is a file of names of modules to import before the first call."""
-        path = os.pathsep.join(each or os.getcwd() for each in sys.path)
+        path = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.soak.cases", str(modules or "")],
             env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
@@ -106,7 +105,8 @@ class Caller:
     def call(self, case: Case) -> Outcome:
         """Run one case."""
         before = snapshot(case.folder)
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(case)) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
@@ -156,7 +156,8 @@ def serve() -> None:
         if child == 0:
             _be_called(case, learnt)
         status = _wait(child)
-        print(json.dumps({"status": status, "seconds": time.monotonic() - began}), flush=True)
+        sys.stdout.write(json.dumps({"status": status, "seconds": time.monotonic() - began}) + "\n")
+        sys.stdout.flush()
         if case.learns:
             _import_all(learnt)
 
@@ -194,9 +195,10 @@ def _be_called(case: Case, learnt: Path) -> None:
         _redirect(0, case.stdin, os.O_RDONLY)
         _redirect(1, case.stdout, os.O_WRONLY | os.O_CREAT)
         _redirect(2, "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        sys.stdin = None if case.stdin is None else open(0, closefd=False)
-        sys.stdout = None if case.stdout is None else open(1, "w", closefd=False)
-        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
+        streams: Any = sys
+        streams.stdin = None if case.stdin is None else os.fdopen(0, closefd=False)
+        streams.stdout = None if case.stdout is None else os.fdopen(1, "w", closefd=False)
+        streams.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
         sys.argv = ["bidibeam", *case.argv]
         try:
             main(case.argv)

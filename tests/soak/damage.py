@@ -75,7 +75,16 @@ CALLS = [
 """Calls that work while nothing is damaged; words that name a base (see `bases`) are copied."""
 STDIN = {"decode": "sources.txt", "chat": "sources.txt", "rerank": "lists.jsonl", "convert": "lists.nbest"}
 PAIRS = {
-    "--set": ("training.epochs", "model.dropout", "training.precision", "beam_sizes", "model", "x", "", "a.b."),
+    "--set": (
+        "training.epochs",
+        "model.dropout",
+        "training.precision",
+        "beam_sizes",
+        "model",
+        "x",
+        "",
+        "a.b.",
+    ),
     "--similarity-option": ("smoothing", "form", "weights", "max_length", "x", "", "max_order"),
     "--strategy-option": ("lambda_", "answer", "x", "seed"),
     "--strategy": (),
@@ -91,7 +100,13 @@ def make_case(seed: int, number: int, bases: Path, folder: Path) -> Case:
     if chooser.random() < FOLDERS:
         return damaged_folders.make_case(chooser, bases, folder)
     case = _whole_case(chooser.choice(CALLS), bases, folder)
-    ways = [*[_damage_input] * 11, *[_wild_flag] * 4, *[_wild_pair] * 2, *[_damage_output] * 2, _damage_stream]
+    ways = [
+        *[_damage_input] * 11,
+        *[_wild_flag] * 4,
+        *[_wild_pair] * 2,
+        *[_damage_output] * 2,
+        _damage_stream,
+    ]
     return chooser.choice(ways)(case, chooser)
 
 
@@ -169,7 +184,9 @@ def _damage_output(case: Case, chooser: random.Random) -> Case:
         shutil.rmtree(path)
     elif path.exists():
         path.unlink()
-    way = chooser.choice(["loop", "folder", "full", "file", "under", "long", "dangling", "device", "name", "gz"])
+    way = chooser.choice(
+        ["loop", "folder", "full", "file", "under", "long", "dangling", "device", "name", "gz"]
+    )
     name = case.argv[at]
     if way == "loop":
         path.symlink_to(path.name)
@@ -234,7 +251,12 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
             if (done := sum(verdicts.values())) % 200 == 0:
                 report(f"damaged inputs: {done:,} of {len(numbers):,}, {len(failures)} wrong")
     ordered = {name: commands[name] for name in COMMANDS}
-    return {"tried": len(numbers), **dict(sorted(verdicts.items())), "commands": ordered, "failures": failures}
+    return {
+        "tried": len(numbers),
+        **dict(sorted(verdicts.items())),
+        "commands": ordered,
+        "failures": failures,
+    }
 
 
 def _describe(place: str, case: Case, outcome: Outcome) -> str:
@@ -247,12 +269,11 @@ def main(args: Iterable[str]) -> None:
     seed, _, number = (first := next(iter(args))).partition("/")
     if not number:
         counts = run([int(first)], int([*args][1]), print)
-        print(*counts.pop("failures"), counts, sep="\n")
+        sys.stdout.writelines(f"{line}\n" for line in (*counts.pop("failures"), counts))
         return
     with _callers() as (callers, bases, folder):
         case = make_case(int(seed), int(number), bases, folder / "case")
-        print(case)
-        print(callers[0].call(case))
+        sys.stdout.write(f"{case}\n{callers[0].call(case)}\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_case(chooser: random.Random, bases: Path, folder: Path) -> Case:
-    """A call on a damaged folder; what it reads is copied from `bases` (see `bases.COMMANDS`) into `folder`."""
+    """A call on a damaged folder; what it reads is copied from `bases` (see `bases.COMMANDS`)."""
     shutil.copytree(bases / "run", folder / "run")
     (folder / "sources.txt").write_bytes((bases / "sources.txt").read_bytes())
     path = chooser.choice(sorted(each for each in (folder / "run").rglob("*") if each.is_file()))
