@@ -13,7 +13,7 @@ from dataclasses import field, make_dataclass
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -288,11 +288,6 @@ def _check_plain(root: yaml.Node | None) -> None:
 class _SectionLoader(yaml.SafeLoader):
     """YAML as usual, but a section that is written twice is one section, not the second half of it."""
 
-    yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, pattern) for tag, pattern in known if tag != f"{TAG}timestamp"]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
     def section(self, node: yaml.MappingNode) -> dict[str, Any]:
         self.flatten_mapping(node)
         merged: dict[str, Any] = {}
@@ -303,3 +298,7 @@ class _SectionLoader(yaml.SafeLoader):
 
 
 _SectionLoader.add_constructor(f"{TAG}map", _SectionLoader.section)
+_SectionLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != f"{TAG}timestamp"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -72,7 +72,7 @@ def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Refuse a value that is none of those there are."""
-    check_setting(value in choices, name, value, f"one of {', '.join(choices)}")
+    check_setting(isinstance(value, str) and value in choices, name, value, f"one of {', '.join(choices)}")
 
 
 def check_finite(name: str, value: object, largest: int) -> None:

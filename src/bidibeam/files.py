@@ -82,9 +82,9 @@ def _target_name(path: Path) -> str | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one step."""
+    """Write `text` to `path` in one step; half a surrogate pair is escaped as in JSON."""
     with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -7,7 +7,7 @@ import json
 import lzma
 import random
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.soak.cases import Case
 
@@ -62,7 +62,7 @@ def make_bases(folder: Path, caller: Caller) -> None:
     texts = [" ".join(words) for words in lines]
     pairs = [f"{text}\t{text} !\tc{number}\n" for number, text in enumerate(texts)]
     (folder / "pairs.tsv").write_text("".join(pairs))
-    turns = [{"source": text, "response": f"{text} !"} for text in texts[:40]]
+    turns: list[dict[str, Any]] = [{"source": text, "response": f"{text} !"} for text in texts[:40]]
     turns += [
         {"messages": [{"role": role, "content": text} for role, text in zip("ab", texts, strict=False)]}
     ] * 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import gc
 import hashlib
 import json
 import os
@@ -20,8 +21,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 20.0
-"""A call that takes longer hangs."""
+LIMIT_S = 20
+"""A call that keeps the processor busy for longer hangs."""
+WAITING_S = 180.0
+"""Likewise one that has not ended after this time, whatever else the machine does."""
 LONGEST_LINE = 2000
 """More than so many characters on a line of stderr nobody reads."""
 MEMORY = 12 << 30
@@ -151,6 +154,7 @@ def serve() -> None:
     for line in sys.stdin:
         case = Case(**json.loads(line))
         learnt = Path(case.folder, MODULES)
+        gc.freeze()  # or the first collection in each process would copy all that was imported
         began = time.monotonic()
         child = os.fork()
         if child == 0:
@@ -170,12 +174,13 @@ def _import_all(path: Path) -> None:
 
 def _wait(child: int) -> int | None:
     """The exit status of a process, minus the signal if one ended it; None if it had to be killed."""
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + WAITING_S
     pause = 0.001
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code == -signal.SIGXCPU else code
         time.sleep(pause)
         pause = min(0.05, pause * 1.5)
     os.kill(child, signal.SIGKILL)
@@ -192,6 +197,8 @@ def _be_called(case: Case, learnt: Path) -> None:
         os.chdir(case.folder)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        limit = LIMIT_S * (5 if case.learns else 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
         _redirect(0, case.stdin, os.O_RDONLY)
         _redirect(1, case.stdout, os.O_WRONLY | os.O_CREAT)
         _redirect(2, "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

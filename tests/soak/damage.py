@@ -63,7 +63,7 @@ CALLS = [
     "export run --results results/results.json --out exported",
     "train data --out new --config config.yaml --set training.max_steps=1",
     "train data --base bart.json --out new --config fine.yaml --set max_steps=1",
-    "reproduce --data data --model run --config made.yaml --out made",
+    "reproduce --out made --data data --model run --config made.yaml --set beam_sizes=[2]",
     "prepare tsv --source pairs.tsv --out new",
     "prepare jsonl --source turns.jsonl --out new",
     "prepare jsonl --source turns.jsonl.gz --out new",

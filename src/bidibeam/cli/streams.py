@@ -40,7 +40,7 @@ def set_up() -> None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(ClosedStream("stdin")))
     if sys.stdout is None:
         closed: io.RawIOBase = ClosedStream("stdout")
-        sys.stdout = io.TextIOWrapper(closed, write_through=True)  # type: ignore[type-var]
+        sys.stdout = io.TextIOWrapper(closed, write_through=True)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):

@@ -140,6 +140,8 @@ def test_help_names_every_strategy_similarity_and_stopping_rule(name: str) -> No
         ),
         (["zzz"], f"Error: No command is called 'zzz'. There are: {', '.join(front.COMMANDS)}."),
         (["--nonsense"], "--nonsense"),
+        (["analyse", "--examples", "9" * 20], f"{'9' * 20} is more than 1,000,000,000."),
+        (["rerank", "x", "--seed", "9" * 9000], " ... "),
     ],
 )
 def test_wrong_usage_is_answered_with_what_there_is(
