@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.soak.cases import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.soak.cases import Caller
@@ -55,8 +56,8 @@ COMMANDS = (
 """In their order: each may read what the ones before it wrote."""
 
 
-def make_bases(folder: Path, caller: Caller) -> None:
-    """Write every base into a folder; what the commands import is imported once for all that follow."""
+def make_bases(folder: Path, caller: Caller, more: Sequence[str] = ()) -> None:
+    """Write every base into a folder, by `COMMANDS` and by more of them; what the commands import is imported once for all that follow."""
     chooser = random.Random(0)
     lines = [[chooser.choice(WORDS) for _ in range(chooser.randint(1, 5))] for _ in range(150)]
     texts = [" ".join(words) for words in lines]
@@ -78,7 +79,7 @@ def make_bases(folder: Path, caller: Caller) -> None:
     (folder / "config.yaml").write_text(CONFIG)
     (folder / "fine.yaml").write_text("epochs: 1\nbatch_size: 8\nlearning_rate: 1e-3\n")
     (folder / "made.yaml").write_text("beam_sizes: [2]\nexamples: 1\ncost_sources: 0\n")
-    for command in COMMANDS:
+    for command in (*COMMANDS, *more):
         outcome = caller.call(Case(command, command.split(), str(folder), learns=True))
         if outcome.status != 0:
             raise RuntimeError(f"bidibeam {command} failed: {outcome.err}")

@@ -226,7 +226,7 @@ def _callers() -> Iterator[tuple[list[Caller], Path, Path]]:
         first = Caller()
         callers = [first]
         try:
-            make_bases(bases, first)
+            make_bases(bases, first, damaged_folders.COMMANDS)
             callers += [Caller(bases / MODULES) for _ in range(PROCESSES - 1)]
             yield callers, bases, folder
         finally:
@@ -247,6 +247,7 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
             commands[case.argv[0]] += 1
             if outcome.verdict not in ("done", "refused"):
                 failures.append(_describe(f"{seed}/{number}", case, outcome))
+                report(failures[-1])
             shutil.rmtree(case.folder)
             if (done := sum(verdicts.values())) % 200 == 0:
                 report(f"damaged inputs: {done:,} of {len(numbers):,}, {len(failures)} wrong")
@@ -269,7 +270,8 @@ def main(args: Iterable[str]) -> None:
     seed, _, number = (first := next(iter(args))).partition("/")
     if not number:
         counts = run([int(first)], int([*args][1]), print)
-        sys.stdout.writelines(f"{line}\n" for line in (*counts.pop("failures"), counts))
+        counts.pop("failures")
+        sys.stdout.write(f"{counts}\n")
         return
     with _callers() as (callers, bases, folder):
         case = make_case(int(seed), int(number), bases, folder / "case")
