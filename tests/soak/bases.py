@@ -57,7 +57,10 @@ COMMANDS = (
 
 
 def make_bases(folder: Path, caller: Caller, more: Sequence[str] = ()) -> None:
-    """Write every base into a folder, by `COMMANDS` and by more of them; what the commands import is imported once for all that follow."""
+    """Write every base into a folder, by `COMMANDS` and more of them.
+
+    What the commands import is imported once for all calls that follow.
+    """
     chooser = random.Random(0)
     lines = [[chooser.choice(WORDS) for _ in range(chooser.randint(1, 5))] for _ in range(150)]
     texts = [" ".join(words) for words in lines]

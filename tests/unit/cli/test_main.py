@@ -140,6 +140,8 @@ def test_help_names_every_strategy_similarity_and_stopping_rule(name: str) -> No
         ),
         (["zzz"], f"Error: No command is called 'zzz'. There are: {', '.join(front.COMMANDS)}."),
         (["--nonsense"], "--nonsense"),
+        (["report", ""], "Invalid value for 'PATH': it is empty."),
+        (["prepare", "--out", "a\udcff"], "'a\\udcff' is not UTF-8. Give it another name."),
         (["analyse", "--examples", "9" * 20], f"{'9' * 20} is more than 1,000,000,000."),
         (["rerank", "x", "--seed", "9" * 9000], " ... "),
     ],
