@@ -48,7 +48,7 @@ COMMANDS = (
     "evaluate a=lists.jsonl b=regular.jsonl --references references.txt --out results/evaluation.json",
     "analyse lists.jsonl regular.jsonl --out results",
     "score lists.jsonl --model run --overwrite --out scored.jsonl",
-    "reproduce --data data --model run --set beam_sizes=[2] --set examples=1 --set cost_sources=1 --out made",
+    "reproduce --data data --model run --out made --set beam_sizes=[2] --set systems=[vbs,bidis]",
     "report results --out page",
     "info run",
     "export run --out exported",

@@ -8,6 +8,7 @@ import gc
 import hashlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import subprocess
@@ -94,11 +95,10 @@ def snapshot(folder: str) -> dict[str, str]:
 class Caller:
     """A process that forks for every call it is sent."""
 
-    def __init__(self, modules: Path | None = None) -> None:
-        """`modules` is a file of names of modules to import before the first call."""
+    def __init__(self) -> None:
         path = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.cases", str(modules or "")],
+            [sys.executable, "-m", "tests.soak.cases"],
             env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -116,6 +116,10 @@ class Caller:
         err = Path(case.folder, "stderr.txt").read_text(encoding="utf-8", errors="replace")
         verdict = judge(case, answer["status"], err, before, snapshot(case.folder))
         return Outcome(answer["status"], err, answer["seconds"], verdict)
+
+    def learn(self, folder: Path) -> None:
+        """Import all that the calls in a folder have imported that were to be learnt from."""
+        self.call(Case("", ["--version"], str(folder), learns=True))
 
     def close(self) -> None:
         """End the process."""
@@ -148,9 +152,11 @@ def call_all(cases: Iterable[Case], callers: list[Caller]) -> Iterator[tuple[Cas
 
 def serve() -> None:
     """Read cases from stdin, fork for each, and write to stdout what came of it."""
-    import_module("bidibeam.cli.main")
+    package = import_module("bidibeam")
+    for module in pkgutil.walk_packages(package.__path__, "bidibeam."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
     import_module("torch").set_num_threads(1)
-    _import_all(Path(sys.argv[1]))
     for line in sys.stdin:
         case = Case(**json.loads(line))
         learnt = Path(case.folder, MODULES)
@@ -220,7 +226,8 @@ def _be_called(case: Case, learnt: Path) -> None:
     finally:
         with contextlib.suppress(BaseException):
             if case.learns:
-                learnt.write_text(json.dumps(list(sys.modules)))
+                known = json.loads(learnt.read_text()) if learnt.is_file() else ()
+                learnt.write_text(json.dumps(list(dict.fromkeys([*known, *sys.modules]))))
         os._exit(status)
 
 

@@ -21,7 +21,7 @@ import click
 from bidibeam.cli.main import COMMANDS, load_command
 from tests.soak import damaged_folders
 from tests.soak.bases import make_bases
-from tests.soak.cases import MODULES, Caller, Case, Outcome, call_all
+from tests.soak.cases import Caller, Case, Outcome, call_all
 from tests.soak.mutations import WILD_FLAGS, damage_bytes, damage_file, draw_bomb
 
 FULL = 2000
@@ -63,7 +63,7 @@ CALLS = [
     "export run --results results/results.json --out exported",
     "train data --out new --config config.yaml --set training.max_steps=1",
     "train data --base bart.json --out new --config fine.yaml --set max_steps=1",
-    "reproduce --out made --data data --model run --config made.yaml --set beam_sizes=[2]",
+    "reproduce --out made --data data --model run --config made.yaml --set systems=[vbs]",
     "prepare tsv --source pairs.tsv --out new",
     "prepare jsonl --source turns.jsonl --out new",
     "prepare jsonl --source turns.jsonl.gz --out new",
@@ -223,11 +223,11 @@ def _callers() -> Iterator[tuple[list[Caller], Path, Path]]:
         bases, folder = Path(kept, "bases"), Path(kept, "cases")
         bases.mkdir()
         folder.mkdir()
-        first = Caller()
-        callers = [first]
+        callers = [Caller() for _ in range(PROCESSES)]
         try:
-            make_bases(bases, first, damaged_folders.COMMANDS)
-            callers += [Caller(bases / MODULES) for _ in range(PROCESSES - 1)]
+            make_bases(bases, callers[0], damaged_folders.COMMANDS)
+            for other in callers[1:]:
+                other.learn(bases)
             yield callers, bases, folder
         finally:
             for caller in callers:
