@@ -136,17 +136,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no vocabulary": (
         edited(lambda config: config.update(vocabulary_size=-3)),
-        NO_MODEL + r"\(vocabulary_size is -3\)",
+        NO_MODEL + r"\(vocabulary_size must be at least 1, not -3\)",
     ),
     "an endless vocabulary": (
         edited(lambda config: config.update(vocabulary_size=float("inf"))),
-        NO_MODEL + r"\(cannot convert float infinity",
+        NO_MODEL + r"\(The setting vocabulary_size is Infinity; it must be a whole number\)",
     ),
     "another architecture": (
         edited(lambda config: config.update(architecture="lstm")),
         NO_MODEL + r"\(Unknown architecture 'lstm'",
     ),
-    "data a list": (edited(lambda config: config.update(data=[1])), NO_MODEL + r"\(data is \[1\]\)"),
+    "data a list": (edited(lambda config: config.update(data=[1])), NO_MODEL + r"\(The setting data is \[1\]"),
     "no weights": (
         without("model.safetensors"),
         r"has no model\.safetensors: training has not reached its first evaluation there\. Continue it",
