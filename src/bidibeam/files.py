@@ -54,6 +54,9 @@ def replacing(path: Path) -> Iterator[Path]:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # writing into an open file names none
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

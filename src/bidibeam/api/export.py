@@ -109,7 +109,11 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
     _check_free(out, is_earlier=CTranslate2Model.recognises(out), overwrite=overwrite)
     with require_transformers("A CTranslate2 export"):
         from bidibeam.models.ctranslate2.export import export_to_ctranslate2
-    export_to_ctranslate2(model, out, quantization=quantization)
+    try:
+        export_to_ctranslate2(model, out, quantization=quantization)
+    except OSError as error:
+        error.filename = str(out)  # not the folder beside it that becomes it
+        raise
 
 
 def _check_free(out: Path, *, is_earlier: bool, overwrite: bool) -> None:

@@ -259,6 +259,11 @@ class DirectionalTranslator:
             raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
         self.end_id: int = self.tokenizer.eos_token_id
         self._special = special_ids(self.tokenizer)
+        with reading(str(folder), "Export the model again."):  # what is of no use is found out now
+            source_ids(["a"], self.tokenizer)
+            end = self.tokenizer.convert_ids_to_tokens([self.end_id])
+            if not self._translator.score_batch([end], [[]], max_input_length=0)[0].log_probs:
+                raise ValueError("it gives no probabilities")
 
     def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search by the settings; tokens are masked only where they must be."""
