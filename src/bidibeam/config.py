@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, make_dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ from bidibeam.registry import suggest
 from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettings, TrainingSettings
 
 DEFAULT_ARCHITECTURE = "gru"
+
+TAG = "tag:yaml.org,2002:"
+PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "merge"}
+"""The YAML that settings are made of."""
+MOST_VALUES = 10_000
+"""More than any settings have; a few lines of aliases can stand for more than fit into memory."""
 
 
 def resolve(
@@ -120,7 +127,7 @@ def parse_override(text: str) -> dict[str, Any]:
         raise SettingsError(
             f"A setting is given as key=value, for example training.epochs=3; received {text!r}."
         )
-    value = _parse_yaml(raw, f"The value of {dotted.strip()}")
+    value = parse_yaml(raw, f"The value of {dotted.strip()}")
     for key in reversed(keys):
         value = {key: value}
     return dict(value)
@@ -140,23 +147,46 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_sections(text: str, name: str) -> dict[str, Any]:
-    value = _parse_yaml(text, name)
+    value = parse_yaml(text, name)
     if value is not None and not isinstance(value, dict):
         raise SettingsError(f"{name} holds {show_value(value)}; settings are sections of key: value lines.")
     return value or {}
 
 
-def _parse_yaml(text: str, name: str) -> Any:
+def parse_yaml(text: str, name: str) -> Any:
+    """The plain value that a text spells in YAML; a SettingsError, which begins with `name`, if it is none.
+
+    Dates are the strings that they are written as. Tags for anything else, and aliases that would make
+    more than a few thousand values of a few, are refused.
+    """
     try:
-        return yaml.load(text, Loader=_SectionLoader)
+        loader = _SectionLoader(text)
+        node = loader.get_single_node()
+        _check_plain(node)
+        return None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{name}, line {line}: this is not YAML: {error.problem}.") from error
     except RecursionError as error:
         raise SettingsError(f"{name} is nested too deeply for settings.") from error
-    except (yaml.YAMLError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(f"{name} is not YAML: {reason}.") from error
+    except (yaml.YAMLError, ValueError, LookupError) as error:  # the latter two of a tag that does not fit
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SettingsError(f"{name} is not YAML for settings: {reason}.") from error
+
+
+def _check_plain(root: yaml.Node | None) -> None:
+    """Refuse what is not made of numbers, strings, lists and sections, and what aliases blow up."""
+    waiting: list[Any] = [] if root is None else [root]
+    count = 0
+    while waiting:
+        node, count = waiting.pop(), count + 1
+        kind = node.tag.removeprefix(TAG)
+        if kind not in PLAIN_TAGS:
+            raise ValueError(f"the tag {kind!r} stands for no plain value")
+        if count > MOST_VALUES:
+            raise ValueError(f"it holds itself, or more than {MOST_VALUES:,} values")
+        if not isinstance(node, yaml.ScalarNode):
+            waiting.extend(chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value)
 
 
 class _SectionLoader(yaml.SafeLoader):
@@ -171,4 +201,8 @@ class _SectionLoader(yaml.SafeLoader):
         return merged
 
 
-_SectionLoader.add_constructor("tag:yaml.org,2002:map", _SectionLoader.section)
+_SectionLoader.add_constructor(f"{TAG}map", _SectionLoader.section)
+_SectionLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != f"{TAG}timestamp"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import lzma
@@ -43,7 +44,7 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
         yield path
         return
-    path = path.resolve()
+    path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -59,6 +60,14 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def resolve(path: Path) -> Path:
+    """Where a path leads, all links followed; an OSError if they lead back to themselves."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
 
 
 def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
@@ -80,9 +89,9 @@ def _target_name(path: Path) -> str | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one step."""
+    """Write `text` to `path` in one step; half a surrogate pair is escaped as in JSON."""
     with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:

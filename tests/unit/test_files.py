@@ -123,6 +123,23 @@ def test_a_link_keeps_pointing_at_the_file_that_is_replaced(old: Path, tmp_path:
     assert old.read_text(encoding="utf-8") == "new"
 
 
+def test_a_link_that_leads_to_itself_is_no_place_to_write_to(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.txt"
+    loop.symlink_to("loop.txt")
+
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        files.write_text(loop, "new")
+
+    assert caught.value.filename == str(loop)
+    assert [path.name for path in tmp_path.iterdir()] == ["loop.txt"]
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "x.json", {"\ud800": "\udfff"})
+
+    assert files.read_json(tmp_path / "x.json") == {"\ud800": "\udfff"}
+
+
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

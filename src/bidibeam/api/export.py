@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.api.cards import find_package, read_scores, render_card
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
-from bidibeam.files import leftovers, names_in, reading, write_json, write_text
+from bidibeam.files import leftovers, names_in, reading, resolve, write_json, write_text
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -59,7 +59,7 @@ def export_run(
         exported["corpus"] = package
     if results is not None:
         exported["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
-    is_earlier = names_in(out) <= {*FILES} and out.resolve() != path.resolve()
+    is_earlier = names_in(out) <= {*FILES} and resolve(out) != resolve(path)
     _check_free(out, is_earlier=is_earlier and out.is_dir(), overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
     tuned = TunedSettings(path / TUNED_FILE) if (path / TUNED_FILE).is_file() else None
