@@ -37,14 +37,15 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     Raises:
         SettingsError: If a key is unknown or missing, or a value is not of its field's type.
     """
-    kinds = _kinds(cls)
+    known: Any = cls
+    kinds = _kinds(known)
     values: dict[str, Any] = {}
     for key, value in mapping.items():
         if key not in kinds:
             raise SettingsError(_unknown(f"{section}{key}", list(_leaves(cls, section))))
         if value is not None or not dataclasses.is_dataclass(kinds[key]):  # an empty section is none
             values[key] = _convert(value, kinds[key], f"{section}{key}")
-    for item in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for item in dataclasses.fields(known):
         is_needed = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         if is_needed and item.name not in values:
             raise SettingsError(f"The setting {section}{item.name} is missing.")

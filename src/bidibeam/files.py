@@ -164,7 +164,10 @@ def create_text(path: Path, *, named: Path | None = None) -> IO[str]:
 
 
 def lock(file: IO[Any] | int) -> bool:
-    """Lock an open file, or the descriptor of a folder, for this process alone, where that is possible; False if another process has it."""
+    """Lock an open file, or the descriptor of a folder, for this process alone, where that is possible.
+
+    False if another process has it.
+    """
     if sys.platform != "win32":
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -270,8 +270,8 @@ def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Acce
             torch.cuda.set_rng_state(random_state["cuda"], accelerator.device)
     except Exception as error:
         raise RunError(
-            f"The checkpoint {folder} cannot be read ({describe_error(error)}). Restore it from a copy, or remove that "
-            "folder to train from the start."
+            f"The checkpoint {folder} cannot be read ({describe_error(error)}). Restore it from a copy, or "
+            "remove that folder to train from the start."
         ) from error
     if position is None:
         raise RunError(

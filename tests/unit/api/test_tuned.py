@@ -163,8 +163,14 @@ def test_what_was_tuned_for_other_weights_is_refused_where_it_would_be_used(run:
         ("[1]", r"is damaged \(an object is needed, not list\)"),
         ('{"format_version": 1}', r"is damaged \(The setting options is missing\)"),
         ('{"format_version": 1, "options": [1]}', r"is damaged \(The setting options is \[1\]"),
-        ('{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}', r"is damaged \(.*lambda_ is .much."),
-        ("\udcff", r"is damaged \(.utf-8. codec can.t decode byte 0xff.*Make it again with `bidibeam tune RUN`"),
+        (
+            '{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}',
+            r"is damaged \(.*lambda_ is .much.",
+        ),
+        (
+            "\udcff",
+            r"is damaged \(.utf-8. codec can.t decode byte 0xff.*Make it again with `bidibeam tune RUN`",
+        ),
         ('{"format_version": 2}', r"has format version 2; bidibeam .* reads version 1\. Make it again"),
         ('{"format_version": 2, "options": {"bidis": 0.3}}', r"has format version 2; bidibeam"),
     ],
