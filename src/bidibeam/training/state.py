@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import PartialState
+from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from accelerate import Accelerator
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
@@ -93,7 +92,8 @@ def training_in(run: Path) -> Iterator[None]:
         RunError: If another process is training there.
         TrainingError: If the disk is full; it says how to go on.
     """
-    with alone_in(run, "training in") if PartialState().is_main_process else nullcontext():
+    is_first = Accelerator(mixed_precision="no").is_main_process  # made as the loop makes its own
+    with alone_in(run, "training in") if is_first else nullcontext():
         try:
             yield
         except OSError as error:

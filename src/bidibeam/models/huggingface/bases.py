@@ -32,6 +32,7 @@ from bidibeam.models.huggingface.loading import (
     load_weights,
     naming,
 )
+from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def open_base(
         (config, is_fresh), where = _find_config(name), name
     _check_direction(config, where, direction)
     reader, has_data_tokenizer = _find_tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
+    source_ids(["a"], reader)  # a tokenizer of no use is found out now
     set_seed(seed)
     if is_fresh:
         _fit_config(config, reader)
