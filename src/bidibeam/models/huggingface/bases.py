@@ -31,8 +31,8 @@ from bidibeam.models.huggingface.loading import (
     has_files,
     load_weights,
     naming,
+    try_tokenizer,
 )
-from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
     @wraps(function)
     def opened(name: str | Mapping[str, Any], *arguments: Any, **options: Any) -> Base:
         with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
-            return function(name, *arguments, **options)
+            base = function(name, *arguments, **options)
+            try_tokenizer(base.tokenizer)
+            return base
 
     return opened
 
@@ -87,7 +89,6 @@ def open_base(
         (config, is_fresh), where = _find_config(name), name
     _check_direction(config, where, direction)
     reader, has_data_tokenizer = _find_tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
-    source_ids(["a"], reader)  # a tokenizer of no use is found out now
     set_seed(seed)
     if is_fresh:
         _fit_config(config, reader)

@@ -67,7 +67,7 @@ def load_models(
     with quiet_transformers(is_local=folder is not None):
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
         with naming(f"The tokenizer of {where}"):
-            source_ids(["a"], tokenizer)
+            try_tokenizer(tokenizer)
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
     if missing:
@@ -265,6 +265,11 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
             f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
             f"cannot be reached ({first_sentence(error)})."
         ) from error
+
+
+def try_tokenizer(tokenizer: Any) -> None:
+    """Have a tokenizer read something: one that loads may still be of no use, and that is found out now."""
+    source_ids(["a"], tokenizer)
 
 
 @contextmanager
