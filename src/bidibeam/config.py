@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import json
-import math
-import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import field, make_dataclass
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
 
 from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.fields import build, show_value
 from bidibeam.models.networks import NETWORKS
 from bidibeam.registry import suggest
 from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettings, TrainingSettings
 
-S = TypeVar("S")
-
 DEFAULT_ARCHITECTURE = "gru"
 
-PLAIN_KINDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a string",
-    types.NoneType: "null",
-    dict: "a section of settings",
-}
 TAG = "tag:yaml.org,2002:"
 PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "merge"}
 """The YAML that settings are made of."""
@@ -161,91 +146,10 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
-    """A settings dataclass from plain values, each checked against its field's type.
-
-    Args:
-        cls: The dataclass; fields of dataclass type are sections. Every field has a default.
-        mapping: Field names to values. What is left out keeps its default.
-        section: Where in the whole the mapping stands, for messages: empty, or with a dot behind it.
-
-    Raises:
-        SettingsError: If a key is unknown, or a value is not of its field's type.
-    """
-    kinds = _kinds(cls)
-    values: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if key not in kinds:
-            raise SettingsError(_unknown(f"{section}{key}", list(_leaves(cls, section))))
-        if value is not None or not dataclasses.is_dataclass(kinds[key]):  # an empty section is none
-            values[key] = _convert(value, kinds[key], f"{section}{key}")
-    return cls(**values)
-
-
-def _convert(value: Any, kind: Any, key: str) -> Any:
-    """The value as `kind`, or a SettingsError that says what it should have been; other kinds pass."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if isinstance(value, Mapping):
-            return build(kind, value, section=f"{key}.")
-    elif get_origin(kind) in (Union, types.UnionType):
-        for option in get_args(kind):
-            with suppress(SettingsError):
-                return _convert(value, option, key)
-    elif get_origin(kind) is tuple:
-        if isinstance(value, list | tuple):
-            item = get_args(kind)[0]
-            return tuple(_convert(each, item, f"{key}[{index}]") for index, each in enumerate(value))
-    elif kind is float:
-        with suppress(ValueError, OverflowError, TypeError):
-            number = float(value)  # YAML 1.1 reads 1e-3, which has no point, as a string
-            if math.isfinite(number) and not isinstance(value, bool):
-                return number
-    elif kind not in PLAIN_KINDS or type(value) is kind:
-        return value
-    elif kind is dict and value is None:
-        return {}
-    raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
-
-
-def _describe(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return f"a list, each item {_describe(get_args(kind)[0])}"
-    options = get_args(kind)
-    return " or ".join(map(_describe, options)) or PLAIN_KINDS.get(kind, PLAIN_KINDS[dict])
-
-
-def _show(value: Any) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _kinds(cls: Any) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
-
-
-def _leaves(cls: Any, section: str) -> Iterator[str]:
-    """Every setting's full name."""
-    for name, kind in _kinds(cls).items():
-        if dataclasses.is_dataclass(kind):
-            yield from _leaves(kind, f"{section}{name}.")
-        else:
-            yield f"{section}{name}"
-
-
-def _unknown(key: str, valid: list[str]) -> str:
-    by_last = {name.rpartition(".")[2]: name for name in valid}
-    close = difflib.get_close_matches(key, valid, n=1) or [
-        by_last[last] for last in difflib.get_close_matches(key.rpartition(".")[2], by_last, n=1)
-    ]
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"Unknown setting {key}.{hint} Valid settings: {', '.join(valid)}."
-
-
 def _parse_sections(text: str, name: str) -> dict[str, Any]:
     value = parse_yaml(text, name)
     if value is not None and not isinstance(value, dict):
-        raise SettingsError(f"{name} holds {_show(value)}; settings are sections of key: value lines.")
+        raise SettingsError(f"{name} holds {show_value(value)}; settings are sections of key: value lines.")
     return value or {}
 
 

@@ -30,11 +30,11 @@ COMMANDS = (
 WORDS = ("red", "green", "blue", "cat", "dog", "bird")
 SIZES = ("embedding_size", "encoder_size", "decoder_size", "attention_size", "readout_size")
 SHORT = "--set training.max_steps=2 " + " ".join(f"--set model.{size}=16" for size in SIZES)
-SETTINGS = [*SIZES, "encoder_layers", "dropout", "directions", "shared_encoder", "tied_output"]
-SETTINGS = [f"model.{name}" for name in SETTINGS] + [
-    f"training.{name}"
-    for name in "seed epochs max_steps batch_size accumulation learning_rate gradient_norm keep log_every "
-    "evaluate_every save_every precision regular_weight plateau_factor".split()
+SETTINGS = [
+    *(f"model.{name}" for name in (*SIZES, "encoder_layers", "dropout", "directions", "tied_output")),
+    *(f"training.{name}" for name in ("seed", "epochs", "max_steps", "batch_size", "accumulation", "keep")),
+    *(f"training.{name}" for name in ("learning_rate", "gradient_norm", "log_every", "evaluate_every")),
+    *(f"training.{name}" for name in ("save_every", "precision", "regular_weight", "plateau_factor")),
 ]
 
 
@@ -89,9 +89,9 @@ KINDS = (
 
 
 def make_case(chooser: random.Random, bases: Path, folder: Path) -> Case:
-    """A call on a damaged folder; what it reads is copied from `bases` (see `bases.COMMANDS`) into `folder`."""
+    """A call on a damaged folder; what it reads is copied from `bases` into `folder`."""
     kinds = [kind for kind in KINDS if (bases / kind.folder).is_dir()]
-    kind = chooser.choice([*kinds, _damage_corpus, _damage_corpus, _damage_vectors, _damage_settings])
+    kind: Any = chooser.choice([*kinds, _damage_corpus, _damage_corpus, _damage_vectors, _damage_settings])
     if not isinstance(kind, Kind):
         name, argv = kind(chooser, bases, folder)
     else:

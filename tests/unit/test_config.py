@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidibeam import config
+from bidibeam import config, fields
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.settings import FineTuneSettings, RunSettings
@@ -118,7 +118,7 @@ def test_an_unknown_preset_is_answered_with_the_list() -> None:
 def test_settings_survive_json(settings: Outer) -> None:
     mapping = json.loads(json.dumps(asdict(settings)))
 
-    assert config.build(Outer, mapping) == settings
+    assert fields.build(Outer, mapping) == settings
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_settings_survive_json(settings: Outer) -> None:
     ],
 )
 def test_a_flag_is_read_as_yaml(text: str, value: object) -> None:
-    built: Any = config.build(Outer, config.parse_override(text))
+    built: Any = fields.build(Outer, config.parse_override(text))
     for key in text.partition("=")[0].strip().split("."):
         built = getattr(built, key)
 
@@ -179,7 +179,7 @@ def test_a_flag_without_key_and_value_is_refused(text: str) -> None:
 )
 def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        config.build(Outer, mapping)
+        fields.build(Outer, mapping)
 
     assert str(caught.value).startswith(message)
 
@@ -194,7 +194,7 @@ def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str)
 )
 def test_an_unknown_key_is_answered_with_what_there_is(mapping: dict[str, Any], start: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        config.build(Outer, mapping)
+        fields.build(Outer, mapping)
 
     assert str(caught.value).startswith(start)
 
