@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import json
-import math
-import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import field, make_dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
 
 from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.fields import build, show_value
 from bidibeam.models.networks import NETWORKS
 from bidibeam.registry import suggest
 from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettings, TrainingSettings
 
-S = TypeVar("S")
-
 DEFAULT_ARCHITECTURE = "gru"
 
-PLAIN_KINDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a string",
-    types.NoneType: "null",
-    dict: "a section of settings",
-}
+TAG = "tag:yaml.org,2002:"
+PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "merge"}
+"""The YAML that settings are made of."""
+MOST_VALUES = 10_000
+"""More than any settings have; a few lines of aliases can stand for more than fit into memory."""
 
 
 def resolve(
@@ -136,7 +127,7 @@ def parse_override(text: str) -> dict[str, Any]:
         raise SettingsError(
             f"A setting is given as key=value, for example training.epochs=3; received {text!r}."
         )
-    value = _parse_yaml(raw, f"The value of {dotted.strip()}")
+    value = parse_yaml(raw, f"The value of {dotted.strip()}")
     for key in reversed(keys):
         value = {key: value}
     return dict(value)
@@ -155,105 +146,47 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
-    """A settings dataclass from plain values, each checked against its field's type.
-
-    Args:
-        cls: The dataclass; fields of dataclass type are sections. Every field has a default.
-        mapping: Field names to values. What is left out keeps its default.
-        section: Where in the whole the mapping stands, for messages: empty, or with a dot behind it.
-
-    Raises:
-        SettingsError: If a key is unknown, or a value is not of its field's type.
-    """
-    kinds = _kinds(cls)
-    values: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if key not in kinds:
-            raise SettingsError(_unknown(f"{section}{key}", list(_leaves(cls, section))))
-        if value is not None or not dataclasses.is_dataclass(kinds[key]):  # an empty section is none
-            values[key] = _convert(value, kinds[key], f"{section}{key}")
-    return cls(**values)
-
-
-def _convert(value: Any, kind: Any, key: str) -> Any:
-    """The value as `kind`, or a SettingsError that says what it should have been; other kinds pass."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if isinstance(value, Mapping):
-            return build(kind, value, section=f"{key}.")
-    elif get_origin(kind) in (Union, types.UnionType):
-        for option in get_args(kind):
-            with suppress(SettingsError):
-                return _convert(value, option, key)
-    elif get_origin(kind) is tuple:
-        if isinstance(value, list | tuple):
-            item = get_args(kind)[0]
-            return tuple(_convert(each, item, f"{key}[{index}]") for index, each in enumerate(value))
-    elif kind is float:
-        with suppress(ValueError, OverflowError, TypeError):
-            number = float(value)  # YAML 1.1 reads 1e-3, which has no point, as a string
-            if math.isfinite(number) and not isinstance(value, bool):
-                return number
-    elif kind not in PLAIN_KINDS or type(value) is kind:
-        return value
-    elif kind is dict and value is None:
-        return {}
-    raise SettingsError(f"The setting {key} is {_show(value)}; it must be {_describe(kind)}.")
-
-
-def _describe(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return f"a list, each item {_describe(get_args(kind)[0])}"
-    options = get_args(kind)
-    return " or ".join(map(_describe, options)) or PLAIN_KINDS.get(kind, PLAIN_KINDS[dict])
-
-
-def _show(value: Any) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _kinds(cls: Any) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
-
-
-def _leaves(cls: Any, section: str) -> Iterator[str]:
-    """Every setting's full name."""
-    for name, kind in _kinds(cls).items():
-        if dataclasses.is_dataclass(kind):
-            yield from _leaves(kind, f"{section}{name}.")
-        else:
-            yield f"{section}{name}"
-
-
-def _unknown(key: str, valid: list[str]) -> str:
-    by_last = {name.rpartition(".")[2]: name for name in valid}
-    close = difflib.get_close_matches(key, valid, n=1) or [
-        by_last[last] for last in difflib.get_close_matches(key.rpartition(".")[2], by_last, n=1)
-    ]
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"Unknown setting {key}.{hint} Valid settings: {', '.join(valid)}."
-
-
 def _parse_sections(text: str, name: str) -> dict[str, Any]:
-    value = _parse_yaml(text, name)
+    value = parse_yaml(text, name)
     if value is not None and not isinstance(value, dict):
-        raise SettingsError(f"{name} holds {_show(value)}; settings are sections of key: value lines.")
+        raise SettingsError(f"{name} holds {show_value(value)}; settings are sections of key: value lines.")
     return value or {}
 
 
-def _parse_yaml(text: str, name: str) -> Any:
+def parse_yaml(text: str, name: str) -> Any:
+    """The plain value that a text spells in YAML; a SettingsError, which begins with `name`, if it is none.
+
+    Dates are the strings that they are written as. Tags for anything else, and aliases that would make
+    more than a few thousand values of a few, are refused.
+    """
     try:
-        return yaml.load(text, Loader=_SectionLoader)
+        loader = _SectionLoader(text)
+        node = loader.get_single_node()
+        _check_plain(node)
+        return None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{name}, line {line}: this is not YAML: {error.problem}.") from error
     except RecursionError as error:
         raise SettingsError(f"{name} is nested too deeply for settings.") from error
-    except (yaml.YAMLError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(f"{name} is not YAML: {reason}.") from error
+    except (yaml.YAMLError, ValueError, LookupError) as error:  # the latter two of a tag that does not fit
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SettingsError(f"{name} is not YAML for settings: {reason}.") from error
+
+
+def _check_plain(root: yaml.Node | None) -> None:
+    """Refuse what is not made of numbers, strings, lists and sections, and what aliases blow up."""
+    waiting: list[Any] = [] if root is None else [root]
+    count = 0
+    while waiting:
+        node, count = waiting.pop(), count + 1
+        kind = node.tag.removeprefix(TAG)
+        if kind not in PLAIN_TAGS:
+            raise ValueError(f"the tag {kind!r} stands for no plain value")
+        if count > MOST_VALUES:
+            raise ValueError(f"it holds itself, or more than {MOST_VALUES:,} values")
+        if not isinstance(node, yaml.ScalarNode):
+            waiting.extend(chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value)
 
 
 class _SectionLoader(yaml.SafeLoader):
@@ -268,4 +201,8 @@ class _SectionLoader(yaml.SafeLoader):
         return merged
 
 
-_SectionLoader.add_constructor("tag:yaml.org,2002:map", _SectionLoader.section)
+_SectionLoader.add_constructor(f"{TAG}map", _SectionLoader.section)
+_SectionLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != f"{TAG}timestamp"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
+
+LONGEST_WORD = 400
+LONGEST_MESSAGE = 1800
+"""What is longer than this, in characters, nobody reads: a value of megabytes would hide the message."""
 
 
 class BidibeamError(Exception):
     """Base of every error that a user can mend; the command line prints it as one sentence."""
+
+    def __str__(self) -> str:
+        return shorten(super().__str__())
 
 
 class UnknownNameError(BidibeamError):
@@ -46,6 +54,16 @@ class TransformersMissingError(BidibeamError, ImportError):
     """The extra that brings transformers is not installed."""
 
 
+def shorten(message: str) -> str:
+    """The message with the middle left out of any word, and of the whole, that is too long to be read."""
+    message = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _leave_out(word[0], LONGEST_WORD), message)
+    return _leave_out(message, LONGEST_MESSAGE)
+
+
+def _leave_out(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 4 * 3]} ... {text[-most // 4 :]}"
+
+
 def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:
     """Refuse a setting's value that does not follow its rule."""
     if not is_met:
@@ -54,7 +72,7 @@ def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Refuse a value that is none of those there are."""
-    check_setting(value in choices, name, value, f"one of {', '.join(choices)}")
+    check_setting(isinstance(value, str) and value in choices, name, value, f"one of {', '.join(choices)}")
 
 
 def check_finite(name: str, value: object, largest: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import lzma
@@ -10,9 +11,11 @@ import re
 import sys
 import zlib
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, cast
+
+from bidibeam.errors import BidibeamError, RunError
 
 if sys.platform != "win32":
     import fcntl
@@ -24,6 +27,8 @@ PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 """How packed files are opened, by the ending of their names."""
 UNPACKING_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading one may raise."""
+
+LONGEST_REASON = 300
 
 PARTIAL = re.compile(r"\.(.+)\.\d+\.partial")
 """The name of a file that is being written by `replacing`, or was when its process died."""
@@ -39,7 +44,7 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
         yield path
         return
-    path = path.resolve()
+    path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -50,8 +55,19 @@ def replacing(path: Path) -> Iterator[Path]:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # writing into an open file names none
+        raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def resolve(path: Path) -> Path:
+    """Where a path leads, all links followed; an OSError if they lead back to themselves."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
 
 
 def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
@@ -73,14 +89,44 @@ def _target_name(path: Path) -> str | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one step."""
+    """Write `text` to `path` in one step; half a surrogate pair is escaped as in JSON."""
     with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` to `path` as indented JSON, in one step."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def reading(path: Path | str, way_out: str, kind: type[BidibeamError] = RunError) -> Iterator[None]:
+    """Turn whatever the block raises over a file's content into one sentence that names the file.
+
+    What the system does not let us read is not called damaged. An error of the same kind says enough already,
+    and what runs out of memory is no fault of the file.
+
+    Args:
+        path: The file, or a place in it.
+        way_out: A sentence on what to do about it.
+        kind: What is raised.
+    """
+    try:
+        yield
+    except (kind, MemoryError):
+        raise
+    except Exception as error:  # libraries in Rust raise their own, or plain ones
+        if isinstance(error, OSError) and error.errno is not None:
+            raise kind(f"{path} cannot be read ({error.strerror}). {way_out}") from error
+        raise kind(f"{path} is damaged ({describe_error(error)}). {way_out}") from error
+
+
+def describe_error(error: Exception) -> str:
+    """What an error says, in the middle of a sentence."""
+    if isinstance(error, KeyError) and error.args:
+        return f"it has no {error.args[0]!r}"
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
@@ -117,8 +163,11 @@ def create_text(path: Path, *, named: Path | None = None) -> IO[str]:
     return cast("IO[str]", create(path, "wt", encoding="utf-8", newline="\n"))
 
 
-def lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process alone, where that is possible; False if another process has it."""
+def lock(file: IO[Any] | int) -> bool:
+    """Lock an open file, or the descriptor of a folder, for this process alone, where that is possible.
+
+    False if another process has it.
+    """
     if sys.platform != "win32":
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,6 +176,37 @@ def lock(file: IO[Any]) -> bool:
         except OSError:  # a file system without locks
             pass
     return True
+
+
+@contextmanager
+def alone_in(folder: Path, what: str) -> Iterator[None]:
+    """Keep other processes, and other threads, from the same block on the same folder, as long as it runs.
+
+    The folder itself is locked, so that nothing is left in it, and a process that dies gives it free. It is
+    made if it is not there, and goes again if the block leaves it empty. What is no folder is not locked.
+
+    Args:
+        folder: The folder.
+        what: What another process is doing there, as a message says it ("training in").
+    """
+    if folder.exists() and not folder.is_dir():
+        yield
+        return
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY) if sys.platform != "win32" else None
+    try:
+        if descriptor is not None and not lock(descriptor):
+            raise RunError(
+                f"Another process is {what} {folder}. Wait until it is done, end it, or name another folder."
+            )
+        yield
+    finally:
+        if is_new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

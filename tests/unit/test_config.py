@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidibeam import config
+from bidibeam import config, fields
 from bidibeam.errors import SettingsError, UnknownNameError
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.training.settings import FineTuneSettings, RunSettings
+
+BOMB = "a: &a1 [x, x, x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(2, 60))
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def test_an_unknown_preset_is_answered_with_the_list() -> None:
 def test_settings_survive_json(settings: Outer) -> None:
     mapping = json.loads(json.dumps(asdict(settings)))
 
-    assert config.build(Outer, mapping) == settings
+    assert fields.build(Outer, mapping) == settings
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_settings_survive_json(settings: Outer) -> None:
     ],
 )
 def test_a_flag_is_read_as_yaml(text: str, value: object) -> None:
-    built: Any = config.build(Outer, config.parse_override(text))
+    built: Any = fields.build(Outer, config.parse_override(text))
     for key in text.partition("=")[0].strip().split("."):
         built = getattr(built, key)
 
@@ -162,6 +164,7 @@ def test_a_flag_without_key_and_value_is_refused(text: str) -> None:
         ({"is_on": 1}, "The setting is_on is 1; it must be true or false."),
         ({"name": 3}, "The setting name is 3; it must be a string."),
         ({"names": "a"}, 'The setting names is "a"; it must be a list, each item a string.'),
+        (config.parse_override("count=2020-01-01"), 'The setting count is "2020-01-01"; it must be a whole'),
         ({"names": ["a", 1]}, "The setting names[1] is 1; it must be a string."),
         ({"inner": 3}, "The setting inner is 3; it must be a section of settings."),
         ({"inner": {"rate": "fast"}}, 'The setting inner.rate is "fast"; it must be a finite number.'),
@@ -176,7 +179,7 @@ def test_a_flag_without_key_and_value_is_refused(text: str) -> None:
 )
 def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        config.build(Outer, mapping)
+        fields.build(Outer, mapping)
 
     assert str(caught.value).startswith(message)
 
@@ -191,7 +194,7 @@ def test_a_value_of_another_type_is_named(mapping: dict[str, Any], message: str)
 )
 def test_an_unknown_key_is_answered_with_what_there_is(mapping: dict[str, Any], start: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        config.build(Outer, mapping)
+        fields.build(Outer, mapping)
 
     assert str(caught.value).startswith(start)
 
@@ -222,10 +225,13 @@ def test_a_section_written_twice_is_one_section_and_anchors_work(tmp_path: Path)
     [
         ("model:\n  dropout: [1\n", "line 3: this is not YAML: expected ',' or ']', but got '<stream end>'."),
         ("- 1\n", "holds [1]; settings are sections of key: value lines."),
-        ("model: \x00\n", "is not YAML: unacceptable character #x0000"),
-        ("model: 2020-13-45\n", "is not YAML: month must be in 1..12."),
+        ("model: \x00\n", "is not YAML for settings: unacceptable character #x0000"),
+        ("model: !!set {a}\n", "is not YAML for settings: the tag 'set' stands for no plain value."),
+        ("model: !!bool a\n", "is not YAML for settings: 'a'."),
+        ("model: &a [*a]\n", "is not YAML for settings: it holds itself, or more than 10,000 values."),
+        (BOMB, "is not YAML for settings: it holds itself, or more than 10,000 values."),
         ("model: " + "[" * 3000 + "\n", "is nested too deeply for settings."),
-        ("model: !!python/name:os.system\n", "line 1: this is not YAML: could not determine a constructor"),
+        ("model: !!python/name:os.system\n", "the tag 'python/name:os.system' stands for no plain value."),
     ],
 )
 def test_a_file_that_is_not_settings_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -8,10 +8,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bidibeam import files
+from bidibeam.errors import RunError, SettingsError
 
 
 @pytest.fixture
@@ -123,6 +125,23 @@ def test_a_link_keeps_pointing_at_the_file_that_is_replaced(old: Path, tmp_path:
     assert old.read_text(encoding="utf-8") == "new"
 
 
+def test_a_link_that_leads_to_itself_is_no_place_to_write_to(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.txt"
+    loop.symlink_to("loop.txt")
+
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        files.write_text(loop, "new")
+
+    assert caught.value.filename == str(loop)
+    assert [path.name for path in tmp_path.iterdir()] == ["loop.txt"]
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "x.json", {"\ud800": "\udfff"})
+
+    assert files.read_json(tmp_path / "x.json") == {"\ud800": "\udfff"}
+
+
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -151,3 +170,40 @@ def test_a_new_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
         partial.touch(mode=0o600)
 
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Permission denied"), "x cannot be read (Permission denied). Do this."),
+        (gzip.BadGzipFile("Not a gzipped file"), "x is damaged (Not a gzipped file). Do this."),
+        (KeyError("field"), "x is damaged (it has no 'field'). Do this."),
+        (Exception(), "x is damaged (Exception). Do this."),
+        (ValueError("a\nb" * 999), f"x is damaged ({('a b' * 999)[:300]} ...). Do this."),
+        (SettingsError("Too much."), "x is damaged (Too much). Do this."),
+        (RunError("It is said."), "It is said."),
+    ],
+)
+def test_whatever_is_wrong_with_a_file_is_one_sentence(error: Exception, message: str) -> None:
+    with pytest.raises(RunError) as caught, files.reading("x", "Do this."):
+        raise error
+    assert str(caught.value) == message
+
+
+def test_a_process_that_dies_gives_its_folder_free(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    code = "import sys; from pathlib import Path; from bidibeam.files import alone_in\n"
+    code += "with alone_in(Path(sys.argv[1]), 'at'): print('here', flush=True); sys.stdin.read()"
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], **pipes) as process:
+        assert process.stdout.readline() == b"here\n"  # type: ignore[union-attr]
+        with (
+            pytest.raises(RunError, match=rf"^Another process is at {folder}\."),
+            files.alone_in(folder, "at"),
+        ):
+            pass
+        process.kill()
+        process.communicate()
+
+    with files.alone_in(folder, "at"):
+        assert folder.is_dir()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.api.cards import find_package, read_scores, render_card
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
-from bidibeam.files import leftovers, names_in, write_json, write_text
+from bidibeam.files import leftovers, names_in, reading, resolve, write_json, write_text
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -59,7 +59,7 @@ def export_run(
         exported["corpus"] = package
     if results is not None:
         exported["scores"] = read_scores(results, fingerprint_of(path / WEIGHTS_FILE))
-    is_earlier = names_in(out) <= {*FILES} and out.resolve() != path.resolve()
+    is_earlier = names_in(out) <= {*FILES} and resolve(out) != resolve(path)
     _check_free(out, is_earlier=is_earlier and out.is_dir(), overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
     tuned = TunedSettings(path / TUNED_FILE) if (path / TUNED_FILE).is_file() else None
@@ -67,12 +67,6 @@ def export_run(
         tuned.check_weights(run.fingerprint)
     weights = run.network.state_dict()
     stored = to_half_precision(weights) if half else weights
-    for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
-        earlier.unlink(missing_ok=True)
-    write_weights(out / WEIGHTS_FILE, stored)
-    run.tokenizer.save(out / TOKENIZER_FILE)
-    if tuned is not None:
-        write_json(out / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(out / WEIGHTS_FILE)})
     exported = {
         "from": run.fingerprint,
         "precision": "float16" if half else "float32",
@@ -82,9 +76,27 @@ def export_run(
     kept = {**metadata, "exported": exported}
     if "data" in kept:
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
-    write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
-    if card:
-        write_text(out / CARD_FILE, render_card(out))
+    is_new = not out.exists()
+    try:
+        _remove_export(out)
+        write_weights(out / WEIGHTS_FILE, stored)
+        run.tokenizer.save(out / TOKENIZER_FILE)
+        if tuned is not None:
+            write_json(out / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(out / WEIGHTS_FILE)})
+        write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
+        if card:
+            with reading(path, "Train again, or leave out the card."):
+                write_text(out / CARD_FILE, render_card(out))
+    except BaseException:  # a full disk, or notes of the run that no card can be made of
+        _remove_export(out)
+        if is_new and out.is_dir():
+            out.rmdir()
+        raise
+
+
+def _remove_export(out: Path) -> None:
+    for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
+        earlier.unlink(missing_ok=True)
 
 
 def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:
@@ -97,7 +109,11 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
     _check_free(out, is_earlier=CTranslate2Model.recognises(out), overwrite=overwrite)
     with require_transformers("A CTranslate2 export"):
         from bidibeam.models.ctranslate2.export import export_to_ctranslate2
-    export_to_ctranslate2(model, out, quantization=quantization)
+    try:
+        export_to_ctranslate2(model, out, quantization=quantization)
+    except OSError as error:
+        error.filename = str(out)  # not the folder beside it that becomes it
+        raise
 
 
 def _check_free(out: Path, *, is_earlier: bool, overwrite: bool) -> None:

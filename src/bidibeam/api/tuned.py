@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import parse_json, write_json
+from bidibeam.fields import check
+from bidibeam.files import read_json, reading, write_json
 from bidibeam.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -21,30 +22,36 @@ SPLIT = "validation"
 FORMAT_VERSION = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The types of what tuned.json must have, and of what it may have."""
+
+    options: dict[str, dict[str, float]]
+    weights: str | None = None
+    split: str = SPLIT
+    sources: int = 0
+    search: dict[str, Any] = field(default_factory=dict)
+    metric: str = ""
+    bleu: dict[str, float] = field(default_factory=dict)
+
+
 class TunedSettings:
     """What a tuned.json says; a RunError says that it is missing, damaged or of another version."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        if not path.exists():
+            raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.")
+        with reading(path, "Make it again with `bidibeam tune RUN`."):
             raw = path.read_bytes()
-            self.content: dict[str, Any] = parse_json(raw)
+            self.content = read_json(path)
             version = self.content["format_version"]
             if version != FORMAT_VERSION:
                 raise RunError(
                     f"{path} has format version {version!r}; bidibeam {__version__} reads version "
                     f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
                 )
-            self.options: dict[str, dict[str, float]] = {
-                strategy: {name: float(value) for name, value in options.items()}
-                for strategy, options in self.content["options"].items()
-            }
-        except FileNotFoundError:
-            raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise RunError(
-                f"{path} is damaged ({reason}). Make it again with `bidibeam tune RUN`."
-            ) from error
+            check(Tuned, self.content)
+            self.options: dict[str, dict[str, float]] = self.content["options"]
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 

@@ -74,7 +74,7 @@ HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 @options.option(
     "--examples",
     "Sources to keep as examples: those that systems disagree on most.",
-    click.IntRange(min=0),
+    options.Count(min=0),
     20,
 )
 @options.workers

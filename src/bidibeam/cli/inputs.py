@@ -111,17 +111,14 @@ def count_cores() -> int:
 
 def _parse_pairs(flag: str, given: Sequence[str]) -> dict[str, Any]:
     """Read NAME=VALUE, the values as YAML."""
-    import yaml
+    from bidibeam.config import parse_yaml
 
     options: dict[str, Any] = {}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise SettingsError(f"{flag} must be NAME=VALUE, not {item!r}.")
-        try:
-            read = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise SettingsError(f"{flag} {name} has a value that cannot be read: {value!r}.") from error
+        read = parse_yaml(value, f"The value of {flag} {name}")
         options[name.strip()] = tuple(read) if isinstance(read, list) else read
     return options
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError
+from bidibeam.cli import streams
+from bidibeam.errors import BidibeamError, shorten
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ Left to itself it spins a hundred times longer, and takes the core from whatever
 beside one more busy process, training was ten times slower. On an idle machine it makes no difference.
 """
 
+PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
+"""How the paths of our own files begin."""
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
@@ -113,36 +116,32 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    sys.exit(run(args))
+    streams.set_up()
+    status = run(args)
+    streams.drop_unwritten()
+    sys.exit(status)
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command line; every exception that a user can do something about becomes one sentence."""
+    """Run the command line; every exception becomes one sentence."""
     session = Session()
     try:
         status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:
+        vars(error)["message"] = shorten(error.message)
         error.show()
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has left: so do we, and what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has left: so do we
         return 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
     except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:  # a bug: its traceback is what a report needs
-            raise
         if session.show_traceback:
             traceback.print_exc()
-        click.echo(f"Error: {name_flags(sentence, session.command)}", err=True)
+        sentence = name_flags(shorten(_sentence(error)), session.command)
+        click.echo(f"Error: {sentence}", err=True)
         return 1
     return status if isinstance(status, int) else 0
 
@@ -165,18 +164,29 @@ def name_flags(message: str, command: click.Command | None) -> str:
     return message
 
 
-def _sentence(error: Exception) -> str | None:
-    """What to tell a user who can mend it; None if nobody but us can."""
+def _sentence(error: Exception) -> str:
+    """What to tell a user who can mend it; of what nobody but us can, that it is a bug."""
     if isinstance(error, BidibeamError):
         return str(error)
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    told = " ".join(str(error).split())
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in told
     if isinstance(error, MemoryError) or is_torchs:
         return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
     if isinstance(error, OSError):
-        where = "" if error.filename is None else f"{error.filename}: "
+        where = "<stdout>" if error.filename is None and streams.is_of_stdout(error) else error.filename
+        where = "" if where is None else f"{where}: "
         where = re.sub(r"(^|/)\.([^/]+)\.\d+\.partial(?=: $)", r"\1\2", where)  # as it is called once whole
-        return f"{where}{error.strerror}." if error.strerror else str(error)
-    return None
+        return f"{where}{error.strerror}." if error.strerror else told
+    if systems := re.search(
+        r"([^:]+) \(os error \d+\)", told
+    ):  # of libraries in Rust: safetensors, tokenizers
+        return f"{systems[1].strip()}."
+    ours = [each for each in traceback.extract_tb(error.__traceback__) if PACKAGE in each.filename]
+    place = f" in {ours[-1].filename.rpartition(PACKAGE)[2]}:{ours[-1].lineno}" if ours else ""
+    return (
+        f"This is a bug of bidibeam ({type(error).__name__}: {told}{place}); please report it with what "
+        "`bidibeam --debug` shows of the same call."
+    )
 
 
 if __name__ == "__main__":

@@ -16,10 +16,7 @@ from bidibeam.strategies import STRATEGIES
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 Decorator = Callable[[Any], Any]
 
-PATH = click.Path(path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
-COUNT = click.IntRange(min=1)
+LARGEST = 1_000_000_000
 DIRECTION = ["regular", "reverse"]
 
 STRATEGY_WORDS = (
@@ -27,6 +24,39 @@ STRATEGY_WORDS = (
     "'bidia wmd_t either' and 'bidia bleu_t tuned'"
 )
 """What every --strategy says of the names of systems."""
+
+
+class NamedPath(click.Path):
+    """A path that has a name, and one that every file of ours could hold."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, if it is one."""
+        try:
+            is_named = bool(str(value).encode())
+        except UnicodeEncodeError:
+            self.fail(f"{str(value)!r} is not UTF-8. Give it another name.", param, ctx)
+        if not is_named:
+            self.fail("it is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = NamedPath(path_type=Path)
+FILE = NamedPath(dir_okay=False, path_type=Path)
+FOLDER = NamedPath(file_okay=False, path_type=Path)
+
+
+class Count(click.IntRange):
+    """How many of something: help tells of the least, and of the most only who asks for more."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, if there may be so many."""
+        number = int(super().convert(value, param, ctx))
+        if number > LARGEST:
+            self.fail(f"{number} is more than {LARGEST:,}.", param, ctx)
+        return number
+
+
+COUNT = Count(min=1)
 
 
 def option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import click
 from bidibeam.cli.console import format_count, note, show, tell, track
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError
-from bidibeam.files import create_text, replacing
+from bidibeam.files import create_text, replacing, resolve
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import resumable
 from bidibeam.interchange.formats import Format
@@ -93,9 +94,9 @@ def check_not_input(
 ) -> None:
     """Make sure that what a flag names for writing is nothing that is read."""
     if out_file not in (None, "-"):
-        written = Path(str(out_file)).resolve()
+        written = resolve(Path(str(out_file)))
         for file in input_files:
-            if file not in (None, "-") and Path(str(file)).resolve() == written:
+            if file not in (None, "-") and Path(os.path.realpath(str(file))) == written:
                 raise SettingsError(f"{flag} would overwrite the input, {file}. Name another file.")
 
 
@@ -115,5 +116,5 @@ def join_lines(reply: str) -> str:
 
 def _partial(nbest_file: Path) -> Path:
     """Where rankings are until all are there."""
-    written = nbest_file.resolve() if nbest_file.is_symlink() else nbest_file
+    written = resolve(nbest_file) if nbest_file.is_symlink() else nbest_file
     return written.with_name(f"{written.name}.partial")

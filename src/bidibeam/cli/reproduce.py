@@ -14,6 +14,7 @@ from bidibeam.cli.console import show, tell
 from bidibeam.cli.inputs import count_cores
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
+from bidibeam.files import resolve
 from bidibeam.reporting import plots
 from bidibeam.reporting.results import FILES, read_results
 
@@ -159,7 +160,7 @@ def report(results: Path, out: Path | None) -> None:
     files = read_results(results)
     folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))
     paths = [results / name for name in files] if results.is_dir() else [results]
-    sources = [Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix() for path in paths]
+    sources = [Path(os.path.relpath(os.path.realpath(path), resolve(folder))).as_posix() for path in paths]
     before = read_report_sources(folder)
     is_ours = set(before) <= set(sources) if before else set(sources) <= set(FILES)
     if before is not None and not is_ours:

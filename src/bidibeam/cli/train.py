@@ -12,7 +12,8 @@ import click
 from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.config import build, load_yaml, merge, parse_override, resolve
+from bidibeam.config import load_yaml, merge, parse_override, resolve
+from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
 
 if TYPE_CHECKING:

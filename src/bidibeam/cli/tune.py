@@ -126,5 +126,8 @@ def _plot(path: Path, tuned: TuningResult) -> None:
         label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
         panels.append((label, curve.values, curve.bleu, value))
     baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
-    if not plots.draw_tuning_curves(path, panels, baseline=baseline):
-        show(plots.MISSING, style="dim")
+    try:
+        if not plots.draw_tuning_curves(path, panels, baseline=baseline):
+            show(plots.MISSING, style="dim")
+    except OSError as error:  # what was found is written already
+        note(f"{path} cannot be written: {error.strerror or error}.")

@@ -43,7 +43,7 @@ from bidibeam.data.prepared import (
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
-from bidibeam.files import read_json, replacing, write_json
+from bidibeam.files import alone_in, read_json, replacing, resolve, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -149,7 +149,8 @@ def prepare(
                 "take more conversations, or split by pair."
             )
     statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
-    with _make_directory(out) as folder:
+    with alone_in(out, "preparing data in"), _make_directory(out) as folder:
+        _check_out(out, overwrite=overwrite)  # another process may have been faster
         _write_data(folder, settings, tokenizer, encoded, statistics)
         _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
     report("writing", 1, 1)
@@ -276,13 +277,13 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
 @contextmanager
 def _make_directory(out: Path) -> Iterator[Path]:
     """Makes a folder that becomes `out` when the block succeeds; until then `out` stays as it is."""
-    out = out.resolve()
+    out = resolve(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         yield partial
-        if out.is_dir():
+        if any(out.iterdir()):
             if (out / INFO).is_file():  # from here until the last file is replaced, `out` is no prepared data
                 with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
                     if read_json(out / INFO).get("training_text"):
@@ -293,6 +294,9 @@ def _make_directory(out: Path) -> Iterator[Path]:
                     (partial / name).replace(out / name)
         else:
             partial.replace(out)
+    except OSError as error:
+        error.filename = error.filename or str(out)
+        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

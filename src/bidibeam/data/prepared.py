@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from bidibeam.data.conversations import SPLITS
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import RunError
-from bidibeam.files import parse_json, read_json
+from bidibeam.fields import check
+from bidibeam.files import parse_json, read_json, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FORMAT_VERSION = 1
 PAIRS, TOKENIZER, INFO, STATISTICS = "pairs.safetensors", "tokenizer.json", "data.json", "stats.json"
+EXAMPLE = ("id", "source", "reference")
+"""What every line of a split's texts has."""
 HELD_OUT = {"validation": "validation.jsonl", "test": "test.jsonl"}
 TRAINING_TEXT = "train.jsonl"
 """Only where it was asked for."""
@@ -51,6 +54,39 @@ class PairArrays:
 
     def __len__(self) -> int:
         return len(self.source_start)
+
+    def is_whole(self, count: int | None) -> bool:
+        """Whether there are so many pairs, at least one, and each has its tokens."""
+        sides = ((self.source_start, self.source_length), (self.response_start, self.response_length))
+        return (
+            bool(count)
+            and self.tokens.ndim == 1
+            and all(column.shape == (count,) for side in sides for column in side)
+            and all(lengths.min() >= 1 and starts.min() >= 0 for starts, lengths in sides)
+            and all((starts <= len(self.tokens) - lengths).all() for starts, lengths in sides)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What training reads of the settings that data were prepared with."""
+
+    max_source_length: int
+    max_response_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """The types of what data.json must have."""
+
+    corpus: str
+    fingerprint: str
+    pairs: dict[str, int]
+    settings: dict[str, Any]
+    training_text: str | None = None
+
+    def __post_init__(self) -> None:
+        check(Lengths, self.settings, section="settings.")
 
 
 class PreparedData:
@@ -87,20 +123,19 @@ class PreparedData:
                 f"{path} is in format {version}, written by bidibeam {info.get('bidibeam_version')}; this "
                 f"version reads format {FORMAT_VERSION}. {AGAIN}"
             )
-        try:
+        with reading(path / INFO, AGAIN):
+            check(Info, info)
+        with reading(path / PAIRS, AGAIN):
             arrays = _map_tensors(path / PAIRS)
-        except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-            raise RunError(f"{path / PAIRS} is damaged ({error}). {AGAIN}") from error
         data = cls(path, info, Tokenizer.load(path / TOKENIZER), arrays)
         names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
-        if set(arrays) != names or "fingerprint" not in info:
+        if set(arrays) != names:
             raise RunError(f"{path} is damaged: {PAIRS} and {INFO} do not belong together. {AGAIN}")
         for name in SPLITS:
-            pairs = data.split(name)
-            ends = [pairs.source_start + pairs.source_length, pairs.response_start + pairs.response_length]
-            is_whole = len(pairs) == info.get("pairs", {}).get(name)
-            if not is_whole or max(end.max() for end in ends) > len(pairs.tokens):
+            if not data.split(name).is_whole(info["pairs"].get(name)):
                 raise RunError(f"{path / PAIRS} is damaged: its {name} split does not fit {INFO}. {AGAIN}")
+        if not 0 <= arrays["tokens"].min() <= arrays["tokens"].max() < data.tokenizer.vocabulary_size:
+            raise RunError(f"{path / PAIRS} is damaged: it holds ids that {TOKENIZER} does not have. {AGAIN}")
         return data
 
     @property
@@ -129,20 +164,18 @@ class PreparedData:
         def read() -> Iterator[dict[str, str]]:
             with (self.path / file).open("rb") as lines:
                 for number, line in enumerate(lines, start=1):
-                    try:
-                        yield parse_json(line)
-                    except ValueError as error:
-                        place = f"{self.path / file}, line {number}"
-                        raise RunError(f"{place} is damaged ({error}). {AGAIN}") from error
+                    with reading(f"{self.path / file}, line {number}", AGAIN):
+                        example = parse_json(line)
+                        if not all(isinstance(example[key], str) for key in EXAMPLE):
+                            raise TypeError(f"{', '.join(EXAMPLE)} must be strings")
+                    yield example
 
         return read()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
+    with reading(path, AGAIN):
         return read_json(path)
-    except ValueError as error:
-        raise RunError(f"{path} is damaged ({error}). {AGAIN}") from error
 
 
 def _map_tensors(path: Path) -> dict[str, Array]:

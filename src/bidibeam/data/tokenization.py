@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -11,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from bidibeam.data import words as wording
 from bidibeam.errors import RunError, check_choice, check_setting
-from bidibeam.files import write_text
+from bidibeam.files import parse_json, reading, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ BYTES = 256
 WORD_START = "\u0120"
 """How byte-level subwords write the space before a word."""
 LARGEST_VOCABULARY = 10_000_000
+TOO_LONG = re.compile(r"\S{1001,}")
+"""What is no word: learning from it would take time that grows with the square of its length."""
 LONGEST_PIECE = 32  # in bytes; a subword longer than this is an accident of the corpus
 
 
@@ -70,7 +73,8 @@ class Tokenizer:
                 max_token_length=LONGEST_PIECE,
             )
         backend.normalizer = wording.make_normalizer(lowercase=kind == "word")
-        backend.train_from_iterator((wording.well_formed(text) for text in texts), trainer)
+        learnable = (TOO_LONG.sub(" ", wording.well_formed(text)) for text in texts)
+        backend.train_from_iterator(learnable, trainer)
         vocabulary = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
         vocabulary |= {token: index + len(SPECIAL_TOKENS) for token, index in backend.get_vocab().items()}
         if kind == "word":
@@ -138,15 +142,13 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
         """Reads a tokenizer that `save` wrote."""
-        try:
+        way_out = "Restore it from a copy, or make the directory again."
+        if not path.exists():
+            raise RunError(f"{path} is missing. {way_out}")
+        with reading(path, way_out):
             written = path.read_text(encoding="utf-8")
-            model = json.loads(written)["model"]["type"]
+            model = parse_json(written)["model"]["type"]
             backend = tokenizers.Tokenizer.from_str(written)
-        except Exception as error:  # the Rust side raises plain Exception
-            state = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
-            raise RunError(
-                f"{path} is {state}. Restore it from a copy, or make the directory again."
-            ) from error
         kinds: dict[str, Kind] = {"WordLevel": "word", "BPE": "bpe"}
         specials = tuple(backend.id_to_token(index) for index in range(len(SPECIAL_TOKENS)))
         if model not in kinds or specials != SPECIAL_TOKENS:

@@ -55,7 +55,7 @@ def read_words(
         with open_binary(path) as file:
             header = file.readline()
             fields = header.split()
-            if len(fields) != 2 or not all(field.isdigit() for field in fields):
+            if len(fields) != 2 or not all(field.isdigit() and len(field) < 20 for field in fields):
                 raise InputError(
                     f"{path} does not begin with a word count and a dimension, as fastText's text format "
                     f"does, but with {header[:60].decode(errors='replace').rstrip()!r}."
@@ -77,7 +77,7 @@ def _parse_vector(text: bytes, dimension: int, place: str) -> Vector:
         values = np.array(text.split(), dtype=np.float32)
     except ValueError as error:
         raise InputError(f"{place} holds something that is not a number ({error}).") from error
-    if len(values) != dimension:
+    if len(values) != dimension or not dimension:
         raise InputError(f"{place} has {len(values)} numbers, but the first line promises {dimension}.")
     if not np.isfinite(values).all():
         raise InputError(f"{place} holds a number that is not finite.")

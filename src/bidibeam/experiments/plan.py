@@ -168,5 +168,6 @@ def _blame_file(path: Path) -> Iterator[None]:
     try:
         yield
     except (InputError, EOFError, OSError, ValueError) as error:
-        message = f"{path} is damaged ({error}). Remove it and call again: it will be made anew."
+        state = "cannot be read" if isinstance(error, OSError) and error.errno else "is damaged"
+        message = f"{path} {state} ({error}). Remove it and call again: it will be made anew."
         raise RunError(message) from error

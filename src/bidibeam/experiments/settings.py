@@ -9,7 +9,6 @@ from typing import Any
 
 from bidibeam.config import (
     DEFAULT_ARCHITECTURE,
-    build,
     build_run,
     load_preset,
     load_yaml,
@@ -19,6 +18,7 @@ from bidibeam.config import (
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
+from bidibeam.fields import build
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import check_systems

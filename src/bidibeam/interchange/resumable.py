@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, lock, replacing
+from bidibeam.files import create_text, lock, replacing, resolve
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe
@@ -72,7 +72,7 @@ def open_output(
                 lambda beams, ranking: print(to_json(beams, ranking, signature), file=pipe, flush=True),
             )
     else:
-        with _grow(path.resolve() if path.is_symlink() else path, resume=resume) as (stream, done):
+        with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (stream, done):
 
             def write(beams: Beams, ranking: Ranking) -> None:
                 stream.write(to_json(beams, ranking, signature).encode("utf-8") + b"\n")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, RunError, SettingsError
-from bidibeam.files import read_json, replacing, write_json
+from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting
+from bidibeam.fields import build, check
+from bidibeam.files import describe_error, read_json, reading, replacing, write_json
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
@@ -25,6 +29,7 @@ STARTED_FILE = Path("training", "started.json")
 """What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
 FINGERPRINT_DIGITS = 12
+AGAIN = "Restore it from a copy, or train again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,33 @@ class ModelConfig:
     model: Any
     vocabulary_size: int
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownData:
+    """What is written beside a model of the data it was trained on."""
+
+    path: str = ""
+    corpus: str = ""
+    fingerprint: str = ""
+    pairs: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """The types of what config.json must have, and of what it may have."""
+
+    architecture: str
+    vocabulary_size: int
+    model: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    exported: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_setting(self.vocabulary_size >= 1, "vocabulary_size", self.vocabulary_size, "at least 1")
+        check(KnownData, self.data, section="data.")
 
 
 def write_config(
@@ -70,30 +102,24 @@ def read_config(folder: Path) -> ModelConfig:
             f"{folder} is a Hugging Face model, not one of bidibeam's own runs: bidibeam.load takes either, "
             "and so do the commands decode, chat, tune, info and score."
         )
-    try:
+    with reading(path, AGAIN):
         content = read_json(path)
         version = content["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
     if version != FORMAT_VERSION:
         raise RunError(
             f"{path} has format version {version!r}; bidibeam {__version__} reads version {FORMAT_VERSION}. "
             f"Use the bidibeam that wrote it ({content.get('bidibeam_version', 'unknown')}), or train again."
         )
     try:
-        model = {**content["model"], "directions": tuple(content["model"]["directions"])}
-        size = int(content["vocabulary_size"])
-        architecture = str(content["architecture"])
-        settings = NETWORKS.get(architecture).Settings(**model)  # type: ignore[attr-defined]
-        sections = {name: content.get(name, {}) for name in ("data", "training", "exported")}
-        wrong = [f"{name} is {value!r}" for name, value in sections.items() if not isinstance(value, dict)]
-        wrong += [f"vocabulary_size is {size}"] * (size < 1)
-    except (KeyError, TypeError, ValueError, OverflowError, BidibeamError) as error:
-        wrong = [str(error)]
-    if wrong:
-        raise RunError(
-            f"{path} does not describe a model ({wrong[0]}). Restore it from a copy, or train again."
-        )
+        check(StoredConfig, content)
+        architecture, size = content["architecture"], content["vocabulary_size"]
+        network: Any = NETWORKS.get(architecture)
+        if "directions" not in content["model"]:
+            raise SettingsError("The setting model.directions is missing.")
+        settings = build(network.Settings, content["model"], section="model.")
+    except BidibeamError as error:
+        reason = describe_error(error)
+        raise RunError(f"{path} does not describe a model ({reason}). {AGAIN}") from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
     return ModelConfig(
         architecture, settings, size, {key: value for key, value in content.items() if key not in known}
@@ -135,7 +161,24 @@ def settings_mapping(settings: Any) -> dict[str, Any]:
 def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write a safetensors file in one step."""
     with replacing(path) as partial:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
+        save_tensors(weights, partial)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write a safetensors file."""
+    with system_errors(path):
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
+@contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError where a library in Rust says in its own words that the system refused to write."""
+    try:
+        yield
+    except Exception as error:  # SafetensorError, or a plain one of tokenizers
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        raise
 
 
 def to_half_precision(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -157,10 +200,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"{path.parent} has no {path.name}: training has not reached its first evaluation there. "
             "Continue it with `bidibeam train ... --resume`, or choose another run."
         )
-    try:
+    with reading(path, AGAIN):
         weights: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
     return weights
 
 
@@ -168,11 +209,8 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Names and shapes in a safetensors file, without reading the tensors; empty if there is no such file."""
     if not path.is_file():
         return {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise RunError(f"{path} is damaged ({error}). Restore it from a copy, or train again.") from error
+    with reading(path, AGAIN), safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor], origin: Path) -> None:
@@ -191,9 +229,11 @@ def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 def load_network(folder: Path) -> tuple[ModelConfig, Any]:
     """What config.json says, and the network with its weights; half precision becomes float32."""
     config = read_config(folder)
-    network = NETWORKS.create(config.architecture, config.model, config.vocabulary_size)
+    shape = config.architecture, config.model, config.vocabulary_size
     weights = read_weights(folder / WEIGHTS_FILE)
-    check_weights(weights, network.state_dict(), folder)
+    with torch.device("meta"):  # a network of another size might not fit into memory
+        check_weights(weights, NETWORKS.create(*shape).state_dict(), folder)
+    network = NETWORKS.create(*shape)
     network.load_state_dict(weights)
     return config, network
 

@@ -118,7 +118,7 @@ class Random(Signed):
 
     def rank(self, beams: Beams) -> Ranking:
         """Returns the regular hypotheses in a random order, finished ones first."""
-        generator = Generator(f"{self.seed}:{beams.id}")
+        generator = Generator(f"{self.seed}:{beams.id}".encode("utf-8", "surrogatepass"))
         return rank_by(beams, Direction.REGULAR, lambda _: generator.random())
 
 

@@ -133,7 +133,8 @@ class StrategySettings:
     @property
     def untuned(self) -> str:
         """The same without `tuned`: what a tuned T is known by."""
-        words = [value for value in map(self.options.get, ("answer", "agreement")) if value in OPTION_WORDS]
+        given = map(self.options.get, ("answer", "agreement"))
+        words = [value for value in given if isinstance(value, str) and value in OPTION_WORDS]
         return " ".join(map(str, [self.name, *([self.similarity] if self.compares else []), *words]))
 
     def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:

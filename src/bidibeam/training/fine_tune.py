@@ -27,7 +27,7 @@ from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import LinearSchedule
 from bidibeam.training.settings import FineTuneSettings
-from bidibeam.training.state import FOLDER, check_folder, load_unique, unique_weights
+from bidibeam.training.state import FOLDER, check_folder, load_unique, training_in, unique_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +93,7 @@ def fine_tune(
     is_resumed = check_folder(out, started, resume=resume)
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
         data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing
-    with without_progress_bars():
+    with training_in(out), without_progress_bars():
         opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError
-from bidibeam.files import parse_json, read_json, write_text
+from bidibeam.files import parse_json, read_json, reading, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,13 +96,18 @@ def perplexity(loss: float) -> float:
 def progress_of(run: Path) -> dict[str, Any]:
     """Where a run's training stood at its best evaluation, and at its last if those weights are kept."""
     records = read_metrics(run)
+    with reading(run / METRICS_FILE, "Restore it from a copy."):
+        return _describe_progress(records, keeps_last=_keeps_last(run))
+
+
+def _describe_progress(records: list[dict[str, Any]], *, keeps_last: bool) -> dict[str, Any]:
     evaluations = [record for record in records if record["kind"] == "validation"]
     if not evaluations:
         return {"steps": records[-1]["step"] if records else 0}
     best, last = min(evaluations, key=lambda record: float(record["loss"])), evaluations[-1]
     progress = {"epochs": last["epoch"] + 1, "steps": records[-1]["step"], "best step": best["step"]}
     progress |= _describe_losses(best)
-    if _keeps_last(run):
+    if keeps_last:
         progress["kept step"] = last["step"]
         progress |= {f"kept {name}": value for name, value in _describe_losses(last).items()}
     return progress

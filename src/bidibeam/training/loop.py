@@ -16,7 +16,7 @@ from bidibeam.errors import RunError, TrainingError
 from bidibeam.files import leftovers
 from bidibeam.models import checkpoint
 from bidibeam.training import state
-from bidibeam.training.logs import METRICS_FILE, MetricsLog, TrainingObserver
+from bidibeam.training.logs import METRICS_FILE, MetricsLog, TrainingObserver, read_metrics
 from bidibeam.training.steps import GraphedStep, PlainStep
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ class TrainingLoop:
         """Put the newest checkpoint back, or write the first one before anything says that there is a run."""
         self.accelerator.wait_for_everyone()
         if self.is_main:
+            read_metrics(self.run)  # says what is wrong with it before anything is written
             for path in leftovers(self.run, WRITTEN):
                 path.unlink(missing_ok=True)
         if newest is not None:

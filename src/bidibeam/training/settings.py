@@ -10,6 +10,8 @@ from bidibeam.errors import check_setting
 
 PRECISIONS = ("auto", "float32", "bf16")
 KEPT = ("best", "last")
+LARGEST = 1_000_000_000
+"""What is more than this counts nothing that a training has: it is a mistake."""
 HUGGING_FACE = "huggingface"
 """The architecture of a run whose model is made from a config of transformers."""
 
@@ -68,8 +70,10 @@ class LoopSettings:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulation", "log_every"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
+            self._require(getattr(self, name) <= LARGEST, name, f"at most {LARGEST:,}")
         for name in ("max_steps", "early_stopping", "evaluate_every", "save_every", "weight_decay"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
+            self._require(getattr(self, name) <= LARGEST, name, f"at most {LARGEST:,}")
         for name in ("learning_rate", "gradient_norm"):
             self._require(0 < getattr(self, name) < math.inf, name, "a positive number")
         self._require(self.keep in KEPT, "keep", f"one of {', '.join(KEPT)}")

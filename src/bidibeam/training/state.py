@@ -6,17 +6,20 @@ newest one is what a resumed training continues from; older ones are removed onc
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 import shutil
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from accelerate import Accelerator
+from safetensors.torch import load_file
 
-from bidibeam.errors import RunError, SettingsError
-from bidibeam.files import names_in, read_json, write_json
+from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting
+from bidibeam.fields import build, check
+from bidibeam.files import alone_in, describe_error, names_in, read_json, reading, write_json
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     STARTED_FILE,
@@ -24,15 +27,15 @@ from bidibeam.models.checkpoint import (
     check_weights,
     hugging_face_config,
     read_config,
+    save_tensors,
     settings_mapping,
 )
-from bidibeam.training.settings import HUGGING_FACE
+from bidibeam.training.settings import HUGGING_FACE, LARGEST, FineTuneSettings, TrainingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from accelerate import Accelerator
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
@@ -43,6 +46,17 @@ FORMAT_VERSION = 1
 MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What started.json says of the training of a Hugging Face model."""
+
+    base: str | dict[str, Any]
+    direction: str
+    tokenizer: str | None
+    fingerprint: str
+    settings: FineTuneSettings
+
+
 def started_with(run: Path) -> dict[str, Any] | None:
     """What an unfinished training in a folder began with; None where there is none.
 
@@ -51,19 +65,44 @@ def started_with(run: Path) -> dict[str, Any] | None:
     """
     path = run / STARTED_FILE
     if path.is_file():
-        try:
-            return read_json(path)
-        except ValueError as error:
-            raise RunError(f"{path} is damaged ({error}). Remove {run}, and train again.") from error
+        with reading(path, f"Remove {run}, and train again."):
+            started = read_json(path)
+            check(Started, started)
+            return started
     if not (run / CONFIG_FILE).exists() or hugging_face_config(run) is not None:
         return None
     config = read_config(run)
+    with reading(run / CONFIG_FILE, "Restore it from a copy, or train again."):
+        check(TrainingSettings, config.metadata.get("training", {}), section="training.")
     return {
         "architecture": config.architecture,
         "model": settings_mapping(config.model),
         "training": config.metadata.get("training", {}),
         "fingerprint": config.metadata.get("data", {}).get("fingerprint"),
     }
+
+
+@contextmanager
+def training_in(run: Path) -> Iterator[None]:
+    """Run a training in a folder, from which other trainings are kept until it ends, however it does.
+
+    Of several processes that train together the first one locks the folder for all.
+
+    Raises:
+        RunError: If another process is training there.
+        TrainingError: If the disk is full; it says how to go on.
+    """
+    is_first = Accelerator(mixed_precision="no").is_main_process  # made as the loop makes its own
+    with alone_in(run, "training in") if is_first else nullcontext():
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise TrainingError(
+                f"{run} cannot be written: {error.strerror}. Make room; `resume` goes on from the last "
+                "checkpoint."
+            ) from error
 
 
 def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
@@ -146,6 +185,12 @@ class Position:
     scheduler: dict[str, Any] = field(default_factory=dict)
     """The learning-rate schedule's own state."""
 
+    def __post_init__(self) -> None:
+        for name, least in (("step", 0), ("epoch", 0), ("batch", 0), ("stale_evaluations", 0)):
+            check_setting(least <= getattr(self, name) <= LARGEST, name, getattr(self, name), "a count")
+        for name, value in self.scheduler.items():
+            check_setting(isinstance(value, int | float), name, value, "a number")
+
 
 def newest(run: Path) -> Path | None:
     """The newest complete checkpoint of a run, if it has one."""
@@ -167,20 +212,11 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
     accelerator.wait_for_everyone()
-    random_state = {"cpu": torch.get_rng_state()}
-    if accelerator.device.type == "cuda":
-        random_state["cuda"] = torch.cuda.get_rng_state(accelerator.device)
-    save_file(random_state, partial / RANDOM_FILE.format(accelerator.process_index))
-    if accelerator.is_main_process:
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in unique_weights(model).items()}
-        save_file(weights, partial / MODEL_FILE)
-        tensors = {
-            f"{name}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
-            for name, parameter in model.named_parameters()
-            for key, value in optimizer.state.get(parameter, {}).items()
-        }
-        save_file(tensors, partial / OPTIMIZER_FILE)
-        write_json(partial / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
+    try:
+        _write(partial, position, model, optimizer, accelerator)
+    except BaseException:  # a full disk, or an end that was asked for
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     accelerator.wait_for_everyone()
     if not accelerator.is_main_process:
         return
@@ -197,6 +233,25 @@ def save(
             shutil.rmtree(old, ignore_errors=True)
 
 
+def _write(
+    folder: Path, position: Position, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator
+) -> None:
+    """Write this process' files of a checkpoint."""
+    random_state = {"cpu": torch.get_rng_state()}
+    if accelerator.device.type == "cuda":
+        random_state["cuda"] = torch.cuda.get_rng_state(accelerator.device)
+    save_tensors(random_state, folder / RANDOM_FILE.format(accelerator.process_index))
+    if accelerator.is_main_process:
+        save_tensors(unique_weights(model), folder / MODEL_FILE)
+        tensors = {
+            f"{name}/{key}": torch.as_tensor(value)
+            for name, parameter in model.named_parameters()
+            for key, value in optimizer.state.get(parameter, {}).items()
+        }
+        save_tensors(tensors, folder / OPTIMIZER_FILE)
+        write_json(folder / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
+
+
 def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator) -> Position:
     """Put a checkpoint back into `model`, `optimizer` and the random generators.
 
@@ -204,9 +259,9 @@ def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Acce
         RunError: If a file of it is missing, damaged or of another version.
     """
     try:
-        content = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+        content = read_json(folder / STATE_FILE)
         version = content.pop("format_version", None)
-        position = Position(**content) if version == FORMAT_VERSION else None
+        position = build(Position, content) if version == FORMAT_VERSION else None
         load_unique(model, load_file(folder / MODEL_FILE), folder)
         _load_optimizer(model, optimizer, load_file(folder / OPTIMIZER_FILE))
         random_state = load_file(folder / RANDOM_FILE.format(accelerator.process_index))
@@ -215,8 +270,8 @@ def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Acce
             torch.cuda.set_rng_state(random_state["cuda"], accelerator.device)
     except Exception as error:
         raise RunError(
-            f"The checkpoint {folder} cannot be read ({error}). Restore it from a copy, or remove that "
-            "folder to train from the start."
+            f"The checkpoint {folder} cannot be read ({describe_error(error)}). Restore it from a copy, or "
+            "remove that folder to train from the start."
         ) from error
     if position is None:
         raise RunError(

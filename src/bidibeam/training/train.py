@@ -18,7 +18,7 @@ from bidibeam.models.networks import NETWORKS
 from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import PlateauSchedule
 from bidibeam.training.settings import HUGGING_FACE
-from bidibeam.training.state import check_folder
+from bidibeam.training.state import check_folder, training_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,8 @@ def train(
     if initialise is not None:
         initialise(network)
     task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
-    TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
+    with training_in(run):
+        TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
 
 
 def _train_from_config(data: PreparedData, run: Path, settings: RunSettings, **options: Any) -> None:

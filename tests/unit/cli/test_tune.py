@@ -108,6 +108,16 @@ def test_few_sources_and_a_value_at_the_end_of_its_grid_are_noted_once(
     assert "so few say little" not in called("tune", run, *SEARCH, "--strategy", "bidis").told
 
 
+def test_a_plot_that_cannot_be_written_is_noted_and_what_was_found_is_kept(copied_run: Path) -> None:
+    (copied_run / "tuned.svg").mkdir()
+
+    call = called("tune", copied_run, "--beam-size", "2", "--sources", "3", "--strategy", "bidis")
+
+    assert call.status == 0
+    assert "tuned.svg cannot be written: Is a directory." in call.told
+    assert set(tuned_of(copied_run)["options"]) == {"bidis"}
+
+
 def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> None:
     call = called("tune", copied_run, "--beam-size", "1", "--sources", "3", "--length-penalty", "0.9")
 

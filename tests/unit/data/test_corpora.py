@@ -101,6 +101,14 @@ def test_a_source_is_needed_and_a_damaged_archive_says_so(tmp_path: Path) -> Non
         stream.read()
 
 
+def test_a_line_that_no_memory_holds_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bidibeam.data.corpora.files.LONGEST_LINE", 10)
+
+    assert lines(b"ten bytes\n"[1:], LineErrors()) == ["en bytes"]
+    with pytest.raises(CorpusError, match=r"^Line 2 of file\.txt is longer than 10 bytes"):
+        lines(b"short\n" + b"x" * 11, LineErrors())
+
+
 def lines(raw: bytes, errors: LineErrors, name: str = "file.txt") -> list[str]:
     return [line.text for line in errors.read(SourceFile(name, lambda: io.BytesIO(raw)))]
 
@@ -368,6 +376,7 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
         ("tsv", {"x.csv": ""}, "holds no .tsv file: the corpus 'tsv' is read from a .tsv file"),
         ("swda", {"1.txt": "A|Okay.|o\nA|a|b|c\n"}, "line 2 of 1.txt (4 fields instead of 3)"),
         ("swda", {"s.csv": table().decode() + "too,few\r\n"}, "line 8 of s.csv (2 fields instead of 12)"),
+        ("swda", {"s.csv": "a\rb,c\n"}, "line 1 of s.csv (new-line character seen"),
         ("swda", {"s.csv": LARGE}, "line 2 of s.csv (field larger than"),
         ("swda", {"s.csv": "a,b\n1,2\n"}, "holds no conversation: the corpus 'swda' is read from the folder"),
         (

@@ -13,9 +13,10 @@ import pytest
 from safetensors.numpy import load_file, save
 
 from bidibeam.data.encoding import REASONS
-from bidibeam.data.prepare import prepare
+from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import FILES, INFO, PAIRS, STATISTICS, TOKENIZER, PreparedData
 from bidibeam.errors import BidibeamError, CorpusError, RunError, SettingsError
+from bidibeam.files import alone_in
 from tests.unit.data.made_corpora import corpus, pair_texts, settings
 
 NAMES = ("train", "validation", "test")
@@ -319,14 +320,47 @@ DAMAGE: list[tuple[str, Any, str]] = [
     (INFO, b"[]", "Prepare it again with `bidibeam prepare"),
     (INFO, {"format_version": 9, "bidibeam_version": "7.0"}, "is in format 9, written by bidibeam 7.0; this"),
     (INFO, {"pairs": {"test": 999}}, "split does not fit data.json. Prepare it again"),
+    (INFO, {"pairs": 5}, "data.json is damaged (The setting pairs is 5"),
+    (INFO, {"settings": {}}, "data.json is damaged (The setting settings.max_source_length is missing)"),
     (STATISTICS, b"{", "stats.json is damaged"),
     (TOKENIZER, b"{", "tokenizer.json is damaged"),
     (PAIRS, b"\x08" + b"\0" * 7 + b"\xffnoise!!" + b"\0" * 64, "pairs.safetensors is damaged"),
     (PAIRS, save({"weight": np.zeros(3, np.int64)}), "pairs.safetensors and data.json do not belong"),
     *((PAIRS, keep, "pairs.safetensors is damaged (") for keep in (0, 4, 100, -1)),
+    ("test.jsonl", b'{"id": "1", "source": "a"}', "test.jsonl, line 1 is damaged (it has no 'reference')"),
+    ("test.jsonl", b'{"id": "1", "source": "a", "reference": 5}', "must be strings). Prepare it again"),
+    ("test.jsonl", b"5", "test.jsonl, line 1 is damaged ("),
     ("test.jsonl", b"[" * 100_000, "test.jsonl, line 1 is damaged (maximum recursion depth exceeded"),
     ("test.jsonl", b"\xe9\xff", "test.jsonl, line 1 is damaged ("),
 ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("tokens", lambda tokens: tokens + 9000),
+        ("test.source_start", lambda starts: starts - 1000),
+        ("test.source_length", lambda lengths: lengths * 0),
+        ("test.source_length", lambda lengths: lengths[:-1]),
+        ("train.response_start", lambda starts: starts + 2**62),
+    ],
+)
+def test_pairs_that_lead_nowhere_are_damage(name: str, change: Any, prepared: Path) -> None:
+    arrays = load_file(prepared / PAIRS)
+    (prepared / PAIRS).write_bytes(save({**arrays, name: change(arrays[name])}))
+
+    with pytest.raises(RunError, match=r"pairs\.safetensors is damaged: it"):
+        PreparedData.open(prepared)
+
+
+def test_data_that_another_process_is_preparing_are_left_to_it(tmp_path: Path) -> None:
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"a {number}\tb\n" for number in range(200)))
+    chosen, out = PrepareSettings(corpus="tsv", test_share=0.2, validation_share=0.2), tmp_path / "out"
+
+    with alone_in(out, "preparing data in"), pytest.raises(RunError, match="Another process is preparing"):
+        prepare(chosen, source, out)
+    prepare(chosen, source, out)
 
 
 @pytest.mark.parametrize(("name", "content", "fragment"), DAMAGE)

@@ -156,6 +156,16 @@ def test_plain_words_are_joined_without_trying_whether_they_come_apart_again(wor
     assert plain is None or (plain == detokenize(words) and split(plain) == words)
 
 
+def test_what_is_too_long_for_a_word_is_not_learnt_from() -> None:
+    """It would take an hour: merging pieces of one word takes time by the square of its length."""
+    texts = ["red cat", "red dog", "x" * 1000]
+
+    learnt = Tokenizer.train([*texts, "ab" * 1_000_000], kind="bpe", vocabulary_size=270)
+
+    assert learnt.to_json() == Tokenizer.train(texts, kind="bpe", vocabulary_size=270).to_json()
+    assert "xx" in learnt.tokens(range(learnt.vocabulary_size))
+
+
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(IndexError, match=r"^The id 1000 is outside the vocabulary of \d+ tokens\.$"):
         WORDS.tokens([4, 1000])

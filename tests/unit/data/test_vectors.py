@@ -46,6 +46,8 @@ def test_only_the_words_asked_for_are_kept(tmp_path: Path, ending: str) -> None:
     [
         ("cat 1 2 3\n", r"does not begin with a word count and a dimension.*'cat 1 2 3'"),
         ("", "does not begin with a word count"),
+        (f"1 {'9' * 5000}\ncat 1 2\n", "does not begin with a word count and a dimension"),
+        ("1 0\ncat\n", "line 2 has 0 numbers"),
         ("1 3\ncat 1 2\n", "line 2 has 2 numbers, but the first line promises 3"),
         ("1 3\ncat 1 2 x\n", "line 2 holds something that is not a number"),
         ("2 3\ndog 1 2\ncat 1 2 nan\n", "line 3 holds a number that is not finite"),

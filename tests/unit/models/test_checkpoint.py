@@ -136,17 +136,40 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no vocabulary": (
         edited(lambda config: config.update(vocabulary_size=-3)),
-        NO_MODEL + r"\(vocabulary_size is -3\)",
+        NO_MODEL + r"\(vocabulary_size must be at least 1, not -3\)",
     ),
     "an endless vocabulary": (
         edited(lambda config: config.update(vocabulary_size=float("inf"))),
-        NO_MODEL + r"\(cannot convert float infinity",
+        NO_MODEL + r"\(The setting vocabulary_size is Infinity; it must be a whole number\)",
     ),
     "another architecture": (
         edited(lambda config: config.update(architecture="lstm")),
         NO_MODEL + r"\(Unknown architecture 'lstm'",
     ),
-    "data a list": (edited(lambda config: config.update(data=[1])), NO_MODEL + r"\(data is \[1\]\)"),
+    "data a list": (
+        edited(lambda config: config.update(data=[1])),
+        NO_MODEL + r"\(The setting data is \[1\]",
+    ),
+    "data.settings a number": (
+        edited(lambda config: config["data"].update(settings=5)),
+        NO_MODEL + r"\(The setting data\.settings is 5",
+    ),
+    "a size of 22 digits": (
+        edited(lambda config: config["model"].update(embedding_size=1e21)),
+        NO_MODEL + r"\(The setting model\.embedding_size is 1e\+21; it must be a whole number\)",
+    ),
+    "a size that no memory holds": (
+        edited(lambda config: config["model"].update(decoder_size=900_000)),
+        r"of shape \(.*\), but config\.json asks for \(.*900000.*\)",
+    ),
+    "a vocabulary that no memory holds": (
+        edited(lambda config: config.update(vocabulary_size=10**12)),
+        r"of shape \(.*\), but config\.json asks for \(.*1000000000000.*\)",
+    ),
+    "a tower of layers": (
+        edited(lambda config: config["model"].update(encoder_layers=10**9)),
+        NO_MODEL + r"\(model\.encoder_layers is 1000000000; it must be at most 1,000",
+    ),
     "no weights": (
         without("model.safetensors"),
         r"has no model\.safetensors: training has not reached its first evaluation there\. Continue it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,15 +200,16 @@ def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, exported: Pa
     ("changes", "message"),
     [
         ({"format_version": 9, "more": 1}, "has format version 9; bidibeam .* make the folder again"),
-        ({"directions": []}, "cannot be read .The directions"),
-        ({"directions": ["up"]}, "cannot be read"),
-        ({"positions": "x"}, "cannot be read .The lengths"),
-        ({"max_source_length": 0}, "cannot be read .The lengths"),
-        ({"min_length": "x"}, "cannot be read"),
-        ({"quantization": 5}, "cannot be read .The directions"),
-        ({"first": "q"}, "cannot be read .The tokens"),
-        ({"forbidden": [99999]}, r"cannot be read .The tokens \[99999\] are not all in the vocabulary"),
-        ({"data": 5}, "cannot be read .The directions"),
+        ({"directions": []}, "is damaged .The directions"),
+        ({"directions": ["up"]}, "is damaged .directions must be one of regular, reverse"),
+        ({"positions": "x"}, "is damaged .The setting positions is .x.; it must be a whole number or null"),
+        ({"max_source_length": 0}, "is damaged .The lengths"),
+        ({"min_length": "x"}, "is damaged .The setting min_length"),
+        ({"quantization": 5}, "is damaged .The setting quantization"),
+        ({"first": "q"}, "is damaged .The setting first"),
+        ({"forbidden": [99999]}, r"is damaged .The tokens \[99999\] are not all in the vocabulary"),
+        ({"data": 5}, "is damaged .The setting data"),
+        ({"data": {"settings": 5}}, r"is damaged .The setting data\.settings"),
         ({}, "cannot be loaded by CTranslate2"),
     ],
 )
@@ -219,6 +221,24 @@ def test_a_damaged_folder_is_refused(
 
     with pytest.raises(RunError, match=message):
         bidibeam.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("config.json", {"decoder_start_token": 0.5}),
+        ("tokenizer/tokenizer_config.json", {"model_max_length": {"x": []}}),
+    ],
+)
+def test_what_the_engine_loads_and_cannot_use_is_refused_at_once(
+    exported: Path, tmp_path: Path, file: str, changes: dict[str, Any]
+) -> None:
+    folder = shutil.copytree(exported, tmp_path / "model")
+    path = folder / "reverse" / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    with pytest.raises(RunError, match=r"model/reverse is damaged \(.+\)\. Export the model again\.$"):
+        bidibeam.load(folder)
 
 
 def test_a_source_without_words_for_which_the_engine_does_not_search_has_no_hypotheses(

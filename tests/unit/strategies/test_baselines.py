@@ -111,6 +111,10 @@ def test_the_oracles_ties_go_to_the_better_rank_finished_or_not_and_are_counted(
     assert Oracle().rank(replace(found, reference="other")).tied == 4
 
 
+def test_a_source_is_drawn_for_whatever_its_id() -> None:
+    assert len(Random().rank(beams("x", "y", name="\ud800"))) == 2
+
+
 @pytest.mark.parametrize(
     ("make", "fragment"),
     [

@@ -68,6 +68,8 @@ REFUSED = [
     (StrategySettings("vbs-tuned"), "vbs-tuned needs length_exponent and word_reward; `bidibeam tune` finds"),
     (StrategySettings("vbs-tuned", {"word_reward": 0.0}), "vbs-tuned needs length_exponent; `bidibeam"),
     (StrategySettings("bidis", {"lambda_": "x"}), "lambda must be"),
+    (StrategySettings("bidia", {"answer": {}}), "answer must be one of regular, either, not {}."),
+    (StrategySettings(similarity_options={"smoothing": []}), "smoothing must be one of floor, none, add-1"),
     (StrategySettings(similarity="blue"), "Unknown similarity 'blue'. Did you mean 'bleu'? Choose one of"),
     (
         StrategySettings(similarity_options={"smooth": 1}),

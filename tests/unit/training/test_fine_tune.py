@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.files import alone_in
 from bidibeam.hf import (
     BidirectionalSeq2Seq,
     FineTuneSettings,
@@ -197,6 +198,32 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(
     assert metadata["evaluations"] == whole["evaluations"]
     assert are_same_weights(tmp_path / "whole", out)
     assert names_in(out) == (JOINT if direction == "both" else SAVED)
+
+
+def test_a_folder_that_another_process_trains_in_is_left_to_it(tune: Tune, tmp_path: Path) -> None:
+    with alone_in(tmp_path / "out", "training in"), pytest.raises(RunError, match="Another process is train"):
+        tune("bart")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"settings": 5}, "The setting settings is 5"),
+        ({"settings": {"epochs": "x"}}, r"The setting settings\.epochs is .x."),
+        ({"direction": None}, "The setting direction is null"),
+    ],
+)
+def test_what_a_training_started_with_is_checked_as_flags_are(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    began: dict[str, Any] = {"base": "b", "direction": "regular", "tokenizer": None, "fingerprint": "f"}
+    began["settings"] = {}
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "started.json").write_text(json.dumps({**began, **changes}))
+
+    with pytest.raises(RunError, match=rf"started\.json is damaged \({message}"):
+        started_with(tmp_path)
 
 
 def test_killed_while_the_model_is_written_it_is_written_again(tune: Tune, tmp_path: Path) -> None:

@@ -162,6 +162,8 @@ def test_every_process_has_as_many_batches_even_if_they_are_few(count: int) -> N
         (TrainingSettings, "plateau_factor", 0.0, "above 0 and at most 1"),
         (TrainingSettings, "precision", "int4", "one of auto, float32, bf16"),
         (TrainingSettings, "save_every", -1, "0 or more"),
+        (TrainingSettings, "batch_size", 10**20, "at most 1,000,000,000"),
+        (FineTuneSettings, "max_steps", 10**20, "at most 1,000,000,000"),
         (FineTuneSettings, "learning_rate", float("nan"), "a positive number"),
         (FineTuneSettings, "label_smoothing", 1.0, "at least 0 and below 1"),
         (FineTuneSettings, "max_response_length", 1, "at least 2"),

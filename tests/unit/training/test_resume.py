@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import RunError, SettingsError, TrainingError
+from bidibeam.files import alone_in
+from bidibeam.models import checkpoint
 from bidibeam.training.logs import read_metrics
 from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import Diary, KilledError, are_same_weights, losses_of, newest, train_toy
@@ -170,6 +176,74 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_named(
 
     with pytest.raises(RunError, match=r"step-00000002 cannot be read .*remove that folder"):
         train_toy(toy_data, run, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("step", "x", r"The setting step is .x.; it must be a whole number"),
+        ("epoch", -1, r"epoch must be a count, not -1"),
+        ("scheduler", {"best": []}, "best must be a number"),
+        ("unheard_of", 1, "Unknown setting unheard_of"),
+    ],
+)
+def test_a_position_of_other_types_is_damage(
+    whole: Path, toy_data: PreparedData, tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    state = newest(run) / "state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), name: value}))
+
+    with pytest.raises(RunError, match=rf"cannot be read \({message}.*\)\. Restore it from a copy"):
+        train_toy(toy_data, run, resume=True)
+
+
+@pytest.mark.parametrize("content", ['{"kind": "train"}\n', '{"step": "x", "kind": ""}\n', "\ufeff{}\n"])
+def test_damaged_metrics_are_named_before_anything_is_changed(
+    whole: Path, toy_data: PreparedData, tmp_path: Path, content: str
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    (run / "metrics.jsonl").write_text(content)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    with pytest.raises(RunError, match=r"metrics\.jsonl, line 1 is damaged"):
+        train_toy(toy_data, run, resume=True, epochs=3)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_another_process_trains_is_left_to_it(
+    toy_data: PreparedData, tmp_path: Path, resume: bool
+) -> None:
+    run = tmp_path / "run"
+
+    with alone_in(run, "training in"):
+        with pytest.raises(RunError, match=rf"^Another process is training in {run}\. Wait until"):
+            train_toy(toy_data, run, max_steps=1, resume=resume)
+        assert not any(run.iterdir())
+    train_toy(toy_data, run, max_steps=1, resume=resume)
+
+
+@pytest.mark.parametrize("writes", [1, 5])
+def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_room(
+    whole: Path, toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    run, counter = tmp_path / "run", count(1)
+
+    def save(tensors: Any, path: Path) -> None:
+        if next(counter) >= writes:
+            path.write_bytes(b"half of")
+            raise SafetensorError("Error while serializing: I/O error: No space left (os error 28)")
+        save_file(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", save)
+    with pytest.raises(TrainingError, match=rf"^{run} cannot be written: No space left.*`resume` goes on"):
+        train_toy(toy_data, run)
+    assert not [path for path in run.rglob("*") if "partial" in path.name]
+    monkeypatch.undo()
+    train_toy(toy_data, run, resume=True)
+
+    assert are_same_weights(newest(whole), newest(run))
 
 
 def test_a_line_cut_off_in_the_metrics_is_dropped_on_resume(toy_data: PreparedData, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 import tarfile
 import zipfile
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, ClassVar, cast
 
 from bidibeam.errors import CorpusError
-from bidibeam.files import UNPACKING_ERRORS, unpack
+from bidibeam.files import UNPACKING_ERRORS, describe_error, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,14 +25,8 @@ if TYPE_CHECKING:
 BAD_LINES_ALLOWED = 0.01
 """The fraction of unusable lines beyond which a corpus is taken to be something else."""
 EXCERPT_LENGTH = 120
-UNREADABLE = (
-    EOFError,
-    zipfile.BadZipFile,
-    tarfile.ReadError,
-    lzma.LZMAError,
-    NotImplementedError,  # a zip compressed in a way that Python does not know
-    RuntimeError,  # an encrypted zip
-)
+LONGEST_LINE = 1 << 26
+"""In bytes: a small archive may hold a line that no memory does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +78,12 @@ class LineErrors:
         """
         try:
             with file.open() as stream:
-                for number, raw in enumerate(stream, start=1):
+                for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+                    if len(raw) == LONGEST_LINE:
+                        raise CorpusError(
+                            f"Line {number} of {file.path} is longer than {LONGEST_LINE:,} bytes: is this a "
+                            "corpus?"
+                        )
                     if number == 1 and (
                         raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or 3 * raw.count(0) > len(raw)
                     ):
@@ -180,8 +178,11 @@ class CorpusReader(ABC):
                     for path, opener in sorted(openers.items())
                     if not any(part == "__MACOSX" or part[0] == "." for part in PurePosixPath(path).parts)
                 ]
-        except UNREADABLE as error:
-            raise CorpusError(f"{source} cannot be unpacked ({error}): fetch it again.") from error
+        except (CorpusError, GeneratorExit, MemoryError):
+            raise
+        except Exception as error:  # damaged, encrypted, packed in a way that Python does not know
+            reason = describe_error(error)
+            raise CorpusError(f"{source} cannot be unpacked ({reason}): fetch it again.") from error
 
     def read_lines(self, source: Path | None, *endings: str) -> Iterator[Line]:
         """Yields the lines of a source's files that have one of the endings, or of its only file."""

@@ -70,7 +70,11 @@ class SwdaReader(CorpusReader):
     def _read_table(self, file: SourceFile) -> Iterator[Conversation]:
         """Yields the conversation of a CSV file; a file of other columns (the release has one) has none."""
         lines = self.line_errors.read(file)
-        header = next(csv.reader(line.text for line in lines), [])
+        try:
+            header = next(csv.reader(line.text for line in lines), [])
+        except csv.Error as error:
+            self.line_errors.reject(Line(file.path, 1, ""), str(error))
+            return
         if not set(COLUMNS) <= set(header):
             return
         self.line_errors.total -= 1  # the header is not a line of the corpus

@@ -12,6 +12,7 @@ import torch
 from bidibeam.errors import SettingsError
 from bidibeam.files import read_json, write_json
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import system_errors
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
@@ -84,13 +85,16 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
 def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
     """Convert one direction, by way of a folder whose config has what the converter reads."""
     with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        with system_errors(out):
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
         content = read_json(Path(folder) / "config.json")
         defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
         write_json(Path(folder) / "config.json", {**defaults, **content})
         try:
             library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
+        except OSError:  # a full disk
+            raise
         except Exception as error:  # the converter raises whatever it meets
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise SettingsError(

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
-from bidibeam.files import read_json, write_json
+from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice
+from bidibeam.fields import build, check
+from bidibeam.files import describe_error, read_json, reading, write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, find_device, hash_file
+from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, KnownData, find_device, hash_file
 from bidibeam.models.huggingface.configs import check_same_tokens
 from bidibeam.models.huggingface.labels import arrange_ids, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
@@ -89,15 +90,18 @@ class Manifest:
     data: dict[str, Any]
 
     def __post_init__(self) -> None:
+        for name in self.directions:
+            check_choice("directions", name, list(Direction))
         ids = [*self.forbidden, *(token for token in (self.first, self.last) if token is not None)]
         limits = (self.vocabulary_size, self.max_source_length, self.max_length, self.positions)
         sizes = [self.min_length + 1, *(limit for limit in limits if limit is not None)]
-        if any(type(number) is not int or number < 1 for number in sizes):
+        if any(number < 1 for number in sizes):
             raise SettingsError(f"The lengths and sizes {sizes} are not all whole numbers above 0.")
-        if any(type(token) is not int or not 0 <= token < self.vocabulary_size for token in ids):
+        if any(not 0 <= token < self.vocabulary_size for token in ids):
             raise SettingsError(f"The tokens {ids} are not all in the vocabulary of {self.vocabulary_size}.")
-        if not self.directions or not isinstance(self.data, dict) or not isinstance(self.quantization, str):
-            raise SettingsError("The directions, the data or the quantization are not described.")
+        if not self.directions:
+            raise SettingsError("The directions are not described.")
+        check(KnownData, self.data, section="data.")
 
     def write(self, folder: Path) -> None:
         """Write it into a folder, in one step."""
@@ -108,18 +112,12 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest:
         """Read a folder's."""
         path = folder / MANIFEST
-        try:
+        with reading(path, "Make the folder again, by `bidibeam export MODEL --to ctranslate2`."):
             content = read_json(path)
             version = content.pop("format_version")
             content.pop("bidibeam_version")
             if version == FORMAT_VERSION:
-                content["directions"] = tuple(Direction(name).value for name in content["directions"])
-                return cls(**{**content, "forbidden": tuple(content["forbidden"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SettingsError) as error:
-            raise RunError(
-                f"{path} cannot be read ({error}): make the folder again, by `bidibeam export MODEL --to "
-                "ctranslate2`."
-            ) from error
+                return build(cls, content)
         raise RunError(
             f"{path} has format version {version!r}; bidibeam {__version__} reads {FORMAT_VERSION}: make the "
             "folder again, by `bidibeam export MODEL --to ctranslate2`."
@@ -252,8 +250,8 @@ class DirectionalTranslator:
                 compute_type=manifest.quantization,
                 intra_threads=torch.get_num_threads(),
             )
-        except (RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+        except Exception as error:  # RuntimeError, ValueError, UnicodeDecodeError and more
+            reason = describe_error(error)
             raise RunError(f"{folder} cannot be loaded by CTranslate2 ({reason}).") from error
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
@@ -261,6 +259,11 @@ class DirectionalTranslator:
             raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
         self.end_id: int = self.tokenizer.eos_token_id
         self._special = special_ids(self.tokenizer)
+        with reading(str(folder), "Export the model again."):  # what is of no use is found out now
+            source_ids(["a"], self.tokenizer)
+            end = self.tokenizer.convert_ids_to_tokens([self.end_id])
+            if not self._translator.score_batch([end], [[]], max_input_length=0)[0].log_probs:
+                raise ValueError("it gives no probabilities")
 
     def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search by the settings; tokens are masked only where they must be."""

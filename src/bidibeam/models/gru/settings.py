@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 
+LARGEST_SIZE, MOST_LAYERS = 1_000_000, 1_000
+"""No network that fits any memory has more: such a number is a mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
@@ -36,8 +39,11 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise SettingsError(f"model.{field.name} is {value}; it must be at least 1.")
+            if isinstance(value, int) and not isinstance(value, bool):
+                most = MOST_LAYERS if field.name == "encoder_layers" else LARGEST_SIZE
+                if not 1 <= value <= most:
+                    rule = "at least 1" if value < 1 else f"at most {most:,}"
+                    raise SettingsError(f"model.{field.name} is {value}; it must be {rule}.")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"model.dropout is {self.dropout}; it must lie in [0, 1).")
         known = [direction.value for direction in Direction]

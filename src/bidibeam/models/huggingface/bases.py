@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ from bidibeam.models.huggingface.loading import (
     first_sentence,
     has_files,
     load_weights,
+    naming,
+    try_tokenizer,
 )
 from bidibeam.registry import suggest
 
@@ -53,6 +56,20 @@ class Base:
     has_data_tokenizer: bool
 
 
+def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
+    """The function, with one sentence for whatever a damaged base makes transformers raise."""
+
+    @wraps(function)
+    def opened(name: str | Mapping[str, Any], *arguments: Any, **options: Any) -> Base:
+        with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
+            base = function(name, *arguments, **options)
+            try_tokenizer(base.tokenizer)
+            return base
+
+    return opened
+
+
+@_naming_base
 def open_base(
     name: str | Mapping[str, Any], direction: str, *, tokenizer: str | None, data: PreparedData, seed: int
 ) -> Base:

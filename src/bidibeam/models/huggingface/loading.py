@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 
 if TYPE_CHECKING:
@@ -59,10 +61,13 @@ def load_models(
     where, placed, is_trusted = str(name), find_device(device), trust_remote_code
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"`dtype` is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
-    config = _load_config(where, is_trusted=is_trusted)
+    with naming(f"The config of {where}"):
+        config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
+        with naming(f"The tokenizer of {where}"):
+            try_tokenizer(tokenizer)
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
     if missing:
@@ -260,6 +265,22 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
             f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
             f"cannot be reached ({first_sentence(error)})."
         ) from error
+
+
+def try_tokenizer(tokenizer: Any) -> None:
+    """Have a tokenizer read something: one that loads may still be of no use, and that is found out now."""
+    source_ids(["a"], tokenizer)
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Turn whatever transformers raises over a damaged file into a sentence that says what it was about."""
+    try:
+        yield
+    except (BidibeamError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{what} cannot be used ({first_sentence(error)}): save it again.") from error
 
 
 def first_sentence(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bidibeam.data.batching import Integers, TokenPairs
+from bidibeam.data.words import well_formed
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.models.huggingface.labels import special_ids
 
@@ -135,4 +136,5 @@ def _tokenize(
     if not texts:  # a tokenizer needs one
         return []
     silent = {"verbose": False, "return_attention_mask": False, "return_token_type_ids": False}
-    return [list(ids) for ids in tokenizer(**{argument: list(texts)}, **silent, **options).input_ids]
+    given = [well_formed(text) for text in texts]
+    return [list(ids) for ids in tokenizer(**{argument: given}, **silent, **options).input_ids]

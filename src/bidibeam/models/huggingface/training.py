@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from bidibeam.data.batching import IGNORED
 from bidibeam.errors import SettingsError
 from bidibeam.models.base import Losses
+from bidibeam.models.checkpoint import system_errors
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 
@@ -167,8 +168,10 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write a model and its tokenizer as `from_pretrained` reads them."""
-    model.save_pretrained(folder)
+    with system_errors(folder):
+        model.save_pretrained(folder)
     if not model.config.is_encoder_decoder:
         # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
         tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
-    tokenizer.save_pretrained(folder)
+    with system_errors(folder):
+        tokenizer.save_pretrained(folder)

@@ -46,6 +46,12 @@ def unusable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     deep = write_model(folder / "deep", "bart") / "config.json"
     deep.write_text(json.dumps({**json.loads(deep.read_text()), "decoder_layers": 2}))
     (write_model(folder / "damaged", "bart") / "model.safetensors").write_bytes(b"half of")
+    for name, file, changes in (
+        ("typeless", "config.json", {"d_model": "a"}),
+        ("endless", "tokenizer_config.json", {"model_max_length": {"x": []}}),
+    ):
+        changed = write_model(folder / name, "bart") / file
+        changed.write_text(json.dumps({**json.loads(changed.read_text()), **changes}))
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4)).save_pretrained(folder / "vit")
     wrap_tokenizer(tokenizer_of(), is_encoder_decoder=False).save_pretrained(folder / "vit")

@@ -113,6 +113,7 @@ NO_BASES: list[tuple[str, dict[str, str], type[Exception], str]] = [
         InputError,
         r"^There is no tokenizer in empty \(.+\): name one, a folder",
     ),
+    ("typeless", {}, InputError, "typeless"),
     ("damaged", {}, InputError, r"^The weights of damaged cannot be loaded \(.+\)\.$"),
 ]
 

@@ -33,6 +33,13 @@ def test_an_encoder_reads_the_source_and_its_end() -> None:
     assert response_ids(["a b", "c"], tokenizer, SEQ2SEQ) == [[4, 5, 3], [6, 3]]
 
 
+def test_half_a_surrogate_pair_is_read_as_any_character_that_nobody_knows() -> None:
+    tokenizer = reader(is_encoder_decoder=True)
+
+    half, mark = source_ids(["a \ud800", "a ?"], tokenizer, SEQ2SEQ)
+    assert half == mark
+
+
 def test_a_prompt_has_no_end_but_a_separator() -> None:
     tokenizer = reader(is_encoder_decoder=False)
 
