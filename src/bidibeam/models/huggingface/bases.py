@@ -27,6 +27,7 @@ from bidibeam.models.huggingface.loading import (
     check_reachable,
     check_writes_text,
     find_auto_class,
+    find_unfilled,
     first_sentence,
     has_files,
     load_weights,
@@ -64,6 +65,8 @@ def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
         with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
             base = function(name, *arguments, **options)
             try_tokenizer(base.tokenizer)
+            if unfilled := find_unfilled(base.model):
+                raise InputError(f"The weights of {name} lack {unfilled[0]!r}: save the model again.")
             return base
 
     return opened

@@ -70,6 +70,7 @@ def load_models(
             try_tokenizer(tokenizer)
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
+    missing = missing or find_unfilled(model)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
@@ -265,6 +266,11 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
             f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
             f"cannot be reached ({first_sentence(error)})."
         ) from error
+
+
+def find_unfilled(model: Any) -> Sequence[str]:
+    """The names of weights that nothing was loaded into; transformers need not count them as missing."""
+    return [name for name, weight in model.named_parameters() if weight.is_meta]
 
 
 def try_tokenizer(tokenizer: Any) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import ViTConfig, ViTModel
 
 from bidibeam.data.prepared import PreparedData
@@ -42,6 +43,11 @@ def unusable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("bare", "odd"):
         tiny_model("bart", vocab_size=10, pad_token_id=0, eos_token_id=3).save_pretrained(folder / name)
     write_joint(folder / "joint")
+    unfilled = write_joint(folder / "unfilled") / "model.safetensors"
+    tensors = {
+        name.replace("layernorm_embedding.weight", "x"): each for name, each in load_file(unfilled).items()
+    }
+    save_file(tensors, unfilled, {"format": "pt"})
     write_model(folder / "small", "gpt2", vocab_size=6)
     deep = write_model(folder / "deep", "bart") / "config.json"
     deep.write_text(json.dumps({**json.loads(deep.read_text()), "decoder_layers": 2}))

@@ -114,6 +114,7 @@ NO_BASES: list[tuple[str, dict[str, str], type[Exception], str]] = [
         r"^There is no tokenizer in empty \(.+\): name one, a folder",
     ),
     ("typeless", {}, InputError, "typeless"),
+    ("unfilled", {"direction": "both"}, InputError, "^The weights of unfilled lack "),
     ("damaged", {}, InputError, r"^The weights of damaged cannot be loaded \(.+\)\.$"),
 ]
 

@@ -107,6 +107,7 @@ NO_MODELS = {
     "small": "^The tokenizer of small has ids up to 15, and its weights know only 6 tokens: they do not",
     "deep": r"^The weights of deep lack 'model\.decoder\.layers\.1\..*' and \d+ more: they are those of",
     "damaged": r"^The weights of damaged cannot be loaded \(",
+    "unfilled": r"^The weights of unfilled lack '.*layernorm_embedding\.weight'",
     "typeless": r"typeless.* cannot be (used|read) \(",
     "endless": r"^The tokenizer of endless cannot be used \(",
     "vit": "vit is a vit model, which is neither an encoder-d",
