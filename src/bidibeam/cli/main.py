@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import sys
 import traceback
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ Left to itself it spins a hundred times longer, and takes the core from whatever
 beside one more busy process, training was ten times slower. On an idle machine it makes no difference.
 """
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a command at its next line of Python: what is open is closed, and what is done is kept."""
 
 
 @dataclass
@@ -112,12 +114,26 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130."""
+    """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130, 143."""
+    is_launched = os.environ.get("WORLD_SIZE", "1") != "1"  # torchrun ends its processes at once, all of them
+    for number in STOPPING[: 1 if is_launched else None]:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    sys.exit(run(args))
+    status = run(args)
+    for number in STOPPING:  # all is said and done
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(status)
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    """Unwind what runs; a second signal ends it at once."""
+    for each in STOPPING:
+        signal.signal(each, signal.SIG_DFL)
+    raise KeyboardInterrupt(number)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -133,9 +149,11 @@ def run(args: Sequence[str] | None = None) -> int:
         # The reader of our output has left: so do we, and what is still buffered goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
-        return INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as error:
+        cause = error.__cause__ or error  # click's own does not know the signal
+        is_known = isinstance(cause, KeyboardInterrupt) and cause.args
+        click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
+        return 128 + (cause.args[0] if is_known else signal.SIGINT)  # as shells report it
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:  # a bug: its traceback is what a report needs
@@ -145,6 +163,18 @@ def run(args: Sequence[str] | None = None) -> int:
         click.echo(f"Error: {name_flags(sentence, session.command)}", err=True)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def way_on(words: Sequence[str]) -> str:
+    """How to go on with a command that was interrupted, perhaps before it was even imported."""
+    name = next((word for word in words if not word.startswith("-")), "chat")
+    if name == "chat" or os.environ.get("RANK", "0") != "0":  # of several processes only the first says it
+        return ""
+    if name == "train" or any(word.partition("=")[0] == "--n-best" for word in words):
+        return " The same command with --resume goes on from what is done."
+    if name == "reproduce":
+        return " The same command goes on from what is done."
+    return f" The same command{' with --overwrite' * (name == 'export')} begins again."
 
 
 def name_flags(message: str, command: click.Command | None) -> str:

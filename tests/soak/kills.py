@@ -1,0 +1,263 @@
+"""Kills of real processes: by SIGKILL, SIGTERM and SIGINT at random moments, once or twice, then resumed.
+
+Every command is first left alone; what a killed and resumed one leaves must be the same, and nothing besides.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import load_file
+
+WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
+BIDIBEAM = [sys.executable, "-m", "bidibeam.cli.main"]
+SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+"""How processes are killed, and the exit status that follows."""
+KILLS = 20
+"""Kills for each seed of the full soak."""
+EARLIEST_S = 0.5
+"""Before that Python itself may still be starting, which is nobody's matter here."""
+PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
+"""Keys of JSON whose values are times."""
+UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt", ""}
+"""Endings of files that show what others hold, with times among it, and of locks."""
+
+
+def settings(**values: object) -> str:
+    """Flags of settings."""
+    return " ".join(f"--set {name.replace('__', '.')}={value}" for name, value in values.items())
+
+
+SIZES = {
+    f"model__{name}_size": size
+    for name, size in {"embedding": 16, "encoder": 16, "decoder": 32, "attention": 16, "readout": 24}.items()
+}
+BART: dict[str, Any] = {
+    "model_type": "bart",
+    **{"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 0.3, "dropout": 0.1},
+    **{f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")},
+}
+TRAINING = {"training__save_every": 7, "training__batch_size": 32, "training__learning_rate": 0.01}
+EXPERIMENT = settings(
+    **SIZES,
+    **TRAINING,
+    **{"prepare__vocabulary_size": 100, "prepare__limit": 300, "training__epochs": 2, "beam_sizes": "[2,4]"},
+    **{"systems": "[vbs,vbs-tuned,bidis,longest]", "search__max_length": 9, "sources": 40},
+    **{"validation_sources": 6, "cost_sources": 0, "examples": 2, "training__tensorboard": "false"},
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, with {out} for its own folder and {NAME} for what the case NAME left in its own."""
+
+    name: str
+    words: str
+    again: str = ""  # what is added to go on with it
+    told: str = "The same command"  # part of what an interrupted one says
+    copied: str = ""  # what it writes into, which another case made
+
+
+RESUMED = {"again": "--resume", "told": "--resume"}
+CASES = [
+    Case("prepare", "prepare tsv --source {inputs}/pairs.tsv --out {out}/data --keep-text", "--overwrite"),
+    Case(
+        "train",
+        "train {prepare}/data --out {out}/run " + settings(**SIZES, **TRAINING, training__epochs=2),
+        **RESUMED,
+    ),
+    Case("decode", "decode {train}/run {inputs}/sources.txt --beam-size 10 --batch-size 16 --n-best {out}/lists", **RESUMED),
+    Case("rerank", "rerank {decode}/lists --similarity bleu_t --n-best {out}/ranked.jsonl", **RESUMED),
+    Case(
+        "train-hf",
+        "train {prepare}/data --base {inputs}/config.json --direction both --epochs 2 --out {out}/model "
+        + settings(save_every=9, batch_size=32),
+        **RESUMED,
+    ),
+    Case(
+        "decode-hf",
+        "decode {train-hf}/model {inputs}/sources.txt --max-length 8 --batch-size 7 "
+        "--n-best {out}/lists.jsonl.gz",
+        **RESUMED,
+    ),
+    Case("tune", "tune {out}/run --beam-size 4 --sources 20", copied="train/run"),
+    Case(
+        "reproduce",
+        "reproduce --corpus tsv --source {inputs}/pairs.tsv --workers 1 --device cpu --out {out}/all "
+        + EXPERIMENT,
+    ),
+    Case("score", "score {decode}/lists --model {train}/run --overwrite -o {out}/scored.jsonl"),
+    Case("export", "export {train}/run --out {out}/exported --half --card", "--overwrite"),
+]
+
+
+@dataclass
+class Soak:
+    """Folders, what each command leaves if it is left alone, and what was found."""
+
+    folder: Path
+    report: Callable[[str], None]
+    chance: random.Random = field(default_factory=random.Random)
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    undisturbed: dict[str, tuple[float, bytes, dict[str, Any]]] = field(default_factory=dict)
+
+    def write_inputs(self) -> None:
+        """A corpus with a rule, sources, and the config of a small Hugging Face model."""
+        inputs, chance = self.folder / "inputs", random.Random(0)
+        inputs.mkdir()
+        texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(500)]
+        pairs = [f"{text}\t{text} !\tc{number}\n" for number, text in enumerate(texts)]
+        (inputs / "pairs.tsv").write_text("".join(pairs))
+        (inputs / "sources.txt").write_text("\n".join(texts[:60]) + "\n")
+        (inputs / "config.json").write_text(json.dumps(BART))
+
+    def command(self, case: Case, out: Path) -> list[str]:
+        """The words of a case, which writes into `out`."""
+        if case.copied and not (out / "run").exists():
+            subprocess.run(["cp", "-r", self.folder / case.copied, out / "run"], check=True)
+        places = {each.name: self.folder / each.name for each in CASES} | {"inputs": self.folder / "inputs"}
+        return [*BIDIBEAM, *(word.format(out=out, **places) for word in case.words.split())]
+
+    def leave_alone(self, case: Case) -> tuple[float, bytes, dict[str, Any]]:
+        """How long a command takes, what it prints and what it leaves, if nobody kills it."""
+        if case.name not in self.undisturbed:
+            for other in CASES:
+                if f"{{{other.name}}}" in case.words or case.copied.startswith(f"{other.name}/"):
+                    self.leave_alone(other)
+            out = self.folder / case.name
+            out.mkdir()
+            command, began = self.command(case, out), time.monotonic()
+            done = subprocess.run(command, env=environment(), check=False, capture_output=True)
+            if done.returncode:
+                raise RuntimeError(f"{case.name}, left alone: {done.stderr.decode()}")
+            took = time.monotonic() - began
+            self.undisturbed[case.name] = took, done.stdout, read_tree(out)
+            self.report(f"{case.name}, left alone, takes {took:.1f} s")
+        return self.undisturbed[case.name]
+
+    def kill(self, case: Case, seed: int, number: int) -> None:
+        """Kill a command, once or twice, go on with it, and compare."""
+        took, printed, left = self.leave_alone(case)
+        out = self.folder / f"{seed}-{number}"
+        out.mkdir()
+        command, again = self.command(case, out), case.again.split()
+        place = f"seed {seed}, kill {number}: {case.name}"
+        for killed in range(self.chance.choice([1, 1, 2])):
+            number_of = self.chance.choice(list(SIGNALS))
+            share = self.chance.uniform(0.05, 1)
+            while not self.start_and_kill(case, command, place, number_of, max(EARLIEST_S, share * took)):
+                share *= 0.8  # it was over before: begin anew
+                subprocess.run(["rm", "-r", out], check=True)
+                out.mkdir()
+                command = self.command(case, out)
+            place += f", {number_of.name} at {share:.2f}"
+            self.check_files(out, place)
+            command += again if not killed else []
+        done = subprocess.run(command, env=environment(), check=False, capture_output=True)
+        if done.returncode or done.stdout != printed:
+            self.fail("not resumed", place, done.stderr.decode()[-300:] or "other replies")
+            return
+        found = read_tree(out)
+        for name in sorted({*left, *found}):
+            if left.get(name) != found.get(name):
+                is_partial = name not in left
+                self.fail("leftovers" if is_partial else "differences", place, name)
+        subprocess.run(["rm", "-r", out], check=True)
+
+    def start_and_kill(
+        self, case: Case, command: list[str], place: str, by: signal.Signals, after_s: float
+    ) -> bool:
+        """Kill a command at a moment; False if it was over by then."""
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, env=environment(), **pipes) as process:
+            try:
+                process.wait(after_s)
+            except subprocess.TimeoutExpired:
+                process.send_signal(by)
+            told = process.communicate()[1].decode()
+        if process.returncode == 0:
+            return False
+        self.counts["kills"] += 1
+        self.counts[by.name] += 1
+        self.counts[f"kills of {case.name}"] += 1
+        if process.returncode != SIGNALS[by]:
+            self.fail("other exit status", f"{place} by {by.name} after {after_s:.1f} s", str(process.returncode))
+        if "Traceback" in told:
+            self.fail("tracebacks", f"{place} by {by.name} after {after_s:.1f} s", told[-300:])
+        if by is not signal.SIGKILL and case.told not in told:
+            self.fail("no way on", f"{place} by {by.name} after {after_s:.1f} s", told[-300:])
+        return True
+
+    def check_files(self, out: Path, place: str) -> None:
+        """What a killed command left under its own name must be whole."""
+        for path in out.rglob("*"):
+            if path.is_file() and path.suffix in (".json", ".safetensors") and "partial" not in str(path):
+                try:
+                    json.loads(path.read_text()) if path.suffix == ".json" else load_file(path)
+                except Exception as error:
+                    self.fail("half-written files", place, f"{path.relative_to(out)}: {error}")
+
+    def fail(self, kind: str, place: str, what: str) -> None:
+        """Note what should not have been."""
+        self.counts[kind] += 1
+        self.failures.append(f"{place}: {kind}: {' '.join(what.split())}")
+        self.report(self.failures[-1])
+
+
+def environment() -> dict[str, str]:
+    """One thread, so that sums are added up in one order."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def read_tree(folder: Path) -> dict[str, Any]:
+    """What the files of a folder hold, without times; of those that are not compared only that they are there."""
+    tree = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "tensorboard" not in path.parts:
+            name = str(path.relative_to(folder))
+            tree[name] = None if path.suffix in UNCOMPARED else read(path, str(folder))
+    return tree
+
+
+def read(path: Path, own: str) -> Any:
+    """The content of a file, without times and without its own folder's name."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if path.suffix not in (".json", ".jsonl", ".gz"):
+        return content
+    text = content.decode().replace(own, "OUT")
+    lines = [text] if path.suffix == ".json" else text.splitlines()
+    return [without_times(json.loads(line)) for line in lines]
+
+
+def without_times(value: Any) -> Any:
+    """JSON without what takes another time each time."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key not in PASSING}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
+
+
+def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) -> dict[str, Any]:
+    """Kill each command in turn, so many for each seed; count what was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(Path(folder), report)
+        soak.write_inputs()
+        for seed in seeds:
+            soak.chance = random.Random(seed)
+            for number in range(KILLS if count is None else count):
+                soak.kill(CASES[number % len(CASES)], seed, number)
+            report(f"seed {seed}: {soak.counts['kills']} kills, {len(soak.failures)} failures")
+    return {**soak.counts, "failures": soak.failures}
