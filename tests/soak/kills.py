@@ -24,11 +24,12 @@ from safetensors.numpy import load_file
 
 WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
 BIDIBEAM = [sys.executable, "-m", "bidibeam.cli.main"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread adds sums up in one order
 SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 """How processes are killed, and the exit status that follows."""
 KILLS = 20
 """Kills for each seed of the full soak."""
-EARLIEST_S = 0.5
+EARLIEST_S = 0.3
 """Before that Python itself may still be starting, which is nobody's matter here."""
 PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
 """Keys of JSON whose values are times."""
@@ -36,28 +37,19 @@ UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt", ""}
 """Endings of files that show what others hold, with times among it, and of locks."""
 
 
-def settings(**values: object) -> str:
-    """Flags of settings."""
-    return " ".join(f"--set {name.replace('__', '.')}={value}" for name, value in values.items())
-
-
-SIZES = {
-    f"model__{name}_size": size
+BART = {"model_type": "bart", "d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 0.3}
+BART |= {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+SIZES = " ".join(
+    f"--set model.{name}_size={size}"
     for name, size in {"embedding": 16, "encoder": 16, "decoder": 32, "attention": 16, "readout": 24}.items()
-}
-BART: dict[str, Any] = {
-    "model_type": "bart",
-    **{"d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 0.3, "dropout": 0.1},
-    **{f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")},
-}
-TRAINING = {"training__save_every": 7, "training__batch_size": 32, "training__learning_rate": 0.01}
-EXPERIMENT = settings(
-    **SIZES,
-    **TRAINING,
-    **{"prepare__vocabulary_size": 100, "prepare__limit": 300, "training__epochs": 2, "beam_sizes": "[2,4]"},
-    **{"systems": "[vbs,vbs-tuned,bidis,longest]", "search__max_length": 9, "sources": 40},
-    **{"validation_sources": 6, "cost_sources": 0, "examples": 2, "training__tensorboard": "false"},
 )
+SHORT = ["max_steps=30", "save_every=7", "evaluate_every=12", "batch_size=32", "learning_rate=0.01"]
+TRAINING = " ".join(f"--set training.{setting}" for setting in SHORT)
+EXPERIMENT = """
+    --set prepare.vocabulary_size=100 --set prepare.limit=400 --set training.tensorboard=false
+    --set beam_sizes=[2,4] --set systems=[vbs,vbs-tuned,bidis,longest] --set search.max_length=9
+    --set sources=20 --set validation_sources=6 --set cost_sources=0 --set examples=2
+"""
 
 
 @dataclass(frozen=True)
@@ -74,32 +66,27 @@ class Case:
 RESUMED = {"again": "--resume", "told": "--resume"}
 CASES = [
     Case("prepare", "prepare tsv --source {inputs}/pairs.tsv --out {out}/data --keep-text", "--overwrite"),
-    Case(
-        "train",
-        "train {prepare}/data --out {out}/run " + settings(**SIZES, **TRAINING, training__epochs=2),
-        **RESUMED,
-    ),
-    Case("decode", "decode {train}/run {inputs}/sources.txt --beam-size 10 --batch-size 16 --n-best {out}/lists", **RESUMED),
-    Case("rerank", "rerank {decode}/lists --similarity bleu_t --n-best {out}/ranked.jsonl", **RESUMED),
+    Case("train", f"train {{prepare}}/data --out {{out}}/run {SIZES} {TRAINING}", **RESUMED),
+    Case("decode", "decode {train}/run {inputs}/sources --batch-size 16 --n-best {out}/a.jsonl", **RESUMED),
+    Case("rerank", "rerank {decode}/a.jsonl --similarity bleu_t --n-best {out}/ranked.jsonl", **RESUMED),
     Case(
         "train-hf",
-        "train {prepare}/data --base {inputs}/config.json --direction both --epochs 2 --out {out}/model "
-        + settings(save_every=9, batch_size=32),
+        "train {prepare}/data --base {inputs}/config.json --direction both --out {out}/model "
+        + " ".join(f"--set {setting}" for setting in SHORT),
         **RESUMED,
     ),
     Case(
         "decode-hf",
-        "decode {train-hf}/model {inputs}/sources.txt --max-length 8 --batch-size 7 "
-        "--n-best {out}/lists.jsonl.gz",
+        "decode {train-hf}/model {inputs}/sources --max-length 8 --batch-size 7 --n-best {out}/a.jsonl.gz",
         **RESUMED,
     ),
     Case("tune", "tune {out}/run --beam-size 4 --sources 20", copied="train/run"),
     Case(
         "reproduce",
         "reproduce --corpus tsv --source {inputs}/pairs.tsv --workers 1 --device cpu --out {out}/all "
-        + EXPERIMENT,
+        f"{SIZES} {TRAINING} {EXPERIMENT}",
     ),
-    Case("score", "score {decode}/lists --model {train}/run --overwrite -o {out}/scored.jsonl"),
+    Case("score", "score {decode}/a.jsonl --model {train}/run --overwrite -o {out}/scored.jsonl"),
     Case("export", "export {train}/run --out {out}/exported --half --card", "--overwrite"),
 ]
 
@@ -119,10 +106,10 @@ class Soak:
         """A corpus with a rule, sources, and the config of a small Hugging Face model."""
         inputs, chance = self.folder / "inputs", random.Random(0)
         inputs.mkdir()
-        texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(500)]
+        texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(8000)]
         pairs = [f"{text}\t{text} !\tc{number}\n" for number, text in enumerate(texts)]
         (inputs / "pairs.tsv").write_text("".join(pairs))
-        (inputs / "sources.txt").write_text("\n".join(texts[:60]) + "\n")
+        (inputs / "sources").write_text("\n".join(texts[:60]) + "\n")
         (inputs / "config.json").write_text(json.dumps(BART))
 
     def command(self, case: Case, out: Path) -> list[str]:
@@ -141,7 +128,7 @@ class Soak:
             out = self.folder / case.name
             out.mkdir()
             command, began = self.command(case, out), time.monotonic()
-            done = subprocess.run(command, env=environment(), check=False, capture_output=True)
+            done = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True)
             if done.returncode:
                 raise RuntimeError(f"{case.name}, left alone: {done.stderr.decode()}")
             took = time.monotonic() - began
@@ -154,53 +141,58 @@ class Soak:
         took, printed, left = self.leave_alone(case)
         out = self.folder / f"{seed}-{number}"
         out.mkdir()
-        command, again = self.command(case, out), case.again.split()
-        place = f"seed {seed}, kill {number}: {case.name}"
-        for killed in range(self.chance.choice([1, 1, 2])):
-            number_of = self.chance.choice(list(SIGNALS))
-            share = self.chance.uniform(0.05, 1)
-            while not self.start_and_kill(case, command, place, number_of, max(EARLIEST_S, share * took)):
-                share *= 0.8  # it was over before: begin anew
+        place, kills, again = f"seed {seed}, kill {number}: {case.name}", self.chance.choice([1, 1, 2]), []
+        by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
+        while True:
+            command = [*self.command(case, out), *again]
+            done = self.start(command, by if kills else None, max(EARLIEST_S, share * took))
+            if done.returncode == 0 and kills and not again:  # it was over before it could be killed
                 subprocess.run(["rm", "-r", out], check=True)
                 out.mkdir()
-                command = self.command(case, out)
-            place += f", {number_of.name} at {share:.2f}"
+                share *= 0.8
+                continue
+            if not kills or done.returncode == 0:
+                break
+            place += f", {by.name} at {share:.2f}"
+            self.check_kill(case, by, done, place)
             self.check_files(out, place)
-            command += again if not killed else []
-        done = subprocess.run(command, env=environment(), check=False, capture_output=True)
-        if done.returncode or done.stdout != printed:
-            self.fail("not resumed", place, done.stderr.decode()[-300:] or "other replies")
+            kills, again = kills - 1, case.again.split()
+            by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
+        told = done.stderr.decode()
+        if (done.returncode and "is finished already" not in told) or done.stdout != printed:
+            self.fail("not resumed", place, told[-300:] or "other replies")
             return
         found = read_tree(out)
         for name in sorted({*left, *found}):
-            if left.get(name) != found.get(name):
-                is_partial = name not in left
-                self.fail("leftovers" if is_partial else "differences", place, name)
+            if left.get(name) != found.get(name) or (name in left) != (name in found):
+                self.fail("differences" if name in left else "leftovers", place, name)
         subprocess.run(["rm", "-r", out], check=True)
 
-    def start_and_kill(
-        self, case: Case, command: list[str], place: str, by: signal.Signals, after_s: float
-    ) -> bool:
-        """Kill a command at a moment; False if it was over by then."""
+    def start(
+        self, command: list[str], by: signal.Signals | None, after_s: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command, to its end or until it is killed."""
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, env=environment(), **pipes) as process:
+        with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
             try:
-                process.wait(after_s)
+                outputs = process.communicate(timeout=after_s if by is not None else None)
             except subprocess.TimeoutExpired:
-                process.send_signal(by)
-            told = process.communicate()[1].decode()
-        if process.returncode == 0:
-            return False
-        self.counts["kills"] += 1
-        self.counts[by.name] += 1
-        self.counts[f"kills of {case.name}"] += 1
-        if process.returncode != SIGNALS[by]:
-            self.fail("other exit status", f"{place} by {by.name} after {after_s:.1f} s", str(process.returncode))
+                process.send_signal(by or signal.SIGKILL)
+                outputs = process.communicate()
+        return subprocess.CompletedProcess(command, process.returncode, *outputs)
+
+    def check_kill(
+        self, case: Case, by: signal.Signals, done: subprocess.CompletedProcess[bytes], place: str
+    ) -> None:
+        """An interrupted command says how to go on, in a sentence, and its exit status tells the signal."""
+        told = done.stderr.decode()
+        self.counts.update(["kills", by.name, f"kills of {case.name}"])
+        if done.returncode != SIGNALS[by]:
+            self.fail("other exit status", place, str(done.returncode))
         if "Traceback" in told:
-            self.fail("tracebacks", f"{place} by {by.name} after {after_s:.1f} s", told[-300:])
+            self.fail("tracebacks", place, told[-300:])
         if by is not signal.SIGKILL and case.told not in told:
-            self.fail("no way on", f"{place} by {by.name} after {after_s:.1f} s", told[-300:])
-        return True
+            self.fail("no way on", place, told[-300:])
 
     def check_files(self, out: Path, place: str) -> None:
         """What a killed command left under its own name must be whole."""
@@ -218,13 +210,8 @@ class Soak:
         self.report(self.failures[-1])
 
 
-def environment() -> dict[str, str]:
-    """One thread, so that sums are added up in one order."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
 def read_tree(folder: Path) -> dict[str, Any]:
-    """What the files of a folder hold, without times; of those that are not compared only that they are there."""
+    """What the files of a folder hold, without times; nothing for those that are not compared."""
     tree = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "tensorboard" not in path.parts:

@@ -7,8 +7,8 @@ import json
 import math
 import os
 import re
-import signal
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
