@@ -131,9 +131,7 @@ class Soak:
             done = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True)
             if done.returncode:
                 raise RuntimeError(f"{case.name}, left alone: {done.stderr.decode()}")
-            took = time.monotonic() - began
-            self.undisturbed[case.name] = took, done.stdout, read_tree(out)
-            self.report(f"{case.name}, left alone, takes {took:.1f} s")
+            self.undisturbed[case.name] = time.monotonic() - began, done.stdout, read_tree(out)
         return self.undisturbed[case.name]
 
     def kill(self, case: Case, seed: int, number: int) -> None:
@@ -141,7 +139,8 @@ class Soak:
         took, printed, left = self.leave_alone(case)
         out = self.folder / f"{seed}-{number}"
         out.mkdir()
-        place, kills, again = f"seed {seed}, kill {number}: {case.name}", self.chance.choice([1, 1, 2]), []
+        place, kills = f"seed {seed}, kill {number}: {case.name}", self.chance.choice([1, 1, 2])
+        again: list[str] = []
         by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
         while True:
             command = [*self.command(case, out), *again]

@@ -129,11 +129,15 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
+class Interruption(KeyboardInterrupt):
+    """What a signal raises. Of a plain one, raised in an `exec`, Python would take its own exit status."""
+
+
 def _interrupt(number: int, _frame: object) -> None:
     """Unwind what runs; a second signal ends it at once."""
     for each in STOPPING:
         signal.signal(each, signal.SIG_DFL)
-    raise KeyboardInterrupt(number)
+    raise Interruption(number)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -151,9 +155,9 @@ def run(args: Sequence[str] | None = None) -> int:
         return 1
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click's own does not know the signal
-        is_known = isinstance(cause, KeyboardInterrupt) and cause.args
+        number = cause.args[0] if isinstance(cause, Interruption) else signal.SIGINT
         click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
-        return 128 + (cause.args[0] if is_known else signal.SIGINT)  # as shells report it
+        return 128 + int(number)  # as shells report it
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:  # a bug: its traceback is what a report needs

@@ -247,7 +247,7 @@ def test_who_is_interrupted_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt(number)
+        raise front.Interruption(number)
 
     monkeypatch.setattr(front.CommandGroup, "resolve_command", interrupt)
     monkeypatch.setattr(front.CommandGroup, "parse_args", interrupt)
