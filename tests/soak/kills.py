@@ -36,17 +36,16 @@ PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
 UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt", ""}
 """Endings of files that show what others hold, with times among it, and of locks."""
 
-
 BART = {"model_type": "bart", "d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 0.3}
 BART |= {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
 SIZES = " ".join(
     f"--set model.{name}_size={size}"
     for name, size in {"embedding": 16, "encoder": 16, "decoder": 32, "attention": 16, "readout": 24}.items()
 )
-SHORT = ["max_steps=30", "save_every=7", "evaluate_every=12", "batch_size=32", "learning_rate=0.01"]
+SHORT = ["max_steps=30", "save_every=7", "evaluate_every=12", "batch_size=32", "tensorboard=false"]
 TRAINING = " ".join(f"--set training.{setting}" for setting in SHORT)
 EXPERIMENT = """
-    --set prepare.vocabulary_size=100 --set prepare.limit=400 --set training.tensorboard=false
+    --set prepare.vocabulary_size=100 --set prepare.limit=400
     --set beam_sizes=[2,4] --set systems=[vbs,vbs-tuned,bidis,longest] --set search.max_length=9
     --set sources=20 --set validation_sources=6 --set cost_sources=0 --set examples=2
 """
@@ -213,7 +212,7 @@ def read_tree(folder: Path) -> dict[str, Any]:
     """What the files of a folder hold, without times; nothing for those that are not compared."""
     tree = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "tensorboard" not in path.parts:
+        if path.is_file():
             name = str(path.relative_to(folder))
             tree[name] = None if path.suffix in UNCOMPARED else read(path, str(folder))
     return tree
