@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import gzip
 import json
 import lzma
 import os
 import re
+import shutil
 import sys
 import zlib
 from collections.abc import Mapping
@@ -46,6 +48,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
@@ -70,22 +73,46 @@ def resolve(path: Path) -> Path:
     return found
 
 
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes of this machine left that died while they wrote this file or folder."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        if _target_name(partial) != path.name or _is_running(int(partial.name.split(".")[-2])):
+            continue
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is a process of this number, as far as can be told."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
 def leftovers(folder: Path, names: Collection[str]) -> list[Path]:
     """What was left in a folder by processes that died while they wrote files of these names."""
     paths = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in paths if _target_name(path) in names]
+    return [path for path in paths if not path.is_dir() and _target_name(path) in names]
 
 
 def names_in(folder: Path) -> set[str]:
     """The names of what a folder holds, files aside that are being written; none if it is not there."""
     paths = folder.iterdir() if folder.is_dir() else ()
-    return {path.name for path in paths if _target_name(path) is None}
+    return {path.name for path in paths if path.is_dir() or _target_name(path) is None}
 
 
 def _target_name(path: Path) -> str | None:
     """The name of the file that is being written; None if none is."""
     match = PARTIAL.fullmatch(path.name)
-    return None if match is None or path.is_dir() else match[1]
+    return None if match is None else match[1]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import bidibeam
 from bidibeam.api import describe_model, load_decoder
 from bidibeam.api.export import export_converted
 from bidibeam.data.tokenization import PAD_ID, START_ID, UNKNOWN_ID
-from bidibeam.decoding.decoder import ModelGenerator
+from bidibeam.decoding.decoder import ModelGenerator, search_batches
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import MODELS, find_kind
@@ -21,6 +23,8 @@ from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.settings import StrategySettings
+from tests.conftest import WORDS
+from tests.contracts.batches import differences
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_pair
 
 Folders = tuple[Path, ...]
@@ -193,3 +197,28 @@ def test_every_strategy_answers_from_the_directions_that_it_needs(model: Model, 
     most = {"bidia": (3, 3), "reverse-vbs": (0, 6)}.get(strategy, (6, 0))
     assert [size > 0 for size in sizes] == [size > 0 for size in most]
     assert all(size <= limit for size, limit in zip(sizes, most, strict=True))
+
+
+def search_in_batches(model: Model, sources: Sequence[Beams], batch_size: int) -> list[Beams]:
+    """Both directions' lists, by source."""
+    settings = replace(settings_of(model), beam_size=4)
+    generator = ModelGenerator(model, dict.fromkeys(Direction, settings), tuple(Direction))
+    found = search_batches(generator, sources, batch_size, then=lambda batch: batch)
+    return sorted(found, key=lambda beams: int(beams.id))
+
+
+def test_the_batch_of_a_source_decides_nothing_but_ties_and_equal_batches_give_equal_numbers(
+    model: Model,
+) -> None:
+    chance = Random(7)
+    texts = ["", *(" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(13))]
+    sources = [Beams(str(number), text) for number, text in enumerate(texts)]
+    alone = search_in_batches(model, sources, 1)
+
+    shuffled = chance.sample(sources, len(sources))
+    for batch_size, order in ((3, sources), (7, sources), (7, shuffled), (32, shuffled)):
+        found = search_in_batches(model, order, batch_size)
+        for one, other in zip(alone, found, strict=True):
+            for direction in Direction:
+                assert differences(one.of(direction), other.of(direction)) == [], one.source
+    assert search_in_batches(model, shuffled, 32) == found

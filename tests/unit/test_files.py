@@ -66,6 +66,11 @@ def test_a_file_stays_as_it_was_when_the_process_is_killed(old: Path, tmp_path: 
     (left,) = files.leftovers(tmp_path, ["x.txt"])
     assert left.read_text(encoding="utf-8") == "half"
     assert files.names_in(tmp_path) == {"x.txt"}
+    ours, others = (tmp_path / f".x.txt.{number}.partial" for number in (os.getpid(), "a"))
+    for path in (ours, others):
+        path.touch()
+    files.write_text(old, "new")
+    assert {*tmp_path.iterdir()} == {old, others}  # what is not ours stays
 
 
 def test_what_people_call_partial_is_no_leftover(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def decode(
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
+        batch_size=decoder.batch_size,
         lines=lines,
     )
     if cut_off := is_finished[False]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import traceback
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ beside one more busy process, training was ten times slower. On an idle machine 
 
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 """How the paths of our own files begin."""
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a command at its next line of Python: what is open is closed, and what is done is kept."""
 
 
 @dataclass
@@ -115,11 +117,28 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130."""
+    """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130, 143."""
+    is_launched = os.environ.get("WORLD_SIZE", "1") != "1"  # torchrun ends its processes at once, all of them
+    for number in STOPPING[: 1 if is_launched else None]:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
     streams.set_up()
     status = run(args)
     streams.drop_unwritten()
+    for number in STOPPING:  # all is said and done
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
+
+
+class Interruption(KeyboardInterrupt):
+    """What a signal raises. Of a plain one, raised in an `exec`, Python would take its own exit status."""
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    """Unwind what runs; a second signal ends it at once."""
+    for each in STOPPING:
+        signal.signal(each, signal.SIG_DFL)
+    raise Interruption(number)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -134,9 +153,11 @@ def run(args: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:  # the reader of our output has left: so do we
         return 1
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
-        return INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as error:
+        cause = error.__cause__ or error  # click's own does not know the signal
+        number = cause.args[0] if isinstance(cause, Interruption) else signal.SIGINT
+        click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
+        return 128 + int(number)  # as shells report it
     except Exception as error:
         if session.show_traceback:
             traceback.print_exc()
@@ -144,6 +165,18 @@ def run(args: Sequence[str] | None = None) -> int:
         click.echo(f"Error: {sentence}", err=True)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def way_on(words: Sequence[str]) -> str:
+    """How to go on with a command that was interrupted, perhaps before it was even imported."""
+    name = next((word for word in words if not word.startswith("-")), "chat")
+    if name == "chat" or os.environ.get("RANK", "0") != "0":  # of several processes only the first says it
+        return ""
+    if name == "train" or any(word.partition("=")[0] == "--n-best" for word in words):
+        return " The same command with --resume goes on from what is done."
+    if name == "reproduce":
+        return " The same command goes on from what is done."
+    return f" The same command{' with --overwrite' * (name == 'export')} begins again."
 
 
 def name_flags(message: str, command: click.Command | None) -> str:

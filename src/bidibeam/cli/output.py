@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,13 +32,15 @@ def write_answers(
     signature: Signature,
     nbest_file: Path | None = None,
     resume: bool = False,
+    batch_size: int | None = None,
     total: int | None = None,
     lines: Lines | None = None,
     description: str = "decoding",
 ) -> None:
     """Answer all sources, and write replies and rankings as they come (see `interchange.resumable`).
 
-    The bar counts up to `total`, if that is known, or the bytes of `lines`, if sources are read meanwhile.
+    `batch_size` is that of `answer`, where numbers depend on it by rounding: who resumes keeps to it. The bar
+    counts up to `total`, if that is known, or the bytes of `lines`, if sources are read meanwhile.
     """
     if nbest_file is not None and not resume:
         for path, fate in ((nbest_file, "replaced once all is done"), (_partial(nbest_file), "done again")):
@@ -45,26 +48,19 @@ def write_answers(
                 note(f"{path} is there already and is {fate}; with --resume it would be gone on with.")
     began = time.perf_counter()
     count = answered = tied = 0
-    try:
-        with (
-            counting() as work,
-            resumable.open_output(nbest_file, sources, signature=signature, resume=resume) as output,
-        ):
-            for reply in output.replies:
-                click.echo(join_lines(reply))
-            left = None if total is None else total - len(output.replies)
-            answers = answer(output.rest)
-            # In a terminal the replies themselves show how far it is.
-            for each in answers if sys.stdout.isatty() else track(answers, left, description, lines=lines):
-                click.echo(join_lines(each.text))
-                output.write(each.beams, each.ranking)
-                count += 1
-                if len(each.ranking):
-                    answered, tied = answered + 1, tied + each.ranking.tied
-    except KeyboardInterrupt:
-        if nbest_file is not None:
-            click.echo(f"What is done is in {_partial(nbest_file)}; --resume goes on from there.", err=True)
-        raise
+    conditions: Any = {"signature": signature, "resume": resume, "batch_size": batch_size}
+    with counting() as work, resumable.open_output(nbest_file, sources, **conditions) as output:
+        for reply in output.replies:
+            click.echo(join_lines(reply))
+        left = None if total is None else total - len(output.replies)
+        answers = answer(output.rest)
+        # In a terminal the replies themselves show how far it is.
+        for each in answers if sys.stdout.isatty() else track(answers, left, description, lines=lines):
+            click.echo(join_lines(each.text))
+            output.write(each.beams, each.ranking)
+            count += 1
+            if len(each.ranking):
+                answered, tied = answered + 1, tied + each.ranking.tied
     summary = f"{format_count(count, 'source')} in {time.perf_counter() - began:.1f} s."
     if output.replies:
         summary += f" {format_count(len(output.replies), 'was', 'were')} done already."

@@ -107,12 +107,7 @@ def reproduce(
     )
     for name, reason in experiment.missing.items():
         tell(f"Without {name}: {reason}")
-    try:
-        ran = experiment.run()
-    except KeyboardInterrupt:
-        tell(f"What is done stays in {folder}; the same command goes on from there.", style=None)
-        raise
-    if not ran:
+    if not experiment.run():
         show("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder, model)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,6 @@ from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bidibeam.data.prepared import PreparedData
 
 
@@ -126,7 +123,7 @@ def train(
         )
         if vectors is not None:
             show(f"Reading {vectors.name} ...")
-        with _naming_resume(run), TrainingProgress() as progress:
+        with TrainingProgress() as progress:
             train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
         model = f"{run}, or bidibeam tune {run}"
     if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
@@ -157,19 +154,9 @@ def _fine_tune(
     settings = build(hf.FineTuneSettings, merge(before.get("settings", {}), *layers))
     began = {"direction": "regular", **{name: before[name] for name in chosen if name in before}}
     named: Any = {**began, **{name: value for name, value in chosen.items() if value is not None}}
-    with _naming_resume(run), TrainingProgress() as progress:
+    with TrainingProgress() as progress:
         metadata = hf.fine_tune(data, run, settings=settings, resume=resume, observer=progress, **named)
     loss, way = metadata["best"]["loss"], metadata["direction"]
     show(f"Wrote {run}: direction {way}, from {metadata['base']}, validation loss {loss:.4f}.")
     models = {"regular": f"{run} --strategy vbs", "reverse": f"REGULAR_MODEL --reverse {run}"}
     return models.get(way, str(run))
-
-
-@contextmanager
-def _naming_resume(run: Path) -> Iterator[None]:
-    """Say how to go on, where training is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(f"What is trained is in {run}; --resume goes on from its last checkpoint.", err=True)
-        raise

@@ -43,7 +43,7 @@ from bidibeam.data.prepared import (
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
-from bidibeam.files import alone_in, read_json, replacing, resolve, write_json
+from bidibeam.files import alone_in, read_json, remove_leftovers, replacing, resolve, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -278,6 +278,7 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
 def _make_directory(out: Path) -> Iterator[Path]:
     """Makes a folder that becomes `out` when the block succeeds; until then `out` stays as it is."""
     out = resolve(out)
+    remove_leftovers(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

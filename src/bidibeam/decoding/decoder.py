@@ -102,7 +102,7 @@ class Decoder:
         generator: Where hypotheses come from.
         ranker: The strategy that chooses among them.
         signature: Strategy and search, for whoever reports the replies.
-        batch_size: Sources searched at once; replies do not depend on it, up to rounding.
+        batch_size: Sources searched at once; replies do not depend on it, but for ties within 1e-4.
         prefetch: Whether the next batch is searched in a second thread while this one is ranked, which pays
             where a GPU searches.
     """

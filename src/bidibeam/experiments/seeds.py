@@ -147,7 +147,8 @@ class Seed:
         is_ours = settings.architecture != HUGGING_FACE
 
         def work() -> None:
-            if is_ours or hugging_face_config(self.run) is None:  # which is written when training is over
+            is_over = hugging_face_config(self.run) is not None and not (self.run / "training").exists()
+            if is_ours or not is_over:
                 with plan.progress.show_training() as observer:
                     train(
                         PreparedData.open(plan.data_folder),

@@ -31,8 +31,17 @@ WRITTEN = ("text", "tokens", "log_prob", "other_log_prob", "length", "score", "f
 GET_WRITTEN = attrgetter(*WRITTEN)
 
 
-def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature | None = None) -> str:
-    """One line of an n-best file, without its end: what was found, and a strategy's ranking of it, if any."""
+def to_json(
+    beams: Beams,
+    ranking: Ranking | None = None,
+    signature: Signature | None = None,
+    *,
+    batch_size: int | None = None,
+) -> str:
+    """One line of an n-best file, without its end: what was found, and a strategy's ranking of it, if any.
+
+    With the ranking stands the batch size of the search, where it is given.
+    """
     value: dict[str, object] = {"id": beams.id, "source": beams.source, "reference": beams.reference}
     for direction in Direction:
         value[direction.value] = [
@@ -49,7 +58,11 @@ def to_json(beams: Beams, ranking: Ranking | None = None, signature: Signature |
             }
             for entry in ranking
         ]
-        value["ranking"] = {"signature": None if signature is None else str(signature), "replies": replies}
+        value["ranking"] = {
+            "signature": None if signature is None else str(signature),
+            **({} if batch_size is None else {"batch_size": batch_size}),
+            "replies": replies,
+        }
     try:
         return to_line(value)
     except ValueError as error:

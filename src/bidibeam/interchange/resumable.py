@@ -16,6 +16,7 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
@@ -43,7 +44,12 @@ class Output:
 
 @contextmanager
 def open_output(
-    path: Path | None, sources: Iterable[Beams], *, signature: Signature, resume: bool = False
+    path: Path | None,
+    sources: Iterable[Beams],
+    *,
+    signature: Signature,
+    resume: bool = False,
+    batch_size: int | None = None,
 ) -> Iterator[Output]:
     """Write an n-best file as the answers come; it has its name only once it is whole.
 
@@ -60,30 +66,43 @@ def open_output(
         signature: All that the answers depend on besides the sources.
         resume: Whether to keep the lines of `path`.partial, or of `path` itself if there is no such file, and
             go on behind them; a last line that was torn is dropped. Otherwise they are done again.
+        batch_size: Sources that are answered at once, where numbers depend on that by rounding. Lines of a
+            batch that was not finished are then done again, so that batches begin where they would have
+            begun, and the file is byte for byte what it would have been; lines of another size are refused.
     """
     rest = iter(sources)
+
+    def as_line(beams: Beams, ranking: Ranking) -> str:
+        return to_json(beams, ranking, signature, batch_size=batch_size)
+
     if path is None:
         yield Output((), rest, lambda _beams, _ranking: None)
     elif path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
         with create_text(path) as pipe:
             yield Output(
-                (),
-                rest,
-                lambda beams, ranking: print(to_json(beams, ranking, signature), file=pipe, flush=True),
+                (), rest, lambda beams, ranking: print(as_line(beams, ranking), file=pipe, flush=True)
             )
     else:
-        with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (stream, done):
+        with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (stream, done, drop):
 
             def write(beams: Beams, ranking: Ranking) -> None:
-                stream.write(to_json(beams, ranking, signature).encode("utf-8") + b"\n")
+                stream.write(as_line(beams, ranking).encode("utf-8") + b"\n")
                 stream.flush()  # so that it stays if the process is killed
 
-            yield Output(_read_replies(done, rest, str(signature)), rest, write)
+            replies, begun = _read_done(done, rest, str(signature), batch_size)
+            if begun and (following := next(rest, None)) is not None:  # a last batch may be smaller
+                drop(len(begun))
+                del replies[-len(begun) :]
+                rest = chain(begun, [following], rest)
+            yield Output(replies, rest, write)
 
 
 @contextmanager
-def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
-    """The file to append to, and the lines to go on from; when the block succeeds, it becomes `path`."""
+def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines, Callable[[int], None]]]:
+    """The file to append to, the lines to go on from, and what drops so many of them from its end.
+
+    When the block succeeds, the file becomes `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     is_whole = resume and path.exists() and not partial.exists()
@@ -91,6 +110,15 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
         stream.seek(0)
         stream.truncate(sum(len(line) for line in stream if line.endswith(b"\n")) if resume else 0)
         copied = None
+
+        def drop(count: int) -> None:
+            nonlocal copied
+            stream.seek(0)
+            lines = list(stream)
+            kept = [number for number, line in enumerate(lines) if line.strip()][-count]
+            stream.truncate(sum(map(len, lines[:kept])))
+            copied = os.fstat(stream.fileno()).st_size
+
         try:
             if is_whole:  # a finished file is what is resumed
                 stream.writelines(f"{line}\n".encode() for _, line in Lines(path))
@@ -99,7 +127,7 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines]]:
             stream.seek(0)
             done = Lines(stream)
             done.name = str(path if is_whole else partial)
-            yield stream, done
+            yield stream, done, drop
         except BaseException:
             size = os.fstat(stream.fileno()).st_size
             if not size or (is_whole and copied in (None, size)):
@@ -138,23 +166,33 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
                 return  # otherwise whoever had it has finished just now, and it has another name
 
 
-def _read_replies(done: Lines, sources: Iterator[Beams], signature: str) -> list[str]:
-    """The replies on the lines that are done, each of which must answer its source with this signature."""
+def _read_done(
+    done: Lines, sources: Iterator[Beams], signature: str, batch_size: int | None
+) -> tuple[list[str], list[Beams]]:
+    """The replies on the lines that are done, each of which must answer its source with this signature.
+
+    Besides, the sources among them that are less than a batch, at the end.
+    """
     replies: list[str] = []
+    begun: list[Beams] = []
     for number, line in done:
         if not line.strip():
             continue
         source = next(sources, None)
         try:
             entry = JsonObject.parse(line, done.place(number), number)
-            replies.append(_read_reply(entry, signature))
+            replies.append(_read_reply(entry, signature, batch_size))
             _check_source(parse_beams(entry), source, entry.place)
         except InputError as error:
             raise InputError(f"{error} Remove {done.name}, or do not resume, to start over.") from error
-    return replies
+        if source is not None:
+            begun.append(source)
+        if len(begun) == (batch_size or 1):
+            begun = []
+    return replies, begun
 
 
-def _read_reply(entry: JsonObject, signature: str) -> str:
+def _read_reply(entry: JsonObject, signature: str, batch_size: int | None) -> str:
     """The reply that a line's ranking begins with; empty if nothing was found."""
     try:
         written, replies = entry.fields["ranking"]["signature"], entry.fields["ranking"]["replies"]
@@ -169,6 +207,11 @@ def _read_reply(entry: JsonObject, signature: str) -> str:
         )
         raise InputError(
             f"{entry.place}: it was written with other settings: {old}, where now there is {new}."
+        )
+    if (before := entry.fields["ranking"].get("batch_size", batch_size)) != batch_size:
+        raise InputError(
+            f"{entry.place}: it was searched with batch_size {str(before)[:40]}, and numbers depend on that "
+            f"by rounding. Give it in place of {batch_size}."
         )
     return reply
 

@@ -16,9 +16,9 @@ from bidibeam.errors import SettingsError
 from bidibeam.files import write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
-from bidibeam.models.checkpoint import STARTED_FILE, write_weights
+from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
 from bidibeam.models.huggingface.bases import open_base
-from bidibeam.models.huggingface.configs import METADATA_FILE
+from bidibeam.models.huggingface.configs import METADATA_FILE, read_metadata
 from bidibeam.models.huggingface.labels import padding_id, special_ids
 from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
 from bidibeam.models.huggingface.quiet import without_progress_bars
@@ -90,6 +90,12 @@ def fine_tune(
         "fingerprint": data.fingerprint,
         "settings": asdict(settings),
     }
+    is_written = hugging_face_config(out) is not None and (out / FOLDER).is_dir()
+    if (
+        resume and is_written and (metadata := read_metadata(out))
+    ):  # killed at its very end
+        shutil.rmtree(out / FOLDER, ignore_errors=True)
+        return metadata
     is_resumed = check_folder(out, started, resume=resume)
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
         data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing

@@ -37,12 +37,14 @@ class TrainingObserver:
 class MetricsLog:
     """metrics.jsonl, one object a line, and the same numbers for TensorBoard.
 
-    What was logged beyond the step that training goes on from is dropped, since it will come again.
+    What was logged beyond the step that training goes on from, and evaluations after the last one that it
+    knows of, are dropped, since they will come again.
     """
 
-    def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
+    def __init__(self, run: Path, *, step: int, evaluated_step: int, tensorboard: bool) -> None:
         self._path = run / METRICS_FILE
-        kept = [record for record in read_metrics(run) if record["step"] <= step]
+        known = {"validation": evaluated_step}
+        kept = [each for each in read_metrics(run) if each["step"] <= known.get(each["kind"], step)]
         write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
         self._board = None
         if tensorboard:

@@ -145,7 +145,10 @@ class TrainingLoop:
             self._save()
         if self.is_main:
             self.task.mark_started(self.run)
-            self.log = MetricsLog(self.run, step=self.position.step, tensorboard=self.settings.tensorboard)
+            position, tensorboard = self.position, self.settings.tensorboard
+            self.log = MetricsLog(
+                self.run, step=position.step, evaluated_step=position.evaluated_step, tensorboard=tensorboard
+            )
 
     def fit(self) -> state.Position:
         """Train until the epochs are over, the loss no longer falls, or something breaks.
@@ -170,6 +173,8 @@ class TrainingLoop:
         self.observer.on_start(step=position.step, total_steps=self.total_steps, metadata=metadata)
         model.train()
         try:
+            if position.stopped_by is not None:  # a kill may have come in its last evaluation
+                self._evaluate_end()
             while plans := self._next_batches():
                 self.schedule.begin_step(position.step)
                 self.window.add(take_step(plans))
@@ -187,9 +192,7 @@ class TrainingLoop:
                 elif position.step % settings.log_every == 0:
                     self._report()
             self._report()
-            if position.evaluated_step != position.step:
-                self._evaluate(is_scheduled=False)
-            self._save()
+            self._evaluate_end()
         finally:
             if self.log is not None:
                 self.log.close()
@@ -244,6 +247,17 @@ class TrainingLoop:
         if self.log is not None:
             self.log.write("train", self.position.step, record)
         self.observer.on_report(step=self.position.step, record=record)
+
+    def _evaluate_end(self) -> None:
+        """Evaluate where training ends, unless that is done, between two checkpoints.
+
+        The first says that training ended here: if it is killed in between and then prolonged, it is still
+        evaluated here, as if it had not been killed.
+        """
+        if self.position.evaluated_step != self.position.step:
+            self._save()
+            self._evaluate(is_scheduled=False)
+        self._save()
 
     def _evaluate(self, *, is_scheduled: bool = True) -> None:
         """Measure the validation loss; keep the weights if it is the lowest so far, or the last is wanted.

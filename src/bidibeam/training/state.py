@@ -222,12 +222,11 @@ def save(
         return
     if target.exists():
         (partial / STATE_FILE).replace(target / STATE_FILE)
-        shutil.rmtree(partial)
-        return
-    for file in partial.iterdir():
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-    partial.rename(target)
+    else:
+        for file in partial.iterdir():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        partial.rename(target)
     for old in target.parent.iterdir():
         if old != target and "step-" in old.name:
             shutil.rmtree(old, ignore_errors=True)

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -235,7 +236,42 @@ def test_an_interrupt_is_130_a_commands_own_status_is_kept(
     fail_with(error)
 
     assert front.run(["fail"]) == status
-    assert capsys.readouterr().err.strip() == ("Interrupted." if status == 130 else "")
+    told = "Interrupted. The same command begins again." if status == 130 else ""
+    assert capsys.readouterr().err.strip() == told
+
+
+RESUMED = "Interrupted. The same command with --resume goes on from what is done.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train data --out run", RESUMED),
+        ("--debug decode run in.txt --n-best=out.jsonl", RESUMED),
+        ("rerank in.jsonl --n-best out.jsonl", RESUMED),
+        ("decode run in.txt", "Interrupted. The same command begins again.\n"),
+        ("export run --out out", "Interrupted. The same command with --overwrite begins again.\n"),
+        ("reproduce", "Interrupted. The same command goes on from what is done.\n"),
+        ("chat", "Interrupted.\n"),
+        ("", "Interrupted.\n"),
+    ],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_interrupted_says_how_to_go_on(
+    words: str,
+    told: str,
+    number: signal.Signals,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise front.Interruption(number)
+
+    monkeypatch.setattr(front.CommandGroup, "resolve_command", interrupt)
+    monkeypatch.setattr(front.CommandGroup, "parse_args", interrupt)
+
+    assert front.run(words.split()) == 128 + number
+    assert capsys.readouterr().err.strip("\n") == told.strip("\n")
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["at the last flush", "in the middle"])

@@ -6,16 +6,24 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import bidibeam
+from bidibeam import SearchSettings, load_decoder
 from bidibeam.data.prepared import PreparedData
+from bidibeam.interchange import resumable
+from bidibeam.interchange.reading import read_sources
 from tests.unit.cli.calls import Call, called, lines_of
+from tests.unit.models.huggingface.folders import write_pair
 
 Arguments = tuple[object, ...]
 
 DONE = 5
 """Lines that the killed call wrote."""
+KEPT = {"decode": 3, "rerank": DONE}
+"""Lines that are not done again: decode begins a batch where it would have begun."""
 
 
 @pytest.fixture(params=["decode", "rerank"])
@@ -23,7 +31,7 @@ def arguments(
     request: pytest.FixtureRequest, toy_run: Path, toy_data: PreparedData, tmp_path: Path
 ) -> Arguments:
     """Both commands on the same sources, found already or not."""
-    decoded = ("decode", toy_run, toy_data.path / "test.jsonl", "--beam-size", "4")
+    decoded = ("decode", toy_run, toy_data.path / "test.jsonl", "--beam-size", "4", "--batch-size", "3")
     if request.param == "decode":
         return decoded
     beams = tmp_path / "beams.jsonl"
@@ -41,19 +49,6 @@ def interrupted(arguments: Arguments, tmp_path: Path) -> tuple[Call, bytes, Path
     return call, content, out
 
 
-def test_an_interrupted_training_says_how_to_go_on(
-    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("bidibeam.training.train.train", interrupt)
-    call = called("train", toy_data.path, "--out", tmp_path / "run", "--preset", "demo")
-
-    assert call.status == 130
-    assert f"What is trained is in {tmp_path / 'run'}; --resume goes on from its last checkpoint." in call.err
-
-
 def test_resumed_it_is_what_it_would_have_been_and_nothing_is_done_twice(
     arguments: Arguments, tmp_path: Path
 ) -> None:
@@ -64,13 +59,37 @@ def test_resumed_it_is_what_it_would_have_been_and_nothing_is_done_twice(
     assert resumed.out == finished.out == whole.out
     assert out.read_bytes() == content
     assert not (tmp_path / "out.jsonl.partial").exists()
-    assert f"{len(whole.replies) - DONE} sources in" in resumed.told
-    assert f"{DONE} were done already." in resumed.told
+    kept = KEPT[str(arguments[0])]
+    assert f"{len(whole.replies) - kept} sources in" in resumed.told
+    assert f"{kept} were done already." in resumed.told
     pairs = [
         int(found) for call in (whole, resumed) for found in re.findall(r"(\d+) pairs compared", call.told)
     ]
     assert pairs[1] < pairs[0]
     assert re.search(rf"\b0 sources in [\d.]+ s\. {len(whole.replies)} were done already\. ", finished.told)
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2", "run"])
+def test_a_decoding_cut_in_the_middle_of_a_batch_is_resumed_byte_for_byte(
+    kind: str, unsure_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    folders = [unsure_run] if kind == "run" else write_pair(tmp_path, kind)
+    settings = SearchSettings(beam_size=4, max_length=6)
+    decoder = load_decoder(bidibeam.load(*folders), settings=settings, batch_size=7, score_other=True)
+    sources = list(read_sources(toy_data.path / "test.jsonl"))[:20]
+    out = tmp_path / "out.jsonl"
+
+    def decode(*, resume: bool) -> bytes:
+        options: Any = {"signature": decoder.signature, "resume": resume, "batch_size": 7}
+        with resumable.open_output(out, sources, **options) as output:
+            for answer in decoder.answers(output.rest):
+                output.write(answer.beams, answer.ranking)
+        return out.read_bytes()
+
+    whole = decode(resume=False)
+    for done in (3, 8, 13, 14, 19):
+        out.write_bytes(b"".join(whole.splitlines(keepends=True)[:done]))
+        assert decode(resume=True) == whole
 
 
 def test_other_settings_are_refused_and_without_resume_all_is_done_again(

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,59 @@ def test_cut_off_at_any_byte_it_is_resumed(tmp_path: Path, length: int) -> None:
     assert printed == REPLIES
     assert found == 5 - CONTENT[:length].count(b"\n")
     assert path.read_bytes() == CONTENT
+
+
+def answered_in_batches(sources: Iterable[Beams], size: int) -> Iterator[tuple[Beams, Ranking]]:
+    """Numbers that tell in which batch a source was answered, and where in it."""
+    rest = iter(sources)
+    while batch := list(islice(rest, size)):
+        for place, source in enumerate(batch):
+            found = Hypothesis(source.id, (source.id,), -len(batch) - place / 10, 2, -1.0)
+            entries = (Ranked(found, Direction.REGULAR, 0, -1.0),)
+            yield source.with_hypotheses(Direction.REGULAR, NBest((found,))), Ranking(entries)
+
+
+def call_in_batches(path: Path, size: int, *, count: int = 5, resume: bool = False) -> tuple[list[str], int]:
+    """What a command prints that answers in batches, and how many answers it had to find."""
+    options: Any = {"signature": SIGNATURE, "resume": resume, "batch_size": size}
+    with resumable.open_output(path, SOURCES[:count], **options) as output:
+        printed = list(output.replies)
+        for beams, ranking in answered_in_batches(output.rest, size):
+            output.write(beams, ranking)
+            printed.append(ranking.text)
+    return printed, len(printed) - len(output.replies)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+def test_cut_off_anywhere_and_resumed_in_batches_it_is_byte_for_byte_what_it_would_have_been(
+    tmp_path: Path, size: int
+) -> None:
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "best.jsonl"
+    printed, _ = call_in_batches(whole, size)
+    content = whole.read_bytes()
+    lines = content.splitlines(keepends=True)
+
+    for done in range(6):
+        for torn in (b"", b"".join(lines[done:])[:9]):
+            path.unlink(missing_ok=True)
+            partial(path).write_bytes(b"".join(lines[:done]) + torn)
+
+            left = 0 if done == 5 else 5 - done // size * size
+            assert call_in_batches(path, size, resume=True) == (printed, left)
+            assert path.read_bytes() == content
+    assert call_in_batches(path, size, resume=True) == (printed, 0)
+    path.unlink()
+    call_in_batches(path, size, count=4)  # and then the input grows
+    assert call_in_batches(path, size, resume=True)[0] == printed
+    assert path.read_bytes() == content
+
+
+def test_lines_of_another_batch_size_are_refused(path: Path) -> None:
+    call_in_batches(path, 2)
+
+    told = r"line 1: it was searched with batch_size 2, and numbers .* Give it in place of 3\. Remove "
+    with pytest.raises(InputError, match=told):
+        call_in_batches(path, 3, resume=True)
 
 
 @pytest.mark.parametrize(

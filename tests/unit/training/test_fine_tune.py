@@ -241,6 +241,9 @@ def test_killed_while_the_model_is_written_it_is_written_again(tune: Tune, tmp_p
 
     assert are_same_weights(tmp_path / "whole", out)
     assert (out / "README.md").read_text() != "half of"
+    (out / "training" / "final").mkdir(parents=True)  # killed when only that was left to be removed
+    assert tune("bart", resume=True) == tune("bart", "another")
+    assert names_in(out) == names_in(tmp_path / "another")
 
 
 def test_an_observer_hears_of_all_and_the_learning_rate_rises_and_falls_in_straight_lines(

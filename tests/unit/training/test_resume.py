@@ -104,6 +104,32 @@ def test_weights_and_best_loss_agree_after_a_run_is_prolonged(toy_data: Prepared
     assert ((run / "model.safetensors").read_bytes() == best) == (losses[1] > losses[0])
 
 
+class DiesEvaluated(Diary):
+    """Dies between an evaluation and the checkpoint that tells of it."""
+
+    def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:  # noqa: ARG002
+        raise KilledError
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_a_run_killed_in_its_last_evaluation_and_prolonged_equals_one_that_was_not_killed(
+    toy_data: PreparedData, tmp_path: Path, steps: int
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    options: dict[str, Any] = {"learning_rate": 0.5, "evaluate_every": 5}  # so high that losses rise
+    train_toy(toy_data, whole, max_steps=steps, **options)
+    with pytest.raises(KilledError):
+        train_toy(toy_data, killed, max_steps=steps, observer=DiesEvaluated(), **options)
+
+    for run in (whole, killed):
+        train_toy(toy_data, run, max_steps=12, resume=True, **options)
+
+    assert losses_of(killed) == losses_of(whole)
+    assert losses_of(killed, "step") == [steps, 5, 10, 12]
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert [path.name for path in (killed / "training").iterdir()] == ["step-00000012"]
+
+
 def test_what_the_network_started_from_survives_a_kill_before_the_first_step(
     toy_data: PreparedData, tmp_path: Path
 ) -> None:
