@@ -28,9 +28,10 @@ from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
 READ_BY_SEARCH = {
-    *("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values")
+    *("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values"),
+    *("use_cache", "logits_to_keep", "output_attentions", "output_hidden_states"),
 }
-"""Tensors that `generate` may hand over: a search reads them, or they are seen to say nothing new."""
+"""What `generate` may hand over: a search reads it, or it is seen to say nothing new."""
 ANY_LENGTH = 1 << 16
 """So many new tokens that no least number of a generation config is more."""
 
@@ -95,8 +96,8 @@ def read_task(
 
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
-    """Refuse tensors that a search would not read; every source's row comes `each` times."""
-    names = {name for name, value in given.items() if isinstance(value, Tensor)} - READ_BY_SEARCH
+    """Refuse what a search would not read; every source's row comes `each` times."""
+    names = {name for name, value in given.items() if value is not None} - READ_BY_SEARCH
     if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
