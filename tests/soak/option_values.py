@@ -98,7 +98,8 @@ VALUES: dict[str, list[Any]] = {
     "inputs": [Made("input_ids", lambda _, inputs: inputs["input_ids"])],
     "generation_config": [Made("repetition_penalty", lambda *_: GenerationConfig(repetition_penalty=1.8))],
     "logits_processor": [
-        processors(MinLengthLogitsProcessor(7, 12)), processors(MinNewTokensLengthLogitsProcessor(1, 5, [2, 12])),
+        processors(MinLengthLogitsProcessor(7, 12)),
+        processors(MinNewTokensLengthLogitsProcessor(1, 5, [2, 12])),
         processors(SuppressTokensLogitsProcessor([2, 8])), processors(TemperatureLogitsWarper(2.0)),
     ],
     "stopping_criteria": [Made("[MaxLengthCriteria]", lambda *_: [MaxLengthCriteria(5)])],
@@ -109,8 +110,9 @@ VALUES: dict[str, list[Any]] = {
     "attention_mask": [
         Made("of ones", lambda _, inputs: torch.ones_like(inputs["input_ids"])), Made("None", lambda *_: None)
     ],
-    "inputs_embeds": [Made("embeddings", embed)], "past_key_values": [Made("of all but the last", read_before)],
-    "position_ids": [Made("from 3", lambda _, inputs: torch.arange(3, 3 + inputs["input_ids"].shape[1])[None])],
+    "inputs_embeds": [Made("embeddings", embed)],
+    "past_key_values": [Made("of all but the last", read_before)],
+    "position_ids": [Made("from 3", lambda _, given: torch.arange(3, 3 + given["input_ids"].shape[1])[None])],
     "token_type_ids": [Made("of 5", lambda _, inputs: torch.full_like(inputs["input_ids"], 5))],
     "decoder_input_ids": [column(2, 1), column(5, 3)], "decoder_attention_mask": [column(0), column(1)],
     "logits_to_keep": [1, 2], "tokenizer": [Made("object", lambda *_: object())],

@@ -27,7 +27,6 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
-from bidibeam.models.huggingface.constraints import check_first
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import pad_rows
@@ -241,9 +240,12 @@ class BidiGenerate:
             self._check_reverse(model, reverse)
             models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
             tasks[Direction.REVERSE] = _share_task(task, model, reverse)
-            if model.config.is_encoder_decoder:  # what its decoder reads after the start is part of the reply
-                begun = {*task.prompt[:, 1:].flatten().tolist()}
-                check_first("decoder_input_ids", begun, models[Direction.REVERSE].find_special(task))
+            begun = task.prompt[:, 1:].flatten().tolist() if model.config.is_encoder_decoder else []
+            if {*begun} - models[Direction.REVERSE].find_special(task):
+                raise SettingsError(
+                    "decoder_input_ids begin the reply, and the reverse model ends with what it begins with: "
+                    "leave them out, or choose a strategy without the reverse model, such as vbs."
+                )
         for direction, one in models.items():
             one.check_reply_length(tasks[direction], is_scored=is_scored)
         if Direction.REVERSE in searches:  # and is not asked only to score

@@ -272,7 +272,11 @@ class Never(StoppingCriteria):  # type: ignore[misc]
         ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "decoder_attention_mask, which a sear"),
         ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "position_ids, which a search does"),
         ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "token_type_ids, which a search does"),
-        ("bart", {"decoder_input_ids": torch.tensor([[2, 7]] * 3)}, "decoder_input_ids goes by what a reply beg"),
+        (
+            "bart",
+            {"decoder_input_ids": torch.tensor([[2, 7]] * 3)},
+            "^decoder_input_ids begin the reply, and",
+        ),
         ("bart", {"output_router_logits": True}, "output_router_logits, which a search does not read"),
         ("bart", {"output_scores": True, "return_dict_in_generate": True}, "output_scores=True, but a s"),
         ("bart", {"max_new_tokens": 2.5}, "^max_new_tokens must be a whole number, not 2.5"),
@@ -289,7 +293,7 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
 
     with pytest.raises(BidibeamError, match=message) as caught:
         answer(model, reverse, **options)
-    assert not re.search(r"--|beam_size|stopping rule", str(caught.value))  # which are not parameters of generate
+    assert not re.search(r"--|beam_size|stopping rule", str(caught.value))  # which generate does not know
 
 
 @pytest.mark.parametrize("name", ["streamer", "assistant_model", "synced_gpus"])
@@ -300,7 +304,7 @@ def test_arguments_that_generate_keeps_to_itself_are_refused(
     monkeypatch.setattr(streamer, "put", lambda _: None)  # it would ask a tokenizer
     given = {"streamer": streamer, "assistant_model": model, "synced_gpus": True}
 
-    with pytest.raises(SettingsError, match=f"^generate was given {name}, which it does not hand on to custom"):
+    with pytest.raises(SettingsError, match=f"^generate was given {name}, which it does not hand on"):
         answer(model, None, "vbs", num_beams=1, **{name: given[name]})
     assert name != "streamer" or "".join(streamer) == ""  # nobody waits for more
 
@@ -317,7 +321,7 @@ def test_what_a_generation_config_asks_for_and_nobody_knows_is_refused(
         self.novelty = novelty  # a field that a later transformers may have
 
     monkeypatch.setattr(GenerationConfig, "__init__", init)
-    with pytest.raises(SettingsError, match=f"^{name} is 2, which this beam search does not do: leave it out"):
+    with pytest.raises(SettingsError, match=f"^{name} is 2, which this beam search does not do: leave"):
         answer(model_of("gpt2", 3), None, "vbs", num_beams=beams, **{name: 2})
 
 

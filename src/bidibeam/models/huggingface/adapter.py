@@ -127,8 +127,8 @@ class HuggingFaceModel:
             name, least = max(asked.items(), key=itemgetter(1))
             if least >= settings.max_length:
                 raise SettingsError(
-                    f"The generation config of {loaded.name} asks by {name!r} for at least {least} tokens, and "
-                    f"max_length is {settings.max_length}: raise max_length above {least}."
+                    f"The generation config of {loaded.name} asks by {name!r} for at least {least} tokens, "
+                    f"and max_length is {settings.max_length}: raise max_length above {least}."
                 )
             if find_obstacle(loaded.model):
                 check_stopping(loaded.name, settings)

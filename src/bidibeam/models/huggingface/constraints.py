@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from transformers import (
-    EncoderNoRepeatNGramLogitsProcessor,
     EosTokenCriteria,
     ForcedBOSTokenLogitsProcessor,
     ForcedEOSTokenLogitsProcessor,
@@ -20,18 +18,14 @@ from transformers import (
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
-    NoRepeatNGramLogitsProcessor,
-    PrefixConstrainedLogitsProcessor,
     PreTrainedModel,
-    SequenceBiasLogitsProcessor,
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
-    WatermarkLogitsProcessor,
 )
 
 from bidibeam.errors import SettingsError
+from bidibeam.models.huggingface.reversal import check_first, reverse_processor
 from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
@@ -51,7 +45,7 @@ FOLLOWED = {
     *("remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "sequence_bias"),
     *("begin_suppress_tokens", "guidance_scale", "watermarking_config"),
     # by whoever sees them: they change nothing that is written
-    *("use_cache", "cache_config", "max_cache_len", "compile_config", "disable_compile", "token_healing"),
+    *("use_cache", "cache_config", "max_cache_len", "compile_config", "disable_compile"),
     *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "transformers_version"),
     # in sampling alone, or with an assistant alone
     *("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
@@ -61,14 +55,6 @@ FOLLOWED = {
 """Fields of a generation config that mean what they mean in `generate`; all others are refused."""
 CACHES = (None, "dynamic", "static", "offloaded", "offloaded_static", "hybrid")
 """Caches that change nothing that is written."""
-IRREVERSIBLE: dict[type, str] = {
-    PrefixConstrainedLogitsProcessor: "prefix_allowed_tokens_fn",
-    WatermarkLogitsProcessor: "watermarking_config",
-    SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
-}
-"""Which argument of `generate` asks for a processor that has no counterpart from the end."""
-WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs."
-FIRST = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
 
 
 @dataclass(frozen=True)
@@ -190,19 +176,22 @@ def check_followed(config: GenerationConfig) -> None:
 
     So is any field that a later transformers has and that is not known here.
     """
-    if config.do_sample:
-        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
     unset, usual = GenerationConfig(), config._get_default_generation_params()
     for name in sorted(vars(unset).keys() - FOLLOWED):
         asked = getattr(config, name, None)
         is_usual = asked is None or asked is False or asked in (getattr(unset, name), usual.get(name))
         is_followed = name == "cache_implementation" and asked in CACHES
         if not (is_usual or is_followed or name.startswith("_")):
-            raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
+            raise SettingsError(
+                f"{name} is {asked!r}, which this beam search does not do: leave it out, also of "
+                "generation_config.json."
+            )
 
 
 def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
     """Refuse a config that is not followed, and criteria other than its greatest length and end tokens."""
+    if config.do_sample:
+        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
     check_followed(config)
     for one in criteria:
         if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
@@ -260,78 +249,6 @@ def _ids(given: Any) -> list[int]:
     if isinstance(given, Tensor):
         given = given.flatten().tolist()
     return [int(one) for one in given] if isinstance(given, list | tuple | set) else [int(given)]
-
-
-def reverse_processor(processor: Any, special: Container[int], prompt_length: int = 0) -> Any:
-    """A processor that asks of replies, from their end, what this one asks from their beginning.
-
-    One that goes by neighbours is not shown the prompt: what is written first does not follow it.
-    """
-    if name := IRREVERSIBLE.get(type(processor)):
-        raise SettingsError(FIRST.format(name=name))
-    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
-        check_first("forced_bos_token_id", [processor.bos_token_id], special)
-    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
-        check_first("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
-    if isinstance(processor, SequenceBiasLogitsProcessor):  # bad words are such
-        for ids in processor.sequence_bias:
-            if len(ids) > 1 and any(token in special for token in ids):
-                raise SettingsError(
-                    f"{[*ids]} of bad_words_ids or sequence_bias has a special token in it, which stays in "
-                    f"place where the reverse model writes: {WAY_OUT}"
-                )
-        biases = {ids[::-1]: bias for ids, bias in processor.sequence_bias.items()}
-        return WithoutPrompt(SequenceBiasLogitsProcessor(biases), prompt_length)
-    if isinstance(processor, NoRepeatNGramLogitsProcessor):
-        return NoRepeatFromTheEnd(processor.ngram_size, prompt_length)
-    if isinstance(processor, EncoderNoRepeatNGramLogitsProcessor):
-        copied = copy(processor)
-        copied.generated_ngrams = []
-        for ngrams in processor.generated_ngrams:  # of a source: the last tokens by those before
-            reversed_ngrams: dict[tuple[int, ...], list[int]] = {}
-            for before, lasts in ngrams.items():
-                for last in lasts:
-                    ids = (*before, last)[::-1]
-                    reversed_ngrams.setdefault(ids[:-1], []).append(ids[-1])
-            copied.generated_ngrams.append(reversed_ngrams)
-        return WithoutPrompt(copied, prompt_length)
-    return processor
-
-
-@dataclass(frozen=True)
-class WithoutPrompt:
-    """A logits processor that is shown only what is written."""
-
-    processor: Any
-    prompt_length: int
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Processed scores, (rows, vocabulary), after (rows, length)."""
-        return cast("Tensor", self.processor(input_ids[:, self.prompt_length :], scores))
-
-
-@dataclass(frozen=True)
-class NoRepeatFromTheEnd:
-    """A logits processor that forbids n-grams of the reply and of the prompt, which is there in reading order.
-
-    N-grams that begin in the prompt and end in the reply are not looked at.
-    """
-
-    ngram_size: int
-    prompt_length: int
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Processed scores, (rows, vocabulary), after (rows, length)."""
-        prompt, written = input_ids[:, : self.prompt_length], input_ids[:, self.prompt_length :]
-        scores = NoRepeatNGramLogitsProcessor(self.ngram_size)(written, scores)
-        of_prompt = EncoderNoRepeatNGramLogitsProcessor(self.ngram_size, prompt.flip(1))
-        return cast("Tensor", of_prompt(written, scores))
-
-
-def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
-    """Refuse what is asked of the first token of replies, unless it is about special tokens."""
-    if any(token not in special for token in tokens):
-        raise SettingsError(FIRST.format(name=name))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
-from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
+from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria, check_followed
 from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
@@ -49,6 +49,7 @@ def prepare_task(
     model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
 ) -> Task:
     """Have a model's own `generate` prepare inputs and constraints by its generation config and options."""
+    check_followed(model.generation_config)  # before generate asks for what it would need
     with quiet_transformers():  # no notes on lengths of a generation config that are replaced
         task: Task = model.generate(
             input_ids=ids,

@@ -25,7 +25,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import BidiGenerate, mark
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
-from bidibeam.models.huggingface.constraints import reverse_processor
+from bidibeam.models.huggingface.reversal import reverse_processor
 from bidibeam.search.settings import SearchSettings
 from tests.unit.api.test_custom_generate import ended, inputs, pair
 from tests.unit.models.huggingface.folders import SOURCES, write_pair
@@ -214,11 +214,11 @@ def test_both_directions_forbid_words_in_reading_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_beam_groups": 2}, "num_beam_groups is 2, which this beam search does not do: leave it out."),
+        ({"num_beam_groups": 2}, "num_beam_groups is 2, which this beam search does not do: leave it out,"),
         ({"diversity_penalty": 1.0}, "diversity_penalty is 1.0, which this beam search does not do: leave"),
         ({"force_words_ids": [[7]]}, r"force_words_ids is \[\[7\]\], which this beam search does not do"),
-        ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out."),
-        ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out."),
+        ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out,"),
+        ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out,"),
         ({"guidance_scale": 1.5}, "guidance_scale keeps a cache of its own, row by row, which does not"),
     ],
 )
