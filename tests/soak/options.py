@@ -76,16 +76,13 @@ def judge(caller: Caller, case: Case) -> tuple[str, str]:
 
 
 def compare(ours: Found, theirs: Found, route: str) -> str:
-    """How the two differ; nothing where they do not."""
+    """How the two differ; nothing where they do not, but for ties."""
     if route in ("bidia", "bidis"):  # some of the same hypotheses, in an order of their own
         return str(sorted({ids for ids, _ in ours} - {ids for ids, _ in theirs}) or "")
-    if route == "folder":
-        ours, theirs = sorted(ours), sorted(theirs)
     for (ids, score), (expected, other) in zip(ours, theirs, strict=False):
-        if ids != expected:
-            return f"{ids} instead of {expected}"
-        if None not in (score, other) and abs(score - other) > CLOSE:  # type: ignore[operator]
-            return f"{ids} scores {score} instead of {other}"
+        is_close = None not in (score, other) and abs(score - other) <= CLOSE  # type: ignore[operator]
+        if not is_close and (ids != expected or None not in (score, other)):
+            return f"{ids}, {score}, instead of {expected}, {other}"
     return "" if len(ours) == len(theirs) else f"{len(ours)} hypotheses instead of {len(theirs)}"
 
 
