@@ -84,21 +84,16 @@ def attempt(search: Callable[[], Any]) -> Any:
 
 
 class Caller:
-    """Makes the calls; models of a seed are made once."""
+    """Makes the calls."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._models = folder, dict[Any, Any]()
-
-    def model(self, kind: str, seed: int, direction: Direction = Direction.REGULAR) -> Any:
-        key = kind, seed, direction
-        if key not in self._models:
-            self._models[key] = model_of(kind, 2 * seed + (direction is Direction.REVERSE))
-            mark(self._models[key], direction)
-        return self._models[key]
+        self._folder = folder
 
     def generate(self, case: Case, way: str) -> Found:
         """What `generate` finds with our search or with its own; that of the reverse model from the end."""
-        model, reverse = (self.model(case.kind, case.seed, direction) for direction in Direction)
+        # Made anew, since what goes wrong inside may leave a model changed.
+        model, reverse = (model_of(case.kind, 2 * case.seed + number) for number in range(2))
+        mark(reverse, Direction.REVERSE)
         inputs: dict[str, Any] = random_inputs(model, Random(case.seed))
         made = case.options.items()
         options = {name: one.of(model, inputs) if isinstance(one, Made) else one for name, one in made}
@@ -123,7 +118,7 @@ class Caller:
         if case.route == "reverse-vbs":
             begun = 1 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
             model, options = reverse, mirror(options, inputs, begun)
-        if case.route == "bidia":
+        if case.route == "bidia":  # which shares them out
             how["num_beams"] = beams - beams // 2
         if count <= how["num_beams"]:  # those cut off are ranked last by us
             how["num_return_sequences"] = how["num_beams"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.reversal import reverse_processor
 from bidibeam.search.settings import SearchSettings
 from tests.unit.api.test_custom_generate import ended, inputs, pair
-from tests.unit.models.huggingface.folders import SOURCES, write_pair
+from tests.unit.models.huggingface.folders import SOURCES, write_model, write_pair
 from tests.unit.models.huggingface.test_parity import model_of
 
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
@@ -304,3 +305,21 @@ def test_ngrams_of_a_prompt_are_not_repeated_in_reading_order() -> None:
             within = [*pairwise(found[:4]), *pairwise(token for token in found[4:] if token > 2)]
             assert len(within) == len({*within})
     assert tried > 10
+
+
+@pytest.mark.parametrize(
+    "rule", [{"stop_strings": "x"}, {"penalty_alpha": 0.6}, {"cache_implementation": "quantized"}]
+)
+def test_what_a_folders_generation_config_asks_for_and_nobody_does_is_refused(
+    rule: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, (name,) = write_model(tmp_path / "bart", "bart"), rule
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": True, "temperature": 0.5}))
+    assert HuggingFaceModel.load(folder)  # how to search is for our own settings to say
+
+    path.write_text(json.dumps({**json.loads(path.read_text()), **rule}))
+    with pytest.raises(
+        SettingsError, match=rf"^{name} is .* leave it out, also of generation_config\.json\.$"
+    ):
+        HuggingFaceModel.load(folder)
