@@ -278,6 +278,7 @@ class Never(StoppingCriteria):  # type: ignore[misc]
             "^decoder_input_ids begin the reply, and",
         ),
         ("bart", {"output_router_logits": True}, "output_router_logits, which a search does not read"),
+        ("gpt2", {"mm_encoder_outputs": {"image": [1]}}, "mm_encoder_outputs, which a search does not read"),
         ("bart", {"output_scores": True, "return_dict_in_generate": True}, "output_scores=True, but a s"),
         ("bart", {"max_new_tokens": 2.5}, "^max_new_tokens must be a whole number, not 2.5"),
         ("bart", {"num_beams": 0}, "^num_beams must be at least 1, not 0"),

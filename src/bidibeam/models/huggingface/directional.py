@@ -98,11 +98,9 @@ def read_task(
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
     """Refuse what a search would not read; every source's row comes `each` times."""
-    kinds = bool | int | float | str | dict  # and not a cache that generate has made
-    asked = [
-        (name, isinstance(one, Tensor) or (isinstance(one, kinds) and one)) for name, one in given.items()
-    ]
-    names = {name for name, is_asked in asked if is_asked} - READ_BY_SEARCH
+    kinds = (bool, int, float, str, Mapping)  # and not a cache that generate has made
+    plain = {name for name, value in given.items() if isinstance(value, kinds) and value}
+    names = plain.union(name for name, value in given.items() if isinstance(value, Tensor)) - READ_BY_SEARCH
     if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
