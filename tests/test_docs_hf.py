@@ -127,11 +127,17 @@ def test_a_decoder_from_training_reads_prompts_as_the_page_gives_them(
 def test_what_the_page_says_is_refused_is() -> None:
     names: dict[str, Any] = {}
     exec(compile(BLOCKS["Inside generate"], "docs/hf.md", "exec"), names)
-    told = SECTIONS["Inside generate"].partition("Not supported, and refused:")[2]
+    told = SECTIONS["Inside generate"].partition("Refused are ")[2]
     given: dict[str, Any] = {
         "do_sample": True,
         "stop_strings": ["fine"],
         "max_time": 9.0,
+        "penalty_alpha": 0.6,
+        "dola_layers": "high",
+        "prompt_lookup_num_tokens": 3,
+        "assistant_early_exit": 1,
+        "synced_gpus": True,
+        "prefill_chunk_size": 2,
         "stopping_criteria": [lambda *_, **__: True],
         **dict.fromkeys(RECORDS, True),
     }

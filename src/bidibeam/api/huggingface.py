@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
+    GenerationMixin,
+    LogitsProcessorList,
+    PreTrainedModel,
+)
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.api.decoders import load_decoder
@@ -29,6 +38,14 @@ from bidibeam.strategies.settings import StrategySettings
 
 RECORDS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 """What `generate` may be asked to return besides, and a search does not keep."""
+PARAMETERS = {"beam_size": "num_beams", "max_length": "max_new_tokens", "min_length": "min_new_tokens"}
+"""What `generate` calls the settings of a search."""
+GENERATE = inspect.unwrap(GenerationMixin.generate)
+HANDED_ON = {
+    *("self", "inputs", "generation_config", "logits_processor", "stopping_criteria", "kwargs"),
+    *("prefix_allowed_tokens_fn", "negative_prompt_ids", "negative_prompt_attention_mask", "custom_generate"),
+}
+"""Arguments of `generate` of which a function that it calls is told in one way or another."""
 Groups = list[list[list[Hypothesis]]]
 """By source, hypotheses in groups that read as the same text; the first of a group stands for all."""
 Chosen = tuple[tuple[int, ...], float]
@@ -173,6 +190,7 @@ class BidiGenerate:
         **model_kwargs: Any,
     ) -> Any:
         """What `generate` calls with all that it has prepared."""
+        check_kept_back()
         given = (input_ids, logits_processor, generation_config, stopping_criteria, inputs_tensor)
         task = read_task(model, *given, **model_kwargs)
         mask = task.inputs.mask.long()  # (sources, length)
@@ -188,7 +206,8 @@ class BidiGenerate:
                 f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
                 "leave it out; sequences_scores come anyway."
             )
-        beams, groups = self._search(model, task)
+        with parameters_of_generate():
+            beams, groups = self._search(model, task)
         strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
         chosen: list[list[Chosen]] = []
@@ -213,12 +232,20 @@ class BidiGenerate:
         settings = task.constraints.search_settings(task.config, task.config.num_beams)
         searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
         is_scored = self._requirements.other_weight is not None
+        if settings.beam_size == 1:
+            task = task._replace(constraints=replace(task.constraints, is_greedy=True))
         models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
         tasks, reverse = {Direction.REGULAR: task}, self._reverse
         if reverse is not None and (is_scored or Direction.REVERSE in searches):
             self._check_reverse(model, reverse)
             models[Direction.REVERSE] = DirectionalModel(reverse, self._tokenizer, Direction.REVERSE)
             tasks[Direction.REVERSE] = _share_task(task, model, reverse)
+            begun = task.prompt[:, 1:].flatten().tolist() if model.config.is_encoder_decoder else []
+            if {*begun} - models[Direction.REVERSE].find_special(task):
+                raise SettingsError(
+                    "decoder_input_ids begin the reply, and the reverse model ends with what it begins with: "
+                    "leave them out, or choose a strategy without the reverse model, such as vbs."
+                )
         for direction, one in models.items():
             one.check_reply_length(tasks[direction], is_scored=is_scored)
         if Direction.REVERSE in searches:  # and is not asked only to score
@@ -262,6 +289,36 @@ class BidiGenerate:
                 f"The similarity {self._strategy.similarity} compares words: give vectors= and tokenizer=."
             )
         return self._vectors
+
+
+def check_kept_back() -> None:
+    """Refuse arguments that `generate` keeps to itself, so that nobody could follow them: streamer, for one.
+
+    They are found in its frame, and nowhere else. Whoever reads a streamer is told that there is no more.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not GENERATE.__code__:
+        frame = frame.f_back
+    given = {} if frame is None else frame.f_locals
+    names = sorted(inspect.signature(GENERATE).parameters.keys() - HANDED_ON)
+    asked = [name for name in names if given.get(name) is not None and given[name] is not False]
+    if "streamer" in asked:
+        given["streamer"].end()
+    if asked:
+        raise SettingsError(
+            f"generate was given {' and '.join(asked)}, which it does not hand on to custom_generate: leave "
+            "it out."
+        )
+
+
+@contextmanager
+def parameters_of_generate() -> Iterator[None]:
+    """Inside the block, messages about settings of a search call them as `generate` does."""
+    try:
+        yield
+    except SettingsError as error:
+        names = rf"\b({'|'.join(PARAMETERS)})\b"
+        raise SettingsError(re.sub(names, lambda found: PARAMETERS[found[0]], str(error))) from error
 
 
 def tokenizer_beside(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    GenerationConfig,
     MaxLengthCriteria,
     StoppingCriteria,
+    TextIteratorStreamer,
 )
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -265,11 +268,21 @@ class Never(StoppingCriteria):  # type: ignore[misc]
         ("bart", {"num_return_sequences": 4}, "num_return_sequences is 4, but bidia ranks only 2"),
         ("bart", {"stopping_criteria": [Never()]}, "stopping_criteria= with Never, but here a reply ends"),
         ("bart", {"stopping_criteria": [MaxLengthCriteria(3)]}, "stopping_criteria= with MaxLengthCriteria"),
-        ("bart", {"max_time": 9.0}, "max_time, but here a reply ends with an end token or at its"),
+        ("bart", {"max_time": 9.0}, "max_time is 9.0, which this beam search does not do: leave it out"),
         ("bart", {"decoder_attention_mask": torch.tensor([[0]] * 3)}, "decoder_attention_mask, which a sear"),
         ("gpt2", {"position_ids": torch.arange(3, 7).expand(3, -1)}, "position_ids, which a search does"),
         ("gpt2", {"token_type_ids": torch.zeros(3, 4).long()}, "token_type_ids, which a search does"),
+        (
+            "bart",
+            {"decoder_input_ids": torch.tensor([[2, 7]] * 3)},
+            "^decoder_input_ids begin the reply, and",
+        ),
+        ("bart", {"output_router_logits": True}, "output_router_logits, which a search does not read"),
+        ("gpt2", {"mm_encoder_outputs": {"image": [1]}}, "mm_encoder_outputs, which a search does not read"),
         ("bart", {"output_scores": True, "return_dict_in_generate": True}, "output_scores=True, but a s"),
+        ("bart", {"max_new_tokens": 2.5}, "^max_new_tokens must be a whole number, not 2.5"),
+        ("bart", {"num_beams": 0}, "^num_beams must be at least 1, not 0"),
+        ("bart", {"length_penalty": 40.0}, "^length_penalty must lie between -10 and 10, not 40"),
         ("bart", {"max_new_tokens": 65}, "has 64 positions, too few for 1 tokens and a reply of 65: lower"),
         ("gpt2", {"max_new_tokens": 62}, "has 64 positions, too few for 4 tokens and a reply of 62: lower"),
     ],
@@ -279,8 +292,38 @@ def test_what_generate_asks_for_and_a_search_does_not_heed_is_refused(
 ) -> None:
     model, reverse = pair(kind)
 
-    with pytest.raises(BidibeamError, match=message):
+    with pytest.raises(BidibeamError, match=message) as caught:
         answer(model, reverse, **options)
+    assert not re.search(r"--|beam_size|stopping rule", str(caught.value))  # which generate does not know
+
+
+@pytest.mark.parametrize("name", ["streamer", "assistant_model", "synced_gpus"])
+def test_arguments_that_generate_keeps_to_itself_are_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, streamer = model_of("gpt2", 3), TextIteratorStreamer(None, timeout=60)
+    monkeypatch.setattr(streamer, "put", lambda _: None)  # it would ask a tokenizer
+    given = {"streamer": streamer, "assistant_model": model, "synced_gpus": True}
+
+    with pytest.raises(SettingsError, match=f"^generate was given {name}, which it does not hand on"):
+        answer(model, None, "vbs", num_beams=1, **{name: given[name]})
+    assert name != "streamer" or "".join(streamer) == ""  # nobody waits for more
+
+
+@pytest.mark.parametrize("name", ["penalty_alpha", "dola_layers", "prompt_lookup_num_tokens", "novelty"])
+@pytest.mark.parametrize("beams", [1, 4])
+def test_what_a_generation_config_asks_for_and_nobody_knows_is_refused(
+    name: str, beams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = GenerationConfig.__init__
+
+    def init(self: Any, novelty: Any = None, **options: Any) -> None:
+        own(self, **options)
+        self.novelty = novelty  # a field that a later transformers may have
+
+    monkeypatch.setattr(GenerationConfig, "__init__", init)
+    with pytest.raises(SettingsError, match=f"^{name} is 2, which this beam search does not do: leave"):
+        answer(model_of("gpt2", 3), None, "vbs", num_beams=beams, **{name: 2})
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def _read_constraints(part: DirectionalModel, direction: Direction) -> Generatio
     constraints = task.constraints.forbid([part.tokenizer.pad_token_id])
     if direction is Direction.REVERSE:
         constraints = constraints.reverse(part.find_special(task))
-    unable = [type(one).__name__.removesuffix("LogitsProcessor") for one in constraints.processors or ()]
+    unable = [type(one).__name__.removesuffix("LogitsProcessor") for one in task.constraints.processors or ()]
     unable += ["begin_suppress_tokens"] * bool(constraints.roles.forbidden_first)
     unable += ["several end tokens"] * bool(constraints.roles.other_ends)
     if unable:

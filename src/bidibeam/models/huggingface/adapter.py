@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,11 +122,13 @@ class HuggingFaceModel:
             loaded.find_source_limit(settings.max_length, self.max_source_length)
             config = loaded.model.generation_config
             started = int(loaded.model.config.is_encoder_decoder)
-            least = max(config.min_new_tokens or 0, (config.min_length or 0) - 1 if started else 0)
+            asked = {"min_new_tokens": config.min_new_tokens or 0}
+            asked |= {"min_length": (config.min_length or 0) - 1} if started else {}
+            name, least = max(asked.items(), key=itemgetter(1))
             if least >= settings.max_length:
                 raise SettingsError(
-                    f"The generation config of {loaded.name} asks for at least {least} tokens, and "
-                    f"max_length is {settings.max_length}: raise max_length above {least}."
+                    f"The generation config of {loaded.name} asks by {name!r} for at least {least} tokens, "
+                    f"and max_length is {settings.max_length}: raise max_length above {least}."
                 )
             if find_obstacle(loaded.model):
                 check_stopping(loaded.name, settings)

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from transformers import (
-    EncoderNoRepeatNGramLogitsProcessor,
     EosTokenCriteria,
     ForcedBOSTokenLogitsProcessor,
     ForcedEOSTokenLogitsProcessor,
     GenerationConfig,
     LogitsProcessorList,
     MaxLengthCriteria,
-    MaxTimeCriteria,
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
-    PrefixConstrainedLogitsProcessor,
     PreTrainedModel,
-    SequenceBiasLogitsProcessor,
-    StopStringCriteria,
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
-    WatermarkLogitsProcessor,
 )
 
 from bidibeam.errors import SettingsError
+from bidibeam.models.huggingface.reversal import check_first, reverse_processor
 from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
@@ -41,24 +34,27 @@ if TYPE_CHECKING:
 
 STOPPING_BY_EARLY_STOPPING = {True: "constant", False: "heuristic", "never": "optimal"}
 """The stopping rule by `early_stopping`."""
-ARGUMENTS: dict[type, str] = {MaxTimeCriteria: "max_time", StopStringCriteria: "stop_strings"}
-"""Which argument of `generate` asks for a criterion."""
-UNSUPPORTED: dict[str, Any] = {
-    "num_beam_groups": 1,
-    "diversity_penalty": 0.0,
-    "force_words_ids": None,
-    "constraints": None,
-    "low_memory": False,
+FOLLOWED = {
+    # by the search
+    *("max_length", "max_new_tokens", "min_length", "min_new_tokens", "early_stopping", "length_penalty"),
+    *("num_beams", "num_return_sequences", "return_dict_in_generate", "do_sample"),
+    *("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"),
+    # by the logits processors that `generate` makes of them
+    *("repetition_penalty", "encoder_repetition_penalty", "no_repeat_ngram_size", "bad_words_ids"),
+    *("encoder_no_repeat_ngram_size", "renormalize_logits", "forced_bos_token_id", "forced_eos_token_id"),
+    *("remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "sequence_bias"),
+    *("begin_suppress_tokens", "guidance_scale", "watermarking_config"),
+    # by whoever sees them: they change nothing that is written
+    *("use_cache", "cache_config", "max_cache_len", "compile_config", "disable_compile"),
+    *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "transformers_version"),
+    # in sampling alone, or with an assistant alone
+    *("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
+    *("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold"),
+    *("max_matching_ngram_size", "assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight"),
 }
-"""Arguments that beam search no longer has, `generate`'s own neither, and what they are where nobody asks."""
-IRREVERSIBLE: dict[type, str] = {
-    PrefixConstrainedLogitsProcessor: "prefix_allowed_tokens_fn",
-    WatermarkLogitsProcessor: "watermarking_config",
-    SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
-}
-"""Which argument of `generate` asks for a processor that has no counterpart from the end."""
-WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs or bidis."
-FIRST = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
+"""Fields of a generation config that mean what they mean in `generate`; all others are refused."""
+CACHES = (None, "dynamic", "static", "offloaded", "offloaded_static", "hybrid")
+"""Caches that change nothing that is written."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,8 @@ class GenerationConstraints:
         processors: All logits processors, if the search cannot follow one of them by the other fields; they
             are then called with every hypothesis.
         rows: How many hypotheses of a source processors are shown at least: `num_beams`.
+        prompt_length: How many tokens the decoder reads before it writes.
+        is_greedy: Whether processors see logits, as in `generate` with one beam, and not log-probabilities.
     """
 
     roles: VocabularyRoles
@@ -81,6 +79,8 @@ class GenerationConstraints:
     last: int | None = None
     processors: LogitsProcessorList | None = None
     rows: int = 1
+    prompt_length: int = 0
+    is_greedy: bool = False
 
     @classmethod
     def of(
@@ -90,12 +90,6 @@ class GenerationConstraints:
 
         The decoder reads `prompt_length` tokens before it writes.
         """
-        if config.do_sample:
-            raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
-        for name, usual in UNSUPPORTED.items():
-            asked = getattr(config, name, None)
-            if asked not in (None, usual):
-                raise SettingsError(f"{name} is {asked!r}, which this beam search does not do: leave it out.")
         if any(isinstance(one, UnbatchedClassifierFreeGuidanceLogitsProcessor) for one in processors):
             raise SettingsError(
                 "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it "
@@ -111,14 +105,26 @@ class GenerationConstraints:
                 "max_new_tokens."
             )
         roles = VocabularyRoles(start=0, end=ends[0], other_ends=frozenset(ends[1:]))
-        known = plain = cls(roles, room)
+        known = plain = cls(roles, room, prompt_length=prompt_length)
         processed = replace(plain, processors=processors, rows=config.num_beams or 1)
         for processor in processors:
             extended = _add_processor(known, processor, prompt_length)
             if extended is None:
                 return processed
             known = extended
-        return processed if known.min_new_tokens >= room else known  # no reply may end: only processors can
+        return processed if known.is_contradictory else known
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether the order of processors matters: no reply may end, or what is forced is forbidden too."""
+        roles, steps = self.roles, self.max_new_tokens
+        not_first = roles.forbidden_first.union(roles.ends if self.min_new_tokens else ())
+        return (
+            self.min_new_tokens >= steps
+            or (steps == 1 and self.last is not None)
+            or self.first in roles.forbidden | not_first
+            or self.last in roles.forbidden
+        )
 
     def search_settings(self, config: GenerationConfig, beam_size: int) -> SearchSettings:
         """How to search so that Hugging Face's settings mean what they mean there."""
@@ -130,18 +136,19 @@ class GenerationConstraints:
             min_length=self.min_new_tokens,
             length_penalty=1.0 if penalty is None else float(penalty),
             length_formula="power",
-            stopping=STOPPING_BY_EARLY_STOPPING[early],
+            # A beam of one is greedy search, which stops at the first end.
+            stopping=STOPPING_BY_EARLY_STOPPING[early if beam_size > 1 else True],
             unfinished="rank",
         )
 
     def make_scorer(self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor) -> StepScorer[Any]:
         """A scorer that follows what the search itself does not know; prompt: (sources, length)."""
-        forced = {self.max_new_tokens: self.last, 1: self.first}
-        tokens = {step: token for step, token in forced.items() if token is not None}
+        forced = ((self.max_new_tokens, self.last), (1, self.first))
+        tokens = {step: token for step, token in forced if token is not None}
         scorer = HFScorer(model, prepared=inputs, forced=tokens)
         if self.processors is None:
             return scorer
-        return ProcessedScorer(scorer, self.processors, prompt, self.rows, self.roles.end)
+        return ProcessedScorer(scorer, self, prompt)
 
     def forbid(self, tokens: Iterable[int | None]) -> GenerationConstraints:
         """The same with more forbidden tokens; one that ends a reply, or that is forced, stays allowed."""
@@ -152,58 +159,84 @@ class GenerationConstraints:
     def reverse(self, special: Container[int]) -> GenerationConstraints:
         """The same constraints for a model that writes from the end.
 
-        Words and biases of several tokens are reversed, and so are n-grams of the source. The other
-        processors see what is written in the order in which it is written. `special` ids stay in place when
-        a reply is reversed.
+        Words and biases of several tokens are reversed, and so are n-grams of the source and of the prompt.
+        The other processors see what is written in the order in which it is written. `special` ids stay in
+        place when a reply is reversed.
         """
         check_first("begin_suppress_tokens", self.roles.forbidden_first, special)
         check_first("forced_bos_token_id", () if self.first is None else (self.first,), special)
         if self.processors is None:
             return self
-        reversed_ones = LogitsProcessorList(reverse_processor(one, special) for one in self.processors)
-        return replace(self, processors=reversed_ones)
+        reversed_ones = [reverse_processor(one, special, self.prompt_length) for one in self.processors]
+        return replace(self, processors=LogitsProcessorList(reversed_ones))
+
+
+def check_followed(config: GenerationConfig) -> None:
+    """Refuse what a generation config asks for and a beam search does not do, by name.
+
+    So is any field that a later transformers has and that is not known here.
+    """
+    unset, usual = GenerationConfig(), config._get_default_generation_params()
+    for name in sorted(vars(unset).keys() - FOLLOWED):
+        asked = getattr(config, name, None)
+        is_usual = asked is None or asked is False or asked in (getattr(unset, name), usual.get(name))
+        is_followed = name == "cache_implementation" and asked in CACHES
+        if not (is_usual or is_followed or name.startswith("_")):
+            raise SettingsError(
+                f"{name} is {asked!r}, which this beam search does not do: leave it out, also of "
+                "generation_config.json."
+            )
 
 
 def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
-    """Refuse stopping criteria other than the greatest length and the end tokens of the config."""
+    """Refuse a config that is not followed, and criteria other than its greatest length and end tokens."""
+    if config.do_sample:
+        raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")
+    check_followed(config)
     for one in criteria:
         if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
             continue
         if type(one) is EosTokenCriteria and {*_ids(one.eos_token_id)} == {*_ids(config.eos_token_id)}:
             continue
-        name = ARGUMENTS.get(type(one)) or f"stopping_criteria= with {type(one).__name__}"
         raise SettingsError(
-            f"generate was given {name}, but here a reply ends with an end token or at its greatest length "
-            "only: leave it out, and give eos_token_id and max_new_tokens."
+            f"generate was given stopping_criteria= with {type(one).__name__}, but here a reply ends with an "
+            "end token or at its greatest length only: leave it out, and give eos_token_id and "
+            "max_new_tokens."
         )
 
 
 def _add_processor(
     known: GenerationConstraints, processor: Any, prompt_length: int
 ) -> GenerationConstraints | None:
-    """The constraints with those of one more processor; None if the search cannot follow it."""
-    roles = known.roles
-    if isinstance(processor, MinLengthLogitsProcessor):
-        least = max(known.min_new_tokens, processor.min_length - prompt_length)
-        return replace(known, min_new_tokens=least)
-    if isinstance(processor, MinNewTokensLengthLogitsProcessor):
-        return replace(known, min_new_tokens=max(known.min_new_tokens, processor.min_new_tokens))
-    if isinstance(processor, NoBadWordsLogitsProcessor):  # Marian's padding, for one
-        words = {tuple(word) for word in processor.bad_word_ids} - {(end,) for end in roles.ends}
-        if any(len(word) > 1 for word in words):
+    """The constraints with those of one more processor; None if the search cannot follow it.
+
+    A caller's own processor may be of a class derived from one of these, or have other end tokens.
+    """
+    roles, kind = known.roles, type(processor)
+    if kind in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
+        if {*_ids(processor.eos_token_id)} != {*roles.ends}:
+            return None
+        if kind is MinLengthLogitsProcessor:
+            least = processor.min_length - prompt_length
+        else:
+            least = processor.prompt_length_to_skip + processor.min_new_tokens - prompt_length
+        return replace(known, min_new_tokens=max(known.min_new_tokens, least))
+    if kind is NoBadWordsLogitsProcessor:  # Marian's padding, for one
+        words = {*processor.sequence_bias}
+        if any(len(word) > 1 or word[0] in roles.ends for word in words):
             return None
         return replace(known, roles=replace(roles, forbidden=roles.forbidden | {word[0] for word in words}))
-    if isinstance(processor, SuppressTokensLogitsProcessor):
+    if kind is SuppressTokensLogitsProcessor:
         forbidden = roles.forbidden | {*_ids(processor.suppress_tokens)}
         if forbidden & {*roles.ends}:
             return None
         return replace(known, roles=replace(roles, forbidden=forbidden))
-    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor) and processor.begin_index == prompt_length:
+    if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == prompt_length:
         forbidden = roles.forbidden_first | {*_ids(processor.begin_suppress_tokens)}
         return replace(known, roles=replace(roles, forbidden_first=forbidden))
-    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
+    if kind is ForcedBOSTokenLogitsProcessor:
         return replace(known, first=int(processor.bos_token_id)) if prompt_length == 1 else known
-    if isinstance(processor, ForcedEOSTokenLogitsProcessor):
+    if kind is ForcedEOSTokenLogitsProcessor:
         forced = _ids(processor.eos_token_id)
         is_last = processor.max_length == prompt_length + known.max_new_tokens and len(forced) == 1
         return replace(known, last=forced[0]) if is_last else None
@@ -216,42 +249,6 @@ def _ids(given: Any) -> list[int]:
     if isinstance(given, Tensor):
         given = given.flatten().tolist()
     return [int(one) for one in given] if isinstance(given, list | tuple | set) else [int(given)]
-
-
-def reverse_processor(processor: Any, special: Container[int]) -> Any:
-    """A processor that asks of replies, from their end, what this one asks from their beginning."""
-    if name := IRREVERSIBLE.get(type(processor)):
-        raise SettingsError(FIRST.format(name=name))
-    if isinstance(processor, ForcedBOSTokenLogitsProcessor):
-        check_first("forced_bos_token_id", [processor.bos_token_id], special)
-    if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
-        check_first("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
-    if isinstance(processor, SequenceBiasLogitsProcessor):  # bad words are such
-        for ids in processor.sequence_bias:
-            if len(ids) > 1 and any(token in special for token in ids):
-                raise SettingsError(
-                    f"{[*ids]} of bad_words_ids or sequence_bias has a special token in it, which stays in "
-                    f"place where the reverse model writes: {WAY_OUT}"
-                )
-        return SequenceBiasLogitsProcessor({ids[::-1]: bias for ids, bias in processor.sequence_bias.items()})
-    if isinstance(processor, EncoderNoRepeatNGramLogitsProcessor):
-        copied = copy(processor)
-        copied.generated_ngrams = []
-        for ngrams in processor.generated_ngrams:  # of a source: the last tokens by those before
-            reversed_ngrams: dict[tuple[int, ...], list[int]] = {}
-            for before, lasts in ngrams.items():
-                for last in lasts:
-                    ids = (*before, last)[::-1]
-                    reversed_ngrams.setdefault(ids[:-1], []).append(ids[-1])
-            copied.generated_ngrams.append(reversed_ngrams)
-        return copied
-    return processor
-
-
-def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
-    """Refuse what is asked of the first token of replies, unless it is about special tokens."""
-    if any(token not in special for token in tokens):
-        raise SettingsError(FIRST.format(name=name))
 
 
 @dataclass(frozen=True)
@@ -270,16 +267,17 @@ class ProcessedScorer:
     Processors may know sources, or even hypotheses, by their place in the batch, so at every step they are
     shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
     and of a source that has left, rows that ended at once: their prompt and `end`. Of every source they are
-    shown at least so many `rows`; `prompt`, (sources, length), is what was read before the first token.
+    shown at least so many rows as the constraints say; `prompt`, (sources, length), is what was read before
+    the first token.
     """
 
     is_normalised = True
 
-    def __init__(
-        self, inner: HFScorer, processors: LogitsProcessorList, prompt: Tensor, rows: int, end: int
-    ) -> None:
-        self._inner, self._processors, self._prompt = inner, processors, prompt
-        self._rows, self._end = rows, end
+    def __init__(self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor) -> None:
+        assert constraints.processors is not None
+        self._inner, self._processors, self._prompt = inner, constraints.processors, prompt
+        self._rows, self._end = constraints.rows, constraints.roles.end
+        self._is_greedy = constraints.is_greedy
 
     def start(self, sources: Tensor) -> ProcessedState:
         """Read the sources."""
@@ -290,7 +288,9 @@ class ProcessedScorer:
         """Processed log-probabilities."""
         logits, inner = self._inner.step(last_tokens, state.inner)
         ids = state.ids if state.is_fresh else torch.cat((state.ids, last_tokens[:, None]), dim=1)
-        log_probs = self._process(ids, logits.float().log_softmax(-1), state.sources)
+        given = logits.float() if self._is_greedy else logits.float().log_softmax(-1)
+        processed = self._process(ids, given, state.sources)
+        log_probs = processed.log_softmax(-1) if self._is_greedy else processed
         return log_probs, replace(state, inner=inner, ids=ids, is_fresh=False)
 
     def _process(self, ids: Tensor, log_probs: Tensor, sources: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import score_sequences
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
-from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria
+from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria, check_followed
 from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
@@ -28,9 +28,10 @@ from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
 READ_BY_SEARCH = {
-    *("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values")
+    *("attention_mask", "encoder_outputs", "position_ids", "decoder_attention_mask", "past_key_values"),
+    *("use_cache", "logits_to_keep", "output_attentions", "output_hidden_states"),
 }
-"""Tensors that `generate` may hand over: a search reads them, or they are seen to say nothing new."""
+"""What `generate` may hand over: a search reads it, or it is seen to say nothing new."""
 ANY_LENGTH = 1 << 16
 """So many new tokens that no least number of a generation config is more."""
 
@@ -48,6 +49,7 @@ def prepare_task(
     model: PreTrainedModel, ids: Tensor, mask: Tensor, *, max_new_tokens: int = ANY_LENGTH, **options: Any
 ) -> Task:
     """Have a model's own `generate` prepare inputs and constraints by its generation config and options."""
+    check_followed(model.generation_config)  # before generate asks for what it would need
     with quiet_transformers():  # no notes on lengths of a generation config that are replaced
         task: Task = model.generate(
             input_ids=ids,
@@ -95,8 +97,10 @@ def read_task(
 
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
-    """Refuse tensors that a search would not read; every source's row comes `each` times."""
-    names = {name for name, value in given.items() if isinstance(value, Tensor)} - READ_BY_SEARCH
+    """Refuse what a search would not read; every source's row comes `each` times."""
+    kinds = (bool, int, float, str, Mapping)  # and not a cache that generate has made
+    plain = {name for name, value in given.items() if isinstance(value, kinds) and value}
+    names = plain.union(name for name, value in given.items() if isinstance(value, Tensor)) - READ_BY_SEARCH
     if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import json
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from transformers import (
     EncoderNoRepeatNGramLogitsProcessor,
     LogitsProcessor,
     LogitsProcessorList,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
     SequenceBiasLogitsProcessor,
 )
@@ -23,10 +26,10 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import BidiGenerate, mark
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
-from bidibeam.models.huggingface.constraints import reverse_processor
+from bidibeam.models.huggingface.reversal import reverse_processor
 from bidibeam.search.settings import SearchSettings
-from tests.unit.api.test_custom_generate import inputs, pair
-from tests.unit.models.huggingface.folders import SOURCES, write_pair
+from tests.unit.api.test_custom_generate import ended, inputs, pair
+from tests.unit.models.huggingface.folders import SOURCES, write_model, write_pair
 from tests.unit.models.huggingface.test_parity import model_of
 
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
@@ -212,10 +215,11 @@ def test_both_directions_forbid_words_in_reading_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_beam_groups": 2, "diversity_penalty": 1.0}, "num_beam_groups is 2, which this beam search"),
+        ({"num_beam_groups": 2}, "num_beam_groups is 2, which this beam search does not do: leave it out,"),
+        ({"diversity_penalty": 1.0}, "diversity_penalty is 1.0, which this beam search does not do: leave"),
         ({"force_words_ids": [[7]]}, r"force_words_ids is \[\[7\]\], which this beam search does not do"),
-        ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out."),
-        ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out."),
+        ({"constraints": [1]}, r"constraints is \[1\], which this beam search does not do: leave it out,"),
+        ({"low_memory": True}, "low_memory is True, which this beam search does not do: leave it out,"),
         ({"guidance_scale": 1.5}, "guidance_scale keeps a cache of its own, row by row, which does not"),
     ],
 )
@@ -239,3 +243,83 @@ def test_a_mask_may_be_of_any_kind_but_not_empty(kind: str) -> None:
     given["attention_mask"][1] = 0
     with pytest.raises(InputError, match=r"^Source 2 of 3 has no tokens: its attention_mask is all 0\.$"):
         model.generate(**given, **how)
+
+
+class Late(MinLengthLogitsProcessor):  # type: ignore[misc]
+    """Forbids another token than the class that it derives from."""
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        scores = scores.clone()
+        scores[:, 18] = -torch.inf
+        return super().__call__(input_ids, scores)  # type: ignore[no-any-return]
+
+
+OFTEN = [9, 14, 16, 18, 25, 39]
+CONTRARY: dict[str, dict[str, Any]] = {
+    "ends of its own": {"logits_processor": [MinLengthLogitsProcessor(8, OFTEN)]},
+    "more ends of its own": {"logits_processor": [MinNewTokensLengthLogitsProcessor(1, 6, [2, *OFTEN])]},
+    "another length": {
+        "logits_processor": [MinNewTokensLengthLogitsProcessor(2, 5, [2, *OFTEN])],
+        "eos_token_id": [2, *OFTEN],
+    },
+    "a derived class": {"logits_processor": [Late(5, 2)]},
+    "a forced bad word": {"forced_bos_token_id": 7, "bad_words_ids": [[7]]},
+    "an end that is forced too early": {"forced_bos_token_id": 2, "min_new_tokens": 4},
+    "two tokens forced at once": {"forced_bos_token_id": 7, "forced_eos_token_id": 2, "max_new_tokens": 1},
+    "an end that is a bad word": {"logits_processor": [NoBadWordsLogitsProcessor([[2], [9]])]},
+    "penalties of logits": {"repetition_penalty": 1.8},
+    "a decay of logits": {"exponential_decay_length_penalty": (2, 1.6)},
+    "long replies": {"early_stopping": "never", "length_penalty": 2.5, "eos_token_id": [2, *OFTEN]},
+}
+
+
+@pytest.mark.parametrize("name", CONTRARY)
+def test_what_contradicts_something_is_settled_as_in_generate(name: str) -> None:
+    changed = 0
+    for seed, (kind, beams) in enumerate(product(("bart", "gpt2"), (1, 1, 3))):
+        model = model_of(kind, seed)
+        how = {**HOW, "num_beams": beams, **inputs(model)}
+        expected = model.generate(**{**how, **CONTRARY[name]})
+
+        found = model.generate(**{**how, **CONTRARY[name]}, custom_generate=BidiGenerate(None, "vbs"))
+
+        for row, other in zip(found.tolist(), expected.tolist(), strict=True):
+            if beams == 1 or 2 in other[4:]:  # with several, one that is cut off ranks last
+                assert ended(row) == ended(other)
+        changed += not torch.equal(expected, model.generate(**how))
+    assert changed
+
+
+def test_ngrams_of_a_prompt_are_not_repeated_in_reading_order() -> None:
+    tried = 0
+    for seed in range(6):
+        model, reverse = model_of("gpt2", seed), model_of("gpt2", seed + 20)
+        mark(reverse, Direction.REVERSE)
+        how = {**HOW, "custom_generate": BidiGenerate(reverse, "reverse-vbs")}
+        free = model.generate(**how, **sources(1))[0, 4:].tolist()
+        for word in sorted(bigrams(free)):
+            tried += 1
+            prompt = torch.tensor([[6, *word, 5]])
+            given = {"input_ids": prompt, "attention_mask": torch.ones_like(prompt)}
+            found = model.generate(**how, **given, no_repeat_ngram_size=2)[0].tolist()
+            within = [*pairwise(found[:4]), *pairwise(token for token in found[4:] if token > 2)]
+            assert len(within) == len({*within})
+    assert tried > 10
+
+
+@pytest.mark.parametrize(
+    "rule", [{"stop_strings": "x"}, {"penalty_alpha": 0.6}, {"cache_implementation": "quantized"}]
+)
+def test_what_a_folders_generation_config_asks_for_and_nobody_does_is_refused(
+    rule: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, (name,) = write_model(tmp_path / "bart", "bart"), rule
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": True, "temperature": 0.5}))
+    assert HuggingFaceModel.load(folder)  # how to search is for our own settings to say
+
+    path.write_text(json.dumps({**json.loads(path.read_text()), **rule}))
+    with pytest.raises(
+        SettingsError, match=rf"^{name} is .* leave it out, also of generation_config\.json\.$"
+    ):
+        HuggingFaceModel.load(folder)

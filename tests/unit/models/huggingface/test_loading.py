@@ -241,7 +241,8 @@ def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_reply_that_may_not_end_in_time_is_refused(tmp_path: Path, rule: dict[str, int]) -> None:
     folder = write_model(tmp_path / "bart", "bart", generation=rule)
 
-    message = r"^The generation config of bart asks for at least 56 tokens, and max_length is 20: raise max_"
+    (name,) = rule
+    message = f"^The generation config of bart asks by '{name}' for at least 56 tokens, and max_length is 20"
     with pytest.raises(SettingsError, match=message):
         load_hf_decoder(folder, strategy="vbs")
     assert load_hf_decoder(folder, strategy="vbs", settings=SearchSettings(max_length=57))

@@ -1,0 +1,15 @@
+"""A short part of the sweep of options."""
+
+from __future__ import annotations
+
+from tests.soak.options import run
+
+
+def test_options_are_followed_or_refused_by_name() -> None:
+    found = run([0], 48, lambda _: None)
+
+    assert found["failures"] == []
+    assert found["calls"] == 48
+    assert found["verdicts"]["equal"] > 15
+    assert found["verdicts"]["refused"] > 8
+    assert found["options"] > 30
