@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.hypotheses import Direction, NBest
+from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.huggingface.by_generate import check_stopping, search_by_generate
+from bidibeam.models.huggingface.by_generate import check_stopping
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import load_models, load_pair
-from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle
-from bidibeam.models.n_best import to_n_best
+from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle, reads_alone
+from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
@@ -144,16 +145,18 @@ class HuggingFaceModel:
         self.check_settings(settings)
         limit = loaded.find_source_limit(settings.max_length, self.max_source_length)
         ids, mask = loaded.encode_sources(sources, [limit] * len(sources))
-        task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length)
-        constraints, unknown = task.constraints, getattr(loaded.tokenizer, "unk_token_id", None)
-        if direction is Direction.REVERSE:
-            constraints = constraints.reverse(loaded.find_special(task))
-        forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
-        task = task._replace(constraints=constraints.forbid(forbidden))
-        settings = replace(settings, min_length=max(settings.min_length, constraints.min_new_tokens))
-        if find_obstacle(loaded.model):
-            return search_by_generate(loaded, task, settings)
-        return [to_n_best(line) for line in loaded.search(task, settings)]
+        if not find_obstacle(loaded.model):
+            return [to_n_best(line) for line in _search(loaded, ids, mask, settings)]
+        lists, groups = [NBest(())] * len(sources), mask.sum(1)  # (sources,)
+        if reads_alone(loaded.model):
+            groups = torch.arange(len(sources), device=mask.device)
+        for group in sorted({*groups.tolist()}):  # without padding, which some models mistake for text
+            rows = (groups == group).nonzero().flatten()
+            alike = ids[rows][mask[rows].bool()].view(len(rows), -1)  # (sources, length)
+            found = _search(loaded, alike, torch.ones_like(alike), settings)
+            for row, line in zip(rows.tolist(), found, strict=True):
+                lists[row] = rank_hypotheses(line, settings)
+        return lists
 
     def sequence_scorer(self, direction: Direction) -> DirectionalModel:
         """What scores texts under one direction.
@@ -185,3 +188,17 @@ class HuggingFaceModel:
                 "that does without."
             )
         return self.models[direction]
+
+
+def _search(
+    loaded: DirectionalModel, ids: Tensor, mask: Tensor, settings: SearchSettings
+) -> list[list[Hypothesis]]:
+    """What a model finds for sources, (sources, length), by its generation config and the settings."""
+    task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length)
+    constraints, unknown = task.constraints, getattr(loaded.tokenizer, "unk_token_id", None)
+    if loaded.direction is Direction.REVERSE:
+        constraints = constraints.reverse(loaded.find_special(task))
+    forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
+    task = task._replace(constraints=constraints.forbid(forbidden))
+    least = max(settings.min_length, constraints.min_new_tokens)
+    return loaded.search(task, replace(settings, min_length=least))

@@ -28,12 +28,12 @@ from bidibeam.models.huggingface.loading import (
     check_writes_text,
     find_auto_class,
     find_unfilled,
-    first_sentence,
     has_files,
     load_weights,
     naming,
     try_tokenizer,
 )
+from bidibeam.models.huggingface.scorer import first_sentence
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:

@@ -3,81 +3,136 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import LogitsProcessorList, PreTrainedModel, SuppressTokensLogitsProcessor
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    MinNewTokensLengthLogitsProcessor,
+    PreTrainedModel,
+    SuppressTokensLogitsProcessor,
+)
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam import work
-from bidibeam.errors import SettingsError
-from bidibeam.hypotheses import Direction, Hypothesis, NBest
+from bidibeam.errors import ScorerError, SettingsError
+from bidibeam.hypotheses import Direction, Hypothesis
+from bidibeam.models.huggingface.configs import find_rope_types, token_ids
 from bidibeam.models.huggingface.constraints import STOPPING_BY_EARLY_STOPPING
-from bidibeam.models.huggingface.labels import arrange_ids, pad_rows
+from bidibeam.models.huggingface.labels import arrange_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import (
     HFScorer,
     Inputs,
     check_eval_mode,
     find_obstacle,
+    first_sentence,
+    reads_alone,
     score_in_passes,
     sum_log_probs,
 )
-from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
+from bidibeam.models.n_best import score_hypothesis
 from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
 EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
+AGREED = 8
+"""Tokens of a text for which `generate` and forward must agree."""
 EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
 
 
-def search_by_generate(loaded: DirectionalModel, task: Task, settings: SearchSettings) -> list[NBest]:
+def search_by_generate(
+    loaded: DirectionalModel, task: Task, settings: SearchSettings
+) -> list[list[Hypothesis]]:
     """The hypotheses of every source that `generate` finds with as many beams, best first.
 
     A reverse model's task has its constraints reversed already. `generate` normalises by |Y|^length_penalty
-    while it searches; the scores, and so the order, are by the settings' own length formula.
+    while it searches; the scores are by the settings' own length formula.
     """
     check_stopping(loaded.name, settings)
-    constraints, special = task.constraints, loaded.find_special(task)
+    constraints, special, beams = task.constraints, loaded.find_special(task), settings.beam_size
     if loaded.direction is Direction.REVERSE and constraints.processors is not None:
         raise SettingsError(
             f"{loaded.name} is searched by its own generate, which cannot follow the logits processors of "
             "its generation config from the end of a reply: take them out of generation_config.json."
         )
-    beams, forbidden = settings.beam_size, sorted(constraints.roles.forbidden)
-    processors = [SuppressTokensLogitsProcessor(forbidden, device=task.prompt.device)] if forbidden else []
-    with quiet_transformers():
-        output = loaded.model.generate(
-            input_ids=task.inputs.ids,
-            attention_mask=task.inputs.mask,
-            logits_processor=LogitsProcessorList(processors),
-            num_beams=beams,
-            num_return_sequences=beams,
-            do_sample=False,
-            max_new_tokens=settings.max_length,
-            min_new_tokens=settings.min_length,
-            length_penalty=settings.length_penalty,
-            early_stopping=EARLY_STOPPING[settings.stopping],
-            return_dict_in_generate=True,
-            output_scores=True,
-        )
+    processors, device = LogitsProcessorList(task.processors), task.prompt.device
+    if constraints.roles.forbidden:
+        processors.append(SuppressTokensLogitsProcessor(sorted(constraints.roles.forbidden), device=device))
+    if settings.min_length:
+        least = (task.prompt.shape[1], settings.min_length, [*constraints.roles.ends])
+        processors.append(MinNewTokensLengthLogitsProcessor(*least, device=device))
+    try:
+        _forget_lengths(loaded.model)
+        with quiet_transformers():
+            output = loaded.model.generate(
+                **_what_to_read(task),
+                generation_config=task.config,
+                logits_processor=processors,
+                num_beams=beams,
+                num_return_sequences=beams,
+                max_new_tokens=settings.max_length,
+                length_penalty=settings.length_penalty,
+                early_stopping=EARLY_STOPPING[settings.stopping],
+                return_dict_in_generate=True,
+                output_scores=beams > 1,
+                output_logits=beams == 1,
+            )
+    except Exception as error:  # models of other makes fail in their own ways
+        raise refusal(loaded.model, error) from error
     rows = output.sequences[:, task.prompt.shape[1] :].tolist()
     hypotheses: list[list[Hypothesis]] = [[] for _ in task.prompt]
-    for number, (row, value) in enumerate(zip(rows, output.sequences_scores.tolist(), strict=True)):
+    scores = output.sequences_scores.tolist() if beams > 1 else [0.0] * len(rows)
+    for number, (row, value) in enumerate(zip(rows, scores, strict=True)):
         if value <= EMPTY_SLOT:
             continue
         end = next((place for place, token in enumerate(row) if token in constraints.roles.ends), None)
         written = row if end is None else row[: end + 1]
         log_prob = value * len(written) ** settings.length_penalty
+        if beams == 1:  # then `generate` has no scores, and searches without
+            log_prob = _sum_steps(output.logits, [number] * len(written), written)
         ids = arrange_ids(written, loaded.direction, special)
-        text, _ = loaded.detokenize(ids, special)
-        hypotheses[number // beams].append(
-            score_hypothesis(text, ids, log_prob, settings, is_finished=end is not None)
-        )
-    return [rank_hypotheses(line, settings) for line in hypotheses]
+        text, words = loaded.detokenize(ids, special)
+        found = score_hypothesis(text, ids, log_prob, settings, is_finished=end is not None)
+        hypotheses[number // beams].append(found._replace(tokens=words))
+    return hypotheses
+
+
+def _sum_steps(logits: Sequence[Tensor], rows: Sequence[int], tokens: Sequence[int]) -> float:
+    """The log-probability of tokens by the logits of steps, (rows, vocabulary) each, and their rows there."""
+    steps = zip(logits, rows, tokens, strict=False)
+    return sum(float(each[row].float().log_softmax(-1)[token]) for each, row, token in steps)
+
+
+def _what_to_read(task: Task) -> dict[str, Any]:
+    """A task's sources as arguments of `generate`."""
+    inputs = task.inputs
+    if inputs.begin is None:
+        return {"input_ids": inputs.ids, "attention_mask": inputs.mask}
+    read: dict[str, Any] = {"attention_mask": inputs.mask, "decoder_input_ids": task.prompt}
+    if has_ids(inputs):
+        return {"input_ids": inputs.ids, **read}
+    return {"encoder_outputs": BaseModelOutput(last_hidden_state=inputs.encoded), **read}
+
+
+def has_ids(inputs: Inputs) -> bool:
+    """Whether the ids of sources are known; `generate` fills in -100 where there are none."""
+    return not inputs.ids.is_floating_point() and not bool((inputs.ids < 0).any())
+
+
+def refusal(model: PreTrainedModel, reason: Exception | str) -> ScorerError:
+    """What is said of a model that can be searched neither by us nor by its own `generate`."""
+    said = reason if isinstance(reason, str) else first_sentence(reason)
+    name = Path(model.name_or_path or "").name or type(model).__name__
+    return ScorerError(
+        f"{name} is a {model.config.model_type} model, "
+        f"which cannot be searched here ({said}); write n-best lists with its generate, and rerank them."
+    )
 
 
 def check_stopping(name: str, settings: SearchSettings) -> None:
@@ -104,30 +159,74 @@ def score_by_forward(
 ) -> list[list[float]]:
     """Teacher forcing by a model's plain forward, without a cache: any architecture has it.
 
-    A decoder-only model reads prompt and sequence in one row, padded on the right, where padding changes
-    nothing that comes before it. Ids are in writing order with the end token if any.
+    A decoder-only model reads prompt and sequence in one row. A pass has rows of one length and no padding,
+    which some models would mistake for text. Ids are in writing order with the end token if any.
     """
     check_eval_mode(model)
-    if inputs.begin is not None:
-        prompts = inputs.begin.tolist()
-    else:
-        pairs = zip(inputs.ids, inputs.mask, strict=True)
-        prompts = [ids[mask.bool()].tolist() for ids, mask in pairs]
+    masks = [mask.bool() for mask in inputs.mask]
+    sources = [ids[mask] for ids, mask in zip(inputs.ids, masks, strict=True)]
+    begins = [ids.tolist() for ids in (sources if inputs.begin is None else inputs.begin)]
 
     def score(part: Sequence[tuple[int, Sequence[int]]]) -> list[float]:
         """Log-probabilities of sequences, each with the number of its source."""
-        owners = torch.tensor([source for source, _ in part], device=inputs.mask.device)  # (rows,)
-        rows = [[*prompts[source], *written] for source, written in part]
-        scored = [[0] * len(prompts[source]) + [1] * len(written) for source, written in part]
-        ids = pad_rows(rows, 0).to(owners.device)  # (rows, length)
-        is_scored = pad_rows(scored, 0).to(owners.device)  # (rows, length)
-        work.count(projected_rows=int(is_scored.sum()))
-        read: dict[str, Any] = {"input_ids": ids[:, :-1]}
-        if inputs.encoded is not None:
-            encoded = BaseModelOutput(last_hidden_state=inputs.encoded[owners])
-            mask = inputs.mask[owners]
-            read = {"encoder_outputs": encoded, "attention_mask": mask, "decoder_input_ids": ids[:, :-1]}
+        device = inputs.mask.device
+        written = torch.tensor([ids for _, ids in part], device=device)  # (rows, length)
+        rows = torch.tensor([[*begins[source], *ids[:-1]] for source, ids in part], device=device)
+        work.count(projected_rows=written.numel())
+        read: dict[str, Any] = {"input_ids": rows}
+        if inputs.begin is not None:
+            read = {"decoder_input_ids": rows}
+            if has_ids(inputs):
+                read["input_ids"] = torch.stack([sources[source] for source, _ in part])
+                read["attention_mask"] = torch.ones_like(read["input_ids"])
+            else:
+                assert inputs.encoded is not None
+                encoded = torch.stack([inputs.encoded[source][masks[source]] for source, _ in part])
+                read["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
+        _forget_lengths(model)
         output = model(use_cache=False, return_dict=True, **read)
-        return sum_log_probs(output.logits.float(), ids[:, 1:], is_scored[:, 1:] > 0)
+        logits = output.logits[:, -written.shape[1] :].float()  # virtual tokens of an adapter come first
+        return sum_log_probs(logits, written, torch.ones_like(written, dtype=torch.bool))
 
-    return score_in_passes(model, sequences, score, max(map(len, prompts)))
+    shapes = [(len(source), len(begin)) for source, begin in zip(sources, begins, strict=True)]
+    return score_in_passes(model, sequences, score, shapes, 1 if reads_alone(model) else None)
+
+
+@torch.inference_mode()
+def check_agreement(model: PreTrainedModel, task: Task) -> None:
+    """Refuse a model whose forward does not give the probability to what `generate` writes that it gives.
+
+    That of a model that looks ahead does not, and some models' caches do not follow a beam: another
+    direction's hypotheses could not be compared with those of such a model.
+    """
+    forbidden = {*token_ids(model, "pad_token_id")} - {*task.constraints.roles.ends}
+    with quiet_transformers():
+        found = model.generate(
+            **_what_to_read(task),
+            num_beams=4,
+            num_return_sequences=4,
+            do_sample=False,
+            min_new_tokens=AGREED,
+            max_new_tokens=AGREED,
+            suppress_tokens=sorted(forbidden) or None,
+            return_dict_in_generate=True,
+            output_logits=True,
+        )
+    steps = [[row for row in line if row >= 0] for line in found.beam_indices.tolist()]
+    tokens = found.sequences[:, task.prompt.shape[1] :].tolist()
+    written = [line[: len(rows)] for line, rows in zip(tokens, steps, strict=True)]
+    by_steps = [_sum_steps(found.logits, *one) for one in zip(steps, written, strict=True)]
+    (at_once,) = score_by_forward(model, task.inputs, [written])
+    tolerance = 1e-3 if model.dtype == torch.float32 else 0.05
+    for one, other in zip(by_steps, at_once, strict=True):
+        if not abs(one - other) <= tolerance * max(1.0, abs(one)):
+            is_encoder = task.inputs.begin is None and getattr(model.config, "is_decoder", None) is False
+            hint = ", and its config lacks is_decoder" if is_encoder else ""
+            said = f"log-probabilities of {one:.3f} and {other:.3f}{hint}"
+            raise refusal(model, f"its generate and its forward give a text {said}")
+
+
+def _forget_lengths(model: PreTrainedModel) -> None:
+    """Have dynamic rotary embeddings begin anew: they keep to the longest text until they see a short one."""
+    if "dynamic" in find_rope_types(model.config):
+        model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)

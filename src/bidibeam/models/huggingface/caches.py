@@ -26,6 +26,7 @@ BUCKET = 16
 """Sources and prompts are padded to a multiple of so many tokens, so that few shapes come about."""
 ALIGNED = 8
 """Lengths of keys that attention kernels read without padding them."""
+NUMBERS = {int, float, bool}
 _CAPTURING = Lock()
 
 
@@ -59,6 +60,7 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
     if state.encoded is not None and not state.is_shared:
         return None
     weights: list[int] = []
+    numbers = [number for config in (model.config, *find_configs(model)) for number in find_numbers(config)]
     for part in (model, model.get_output_embeddings(), *model.get_decoder().modules()):
         if (
             part is None
@@ -69,8 +71,14 @@ def static_key(model: PreTrainedModel, state: HFState) -> Hashable | None:
             return None  # an adapter is switched on and off without a change of weights
         tensors = (*part._parameters.values(), *part._buffers.values())
         weights += [one.data_ptr() for one in tensors if one is not None]
+        numbers += find_numbers(part)
     begun = 0 if state.encoded is None else state.begun
-    return tuple(weights), round_up(state.mask.shape[1], BUCKET), begun, state.mask.device
+    return tuple(weights), tuple(numbers), round_up(state.mask.shape[1], BUCKET), begun, state.mask.device
+
+
+def find_numbers(owner: Any) -> list[float]:
+    """The numbers and switches of a module or a config, such as a scale of logits: a graph keeps them."""
+    return [value for name, value in vars(owner).items() if type(value) in NUMBERS and name[0] != "_"]
 
 
 class StaticHFState:

@@ -185,12 +185,23 @@ def check_same_tokens(first: Any, second: Any) -> None:
         )
 
 
+def find_rope_types(config: Any) -> set[str]:
+    """The types of a model's rotary embeddings; some have one for each type of layer."""
+    config = config.get_text_config(decoder=True)
+    ropes = getattr(config, "rope_parameters", None) or {}
+    layers = [each for each in ropes.values() if isinstance(each, dict)] or [ropes]
+    return {each.get("rope_type", "default") for each in layers}
+
+
 def find_max_positions(config: Any) -> int | None:
     """How many tokens a model has positions for; None if any number."""
-    if hasattr(config, "relative_attention_num_buckets"):
+    parts = [config, config.get_text_config(decoder=True), config.get_text_config(encoder=True)]
+    if any(hasattr(part, "relative_attention_num_buckets") for part in parts):
         return None
-    found: int | None = getattr(config, "max_position_embeddings", None)
-    return found
+    if "dynamic" in find_rope_types(config):
+        return None
+    known = [getattr(part, "max_position_embeddings", None) for part in parts]
+    return min((most for most in known if isinstance(most, int) and most > 0), default=None)
 
 
 def _config(model: Any) -> Any:

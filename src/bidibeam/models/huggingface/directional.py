@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -17,13 +17,13 @@ from transformers.utils import ModelOutput
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.models.huggingface.by_generate import score_sequences
+from bidibeam.models.huggingface.by_generate import has_ids, score_sequences, search_by_generate
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria, check_followed
 from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import HFScorer, Inputs
+from bidibeam.models.huggingface.scorer import Inputs, find_obstacle
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
@@ -43,6 +43,7 @@ class Task(NamedTuple):
     prompt: Tensor  # (sources, length), what its decoder reads
     constraints: GenerationConstraints
     config: GenerationConfig
+    processors: LogitsProcessorList
 
 
 def prepare_task(
@@ -61,6 +62,8 @@ def prepare_task(
             max_new_tokens=max_new_tokens,
             **options,
         )
+    if not has_ids(task.inputs):  # peft has put virtual tokens before a source
+        return task._replace(inputs=replace(task.inputs, ids=ids, mask=mask, encoded=None))
     return task
 
 
@@ -93,7 +96,7 @@ def read_task(
     else:
         inputs = Inputs(prompt, torch.ones_like(prompt) if mask is None else mask[::each])
     constraints = GenerationConstraints.of(generation_config, logits_processor, prompt.shape[1])
-    return Task(inputs, prompt, constraints, generation_config)
+    return Task(inputs, prompt, constraints, generation_config, logits_processor)
 
 
 def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: bool) -> None:
@@ -104,7 +107,7 @@ def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: b
     if is_encoder_decoder:  # whose hidden states say what it read
         names.discard("inputs_embeds")
     cache, decoder_mask = given.get("past_key_values"), given.get("decoder_attention_mask")
-    if cache is not None and cache.get_seq_length() > 0:
+    if cache is not None and _is_filled(cache):
         names.add("past_key_values")
     if decoder_mask is not None and not bool(decoder_mask.all()):
         names.add("decoder_attention_mask")
@@ -118,6 +121,14 @@ def _check_tensors(given: Mapping[str, Any], each: int, *, is_encoder_decoder: b
         raise SettingsError(
             f"generate was given {' and '.join(sorted(names))}, which a search does not read: give {what}."
         )
+
+
+def _is_filled(cache: Any) -> bool:
+    """Whether a cache says what has been read."""
+    try:
+        return bool(cache.get_seq_length() > 0)
+    except ValueError:  # one without attention
+        return bool(cache.has_previous_state())
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,12 @@ class DirectionalModel:
         return frozenset(forced.union(ends, *map(special_token_ids, configs)))
 
     def search(self, task: Task, settings: SearchSettings) -> list[list[Hypothesis]]:
-        """All hypotheses of every source, best first; several may read as the same text."""
+        """All hypotheses of every source, best first; several may read as the same text.
+
+        A model that our own search does not run is searched by its own `generate`.
+        """
+        if find_obstacle(self.model):
+            return search_by_generate(self, task, settings)
         scorer = task.constraints.make_scorer(self.model, task.inputs, task.prompt)
         numbers = torch.arange(len(task.prompt), device=task.prompt.device)[:, None]  # (sources, 1)
         special = self.find_special(task)
@@ -186,7 +202,7 @@ class DirectionalModel:
             for line in hypotheses
         ]
         written = [[arrange_ids(ids, self.direction, special) for ids in line] for line in whole]
-        return HFScorer(self.model).log_probs(task.inputs, written)
+        return score_sequences(self.model, task.inputs, written)
 
     @property
     def end_id(self) -> int:

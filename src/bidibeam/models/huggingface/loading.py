@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+)
 
-from bidibeam.errors import BidibeamError, InputError, ScorerError, SettingsError
+from bidibeam.errors import BidibeamError, InputError, SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.base import read_length
 from bidibeam.models.checkpoint import (
@@ -23,12 +29,13 @@ from bidibeam.models.checkpoint import (
     hash_file,
     is_run,
 )
-from bidibeam.models.huggingface.by_generate import score_sequences
+from bidibeam.models.huggingface.by_generate import check_agreement, refusal, score_sequences
 from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
+from bidibeam.models.huggingface.scorer import find_obstacle, first_sentence
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -138,23 +145,23 @@ def check_usable(loaded: DirectionalModel) -> None:
     """Ask a model for the probability of some tokens: what is of no use is found out now, not after hours."""
     model = loaded.model
     rows = model.get_input_embeddings().weight.shape[0]
-    largest = max(loaded.tokenizer.get_vocab().values())
+    known = {*loaded.tokenizer.get_vocab().values()}
+    largest, plain = max(known), sorted(known - {*loaded.tokenizer.all_special_ids})
     if largest >= rows:
         raise InputError(
             f"The tokenizer of {loaded.name} has ids up to {largest:,}, and its weights know only {rows:,} "
             "tokens: they do not belong together."
         )
-    ids = torch.tensor([[largest]], device=model.device)
+    ids = torch.tensor([plain[:: len(plain) // 5 + 1] or [largest]], device=model.device)
     try:
         task = prepare_task(model, ids, torch.ones_like(ids))
         score_sequences(model, task.inputs, [[[largest] * 3]])
+        if find_obstacle(model):
+            check_agreement(model, task)
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways
-        raise ScorerError(
-            f"{loaded.name} is a {model.config.model_type} model, which cannot be searched here "
-            f"({first_sentence(error)}); write n-best lists with its generate, and rerank them."
-        ) from error
+        raise refusal(model, error) from error
 
 
 def _load_config(where: str, *, is_trusted: bool) -> Any:
@@ -194,7 +201,12 @@ def find_auto_class(config: Any) -> Any:
     """The class whose `from_pretrained` loads a model with this config."""
     if config.model_type == JOINT:
         return BidirectionalSeq2Seq
-    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    usual = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    seeing = AutoModelForImageTextToText._model_mapping  # models that read images too, or text alone
+    if type(config) not in seeing:
+        return usual
+    is_own = seeing[type(config)].__name__ in (config.architectures or ())
+    return AutoModelForImageTextToText if is_own or type(config) not in usual._model_mapping else usual
 
 
 def check_writes_text(config: Any, name: str) -> None:
@@ -287,9 +299,3 @@ def naming(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(f"{what} cannot be used ({first_sentence(error)}): save it again.") from error
-
-
-def first_sentence(error: Exception) -> str:
-    """What an error of another library says, in one sentence."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text.split(". ")[0].rstrip(".")[:200]

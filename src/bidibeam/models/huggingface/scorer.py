@@ -20,7 +20,7 @@ from bidibeam import work
 from bidibeam.errors import ScorerError
 from bidibeam.models.huggingface.attention import can_share, find_configs, share_attention
 from bidibeam.models.huggingface.caches import StaticHFState, static_key
-from bidibeam.models.huggingface.configs import token_ids
+from bidibeam.models.huggingface.configs import find_rope_types, token_ids
 from bidibeam.models.huggingface.labels import pad_rows
 from bidibeam.search.graphs import GraphCache
 
@@ -32,6 +32,8 @@ MODEL_TYPES = (
 """Model types that our own search runs; tests compare each with `generate`."""
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that it runs."""
+DYNAMIC = "torch.ao.nn.quantized.dynamic"
+"""Where torch has the layers of `quantize_dynamic`."""
 SCORED_LOGITS = 1 << 26
 """Logits of one teacher-forced pass: a bound on the memory needed."""
 _GRAPHS: WeakKeyDictionary[PreTrainedModel, GraphCache] = WeakKeyDictionary()
@@ -45,13 +47,33 @@ def find_obstacle(model: PreTrainedModel) -> str | None:
     config = model.config.get_text_config(decoder=True)
     if model.config.model_type not in MODEL_TYPES:
         return "its model type is not among those that our own search was tested with"
-    ropes = getattr(config, "rope_parameters", None) or {}
-    kinds = {ropes.get("rope_type", "default")} if isinstance(ropes, dict) else set()
-    if not kinds <= {*ROPE_TYPES}:
+    if kinds := find_rope_types(config) - {*ROPE_TYPES}:
         return f"its rotary embeddings are of the type {kinds.pop()}"
     if getattr(config, "attn_logit_softcapping", None) or getattr(config, "final_logit_softcapping", None):
         return "its logits are capped"
+    if has_virtual_tokens(model):
+        return "an adapter puts virtual tokens before what it reads"
+    if reads_alone(model):
+        return "its layers are quantised as they go, by all that is in a batch"
     return None
+
+
+def reads_alone(model: PreTrainedModel) -> bool:
+    """Whether what a model says of a row depends on the other rows: it had better read one at a time."""
+    is_cpu = model.device.type == "cpu"  # elsewhere torch has no such layers
+    return is_cpu and any(type(part).__module__.startswith(DYNAMIC) for part in model.modules())
+
+
+def has_virtual_tokens(model: PreTrainedModel) -> bool:
+    """Whether peft applies an adapter of prompts, which only its own `generate` and forward put in front.
+
+    peft hands `generate` the plain model, whose inputs it prepares by a method of its own.
+    """
+    prepare = getattr(model, "prepare_inputs_for_generation", None)
+    for owner in (model, getattr(prepare, "__self__", None)):
+        if getattr(getattr(owner, "active_peft_config", None), "is_prompt_learning", False):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -329,25 +351,31 @@ def score_in_passes(
     model: PreTrainedModel,
     sequences: Sequence[Sequence[Sequence[int]]],
     score: Callable[[list[tuple[int, Sequence[int]]]], Sequence[float]],
-    prompt_length: int = 0,
+    shapes: Sequence[tuple[int, ...]] = (),
+    most_rows: int | None = None,
 ) -> list[list[float]]:
     """The scores of each source's sequences, 0 for empty ones; those of similar length are scored together.
 
-    A pass has at most `SCORED_LOGITS` logits, padding and so long a prompt before each sequence included;
-    `score` is given its sequences, each with the number of its source.
+    Where there are `shapes`, by source, so are only those of the same shape and length. The last number of a
+    shape is the length of what is read before a sequence. A pass has at most `SCORED_LOGITS` logits, padding
+    included, and of at most so many rows; `score` is given its sequences, each with the number of its source.
     """
     most_tokens = SCORED_LOGITS // model.config.get_text_config(decoder=True).vocab_size
     numbered = sorted(
-        (prompt_length + len(ids), source, place)
+        (shapes[source] if shapes else (0,), len(ids), source, place)
         for source, line in enumerate(sequences)
         for place, ids in enumerate(line)
         if len(ids)
     )
     passes: list[list[tuple[int, int]]] = []
-    for length, source, place in numbered:
-        if not passes or (len(passes[-1]) + 1) * length > most_tokens:
+    last: Any = None
+    for shape, length, source, place in numbered:
+        rows = len(passes[-1]) if passes else 0
+        is_alike = not shapes or (shape, length) == last
+        if not rows or not is_alike or rows == most_rows or (rows + 1) * (shape[-1] + length) > most_tokens:
             passes.append([])
         passes[-1].append((source, place))
+        last = shape, length
     totals = [[0.0] * len(line) for line in sequences]
     for part in map(sorted, passes):
         values = score([(source, sequences[source][place]) for source, place in part])
@@ -387,3 +415,9 @@ def check_max_positions(model: PreTrainedModel, tokens: int, encoder: nn.Module 
     raise ScorerError(
         f"{name} has {most:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
     )
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, in one sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.split(". ")[0].rstrip(".")[:200]

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 STRONG = {
     **{key: {"init_std": 0.3} for key in ("bart", "marian", "mvp")},
-    **{key: {"initializer_range": 0.3} for key in ("gpt2", "llama", "mamba", "bloom", "gemma2")},
+    **{key: {"initializer_range": 0.3} for key in ("gpt2", "llama", "mamba", "bloom", "gemma2", "bert")},
     "t5": {"initializer_factor": 2.0},
+    "rwkv": {},
 }
 """So strong opinions that rounding does not decide."""
 IDS: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "forced_eos_token_id": None}

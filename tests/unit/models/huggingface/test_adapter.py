@@ -284,7 +284,7 @@ def test_generate_finds_the_lists_of_our_own_search(tmp_path: Path, monkeypatch:
     model = HuggingFaceModel.load(*write_pair(tmp_path, "bart"))
     rules = [replace(GENERATE, stopping=stopping) for stopping in ("constant", "heuristic", "optimal")]
     ours = {(way, how): model.n_best(way, SOURCES, how) for way in Direction for how in rules}
-    for module in ("adapter", "by_generate"):
+    for module in ("adapter", "by_generate", "directional"):
         monkeypatch.setattr(f"bidibeam.models.huggingface.{module}.find_obstacle", lambda _: "a test")
 
     for (way, how), expected in ours.items():

@@ -132,6 +132,30 @@ def test_other_memory_or_a_hook_ends_a_graph(capture: CudaCapture) -> None:
     assert search(model, inputs) == search_eagerly(model, inputs) != changed
 
 
+@pytest.mark.parametrize(
+    ("kind", "owner", "name"),
+    [
+        ("granite", "config", "logits_scaling"),
+        ("granite", "model.layers.0", "residual_multiplier"),
+        ("t5", "config", "scale_decoder_outputs"),
+        ("bart", "model.decoder.embed_tokens", "embed_scale"),
+    ],
+)
+def test_a_scale_that_changes_ends_a_graph(kind: str, owner: str, name: str, capture: CudaCapture) -> None:
+    model = model_of(kind, seed=0).to(capture.device_type)
+    inputs = make_inputs(model, 0, 3, 5)
+    before = [search(model, inputs) for _ in range(3)]
+    part = model.config if owner == "config" else model.get_submodule(owner)
+    value = getattr(part, name)
+
+    setattr(part, name, not value if isinstance(value, bool) else 3.0 * value)
+
+    for _ in range(3):
+        assert search(model, inputs) == search_eagerly(model, inputs) != before[0]
+    setattr(part, name, value)
+    assert search(model, inputs) == before[0]
+
+
 def test_a_search_that_may_run_out_of_positions_is_not_captured(capture: CudaCapture) -> None:
     lengths = (5, 5, 12, 12, 5)  # with 6 more they need 18 at most, but 16 and 6 more
     check(capture, model_of("gpt2", seed=0, n_positions=18), [(3, length) for length in lengths])

@@ -18,6 +18,7 @@ from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 KINDS = ("bart", "t5", "marian", "gpt2", "llama")
 """One of each make; options are tried with them."""
 SCORE_TOLERANCE = 1e-4
+"""Relative to a score where that is beyond 1: float32 has seven digits, however large logits are."""
 CASES, PARTS = 24, 4
 """Cases for each kind of model, in so many tests."""
 VOCABULARY = 40
@@ -117,7 +118,7 @@ def check(model: Any, inputs: dict[str, torch.Tensor], options: dict[str, Any]) 
     ours = [one for line in found for one in line]
     assert len(ours) == len(expected.sequences)
     scores = expected.sequences_scores.tolist()
-    assert [one.score for one in ours] == pytest.approx(scores, abs=SCORE_TOLERANCE)
+    assert [one.score for one in ours] == pytest.approx(scores, rel=SCORE_TOLERANCE, abs=SCORE_TOLERANCE)
     for one, other in zip(ours, expected.sequences, strict=True):
         assert is_written(one, other[prompt:].tolist())
 
@@ -148,6 +149,13 @@ def test_a_window_shorter_than_the_text_and_eager_attention_do_so() -> None:
         check(model, random_inputs(model, Random(1)), {"num_beams": 4, "max_new_tokens": 12})
 
     assert eager.config._attn_implementation == "eager"
+
+
+def test_large_logits_and_scaled_ones_do_so() -> None:
+    changes: list[dict[str, Any]] = [{"initializer_factor": 20.0}, {"scale_decoder_outputs": True}]
+    for change in changes:
+        model = model_of("t5", 0, tie_word_embeddings=False, **change)
+        check(model, random_inputs(model, Random(2)), {"num_beams": 4, "max_new_tokens": 12})
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -164,6 +164,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "a parametrised layer": lambda model: parametrize.register_parametrization(
         first(model).fc1, "weight", Doubled()
     ),
+    "another scale": lambda model: setattr(model.get_decoder().embed_tokens, "embed_scale", 3.0),
     "other weights": lambda model: model.load_state_dict(model_of("bart", seed=2).state_dict()),
     "a replaced weight": lambda model: setattr(
         first(model).fc1, "weight", nn.Parameter(torch.randn(64, 32) * 0.3)

@@ -69,6 +69,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 2},
     "gemma2": {**_GROUPED, "head_dim": 16, "sliding_window": 4},
     "mvp": _BART,
+    "bert": _LLAMA,
+    "rwkv": {"hidden_size": 32, "num_hidden_layers": 2, "attention_hidden_size": 32},
     "xglm": {"d_model": 32, "ffn_dim": 64, "num_layers": 2, "attention_heads": 2},
 }
 ENCODER_DECODERS = ("bart", "marian", "t5")
