@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -240,12 +241,13 @@ class DirectionalTranslator:
     """
 
     def __init__(self, folder: Path, manifest: Manifest, device: torch.device) -> None:
-        from transformers import AutoTokenizer
+        from bidibeam.models.huggingface.opening import open_tokenizer
 
         self.manifest, self.direction = manifest, Direction(folder.name)
+        self._process = os.getpid()
         self.name = folder.resolve().parent.name
         try:
-            self._translator = import_ctranslate2().Translator(
+            self._made = import_ctranslate2().Translator(
                 str(folder),
                 device=device.type,
                 device_index=device.index or 0,
@@ -256,11 +258,21 @@ class DirectionalTranslator:
             reason = str(error).splitlines()[0]
             raise RunError(f"{folder} cannot be loaded by CTranslate2 ({reason}).") from error
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
+            self.tokenizer = open_tokenizer(str(folder / "tokenizer"))
         except Exception as error:  # the Rust side raises plain Exception
             raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
         self.end_id: int = self.tokenizer.eos_token_id
         self._special = special_ids(self.tokenizer)
+
+    @property
+    def _translator(self) -> Any:
+        """CTranslate2's engine, whose threads do not outlive a fork: it would wait for them for ever."""
+        if os.getpid() != self._process:
+            raise SettingsError(
+                f"{self.name} was loaded in another process, and CTranslate2 cannot be used after a fork: "
+                'load it here, or start this process by multiprocessing.get_context("spawn").'
+            )
+        return self._made
 
     def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search by the settings; tokens are masked only where they must be."""
