@@ -15,6 +15,7 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError
+from bidibeam.files import printable
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def run(args: Sequence[str] | None = None) -> int:
             raise
         if session.show_traceback:
             traceback.print_exc()
-        click.echo(f"Error: {name_flags(sentence, session.command)}", err=True)
+        click.echo(f"Error: {printable(name_flags(sentence, session.command))}", err=True)
         return 1
     return status if isinstance(status, int) else 0
 
