@@ -33,14 +33,12 @@ def generate(
         strategy_options: The strategy's own: {"lambda_": 0.5}, {"agreement": "expected"}.
         kwargs: All that `generate` takes.
     """
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-
     from bidibeam.hf import BidiGenerate
+    from bidibeam.models.huggingface.opening import open_config, open_model
 
     reverse = reverse_model if reverse_model is not None else getattr(model.config, "bidibeam_reverse", None)
     if isinstance(reverse, str):
-        auto = AutoModelForSeq2SeqLM if model.config.is_encoder_decoder else AutoModelForCausalLM
-        reverse = auto.from_pretrained(reverse, dtype=model.dtype, trust_remote_code=False)
+        reverse, _ = open_model(reverse, open_config(reverse), dtype=model.dtype)
         reverse = reverse.to(model.device).eval()
     options = strategy_options or {}
     chosen = BidiGenerate(reverse, strategy, similarity, tokenizer=tokenizer, **options)

@@ -35,6 +35,9 @@ LONGEST_REASON = 300
 PARTIAL = re.compile(r"\.(.+)\.\d+\.partial")
 """The name of a file that is being written by `replacing`, or was when its process died."""
 
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, by which text commands a terminal or turns around what stands beside it."""
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -243,3 +246,8 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         nested = isinstance(value, Mapping)
         flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
     return flat
+
+
+def printable(text: str) -> str:
+    """The text without control characters, but for tabs and line breaks."""
+    return UNPRINTABLE.sub("", text)

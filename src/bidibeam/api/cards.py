@@ -15,9 +15,9 @@ from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
-from bidibeam.files import read_json
+from bidibeam.files import printable, read_json
 from bidibeam.models import checkpoint
-from bidibeam.models.cards import format_table
+from bidibeam.models.cards import escape_text, format_table
 from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def render_card(folder: Path) -> str:
     parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
     size = (weights.stat().st_size + tokenizer.stat().st_size) / 2**20
     corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
-    origin = exported.get("corpus") or f"The corpus {corpus}"
+    origin = escape_text(str(exported.get("corpus") or f"The corpus {corpus}"))
     origin += f": {ORIGINS[corpus]}" if corpus in ORIGINS else ""
     rows = {f"{split} pairs": count for split, count in data.get("pairs", {}).items()} | settings
     shape = {"vocabulary": config.vocabulary_size} | model | {name: training.get(name) for name in TRAINING}
@@ -172,7 +172,7 @@ def _list_commands(
     if command:  # training was part of the experiment
         ours = "|".join(map(re.escape, preset_names()))
         command = re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
-        yield f"{command} --out out"
+        yield f"{' '.join(printable(command).replace('`', '').split())} --out out"
         run = f"out/seed-{training.get('seed', 0)}/run"
     else:
         vectors = ["--vectors", str(metadata["vectors"])] if "vectors" in metadata else []

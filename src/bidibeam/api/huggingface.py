@@ -12,13 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoTokenizer,
-    GenerationConfig,
-    GenerationMixin,
-    LogitsProcessorList,
-    PreTrainedModel,
-)
+from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList, PreTrainedModel
 from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamEncoderDecoderOutput
 
 from bidibeam.api.decoders import load_decoder
@@ -31,6 +25,7 @@ from bidibeam.models.huggingface.directional import DirectionalModel, Task, read
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import pad_rows
 from bidibeam.models.huggingface.loading import check_given_as
+from bidibeam.models.huggingface.opening import open_tokenizer
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
@@ -326,7 +321,7 @@ def tokenizer_beside(name: str) -> Any:
     if not name:
         return None
     try:
-        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+        return open_tokenizer(name, local_files_only=True)
     except Exception:  # whatever is wrong with it: the models are what counts
         return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import show, show_metadata
+from bidibeam.cli.console import echo, show, show_metadata
 from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
@@ -107,7 +107,7 @@ class ChatSession:
                 (self._last,) = self._decoder.answers([Beams(str(next(numbers)), line)])
                 if self._shows_beams:
                     show_beams(self._last)
-                click.echo(join_lines(self._last.text))
+                echo(join_lines(self._last.text))
 
     def _switch(self, strategy: StrategySettings) -> None:
         """Let a strategy answer from now on."""

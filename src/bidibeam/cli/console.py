@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bidibeam.files import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -31,8 +36,21 @@ SHARE, LEAST_S = 0.1, 5.0
 def get_console() -> Console:
     """The one console that every command prints to; rich is loaded once it prints, not for help."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(stderr=True, highlight=False, markup=False)
+    class PrintableConsole(Console):
+        """One that text from files cannot command."""
+
+        def render(self, *args: Any, **options: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **options):
+                yield Segment(text if control else printable(text), style, control)
+
+    return PrintableConsole(stderr=True, highlight=False, markup=False)
+
+
+def echo(line: str) -> None:
+    """Print a line on stdout: to a terminal without control characters, to anything else byte for byte."""
+    click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
 
 
 def show(thing: RenderableType, **options: Any) -> None:

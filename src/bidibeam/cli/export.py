@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import show, show_metadata
+from bidibeam.cli.console import echo, show, show_metadata
 from bidibeam.cli.inputs import BUNDLED_NOTE, load_model, take_model
 from bidibeam.files import flatten
 
@@ -103,7 +103,7 @@ def info(model: Path | None, as_json: bool) -> None:
         show(BUNDLED_NOTE, style="dim")
     title, metadata = describe_model(model or bundled_path())
     if as_json:
-        click.echo(json.dumps(metadata, indent=2, ensure_ascii=False))
+        echo(json.dumps(metadata, indent=2, ensure_ascii=False))
         return
     plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
     show_metadata(title, _by_last_name(plain))

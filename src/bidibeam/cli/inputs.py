@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,8 +54,18 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
 
     if name is None and reverse is None:
         show(BUNDLED_NOTE, style="dim")
-    with notice_if_slow("Loading the model ..."):
+    with notice_if_slow("Loading the model ..."), withhold_stdin():
         return load(name, reverse, **options)
+
+
+@contextmanager
+def withhold_stdin() -> Iterator[None]:
+    """Inside the block, a library that asks a question finds no answer: stdin is for sources."""
+    ours, sys.stdin = sys.stdin, io.StringIO()
+    try:
+        yield
+    finally:
+        sys.stdin = ours
 
 
 def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model, SearchSettings]:

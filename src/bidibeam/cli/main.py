@@ -17,6 +17,7 @@ import click
 from bidibeam._version import __version__
 from bidibeam.cli import streams
 from bidibeam.errors import BidibeamError, shorten
+from bidibeam.files import printable
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def run(args: Sequence[str] | None = None) -> int:
         if session.show_traceback:
             traceback.print_exc()
         sentence = name_flags(shorten(_sentence(error)), session.command)
-        click.echo(f"Error: {sentence}", err=True)
+        click.echo(f"Error: {printable(sentence)}", err=True)
         return 1
     return status if isinstance(status, int) else 0
 

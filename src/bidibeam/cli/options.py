@@ -141,17 +141,21 @@ length = together(
 )
 
 model_argument = click.argument("model", required=False)
-pair = together(
-    option("--reverse", "The model that writes from the end, where it is another one.", "MODEL"),
+trust = option(
+    "--trust-remote-code", "Run code that a Hugging Face model's folder or repository brings along.", bool
+)
+loading = together(
     option(
         "--dtype",
         "Hugging Face models: the precision to compute in.  [default: float32; on a GPU as stored]",
         ["float32", "bfloat16", "float16"],
     ),
-    option(
-        "--trust-remote-code", "Run code that a Hugging Face model's folder or repository brings along.", bool
-    ),
+    trust,
     device,
+)
+"""The options of how a model is loaded."""
+pair = together(
+    option("--reverse", "The model that writes from the end, where it is another one.", "MODEL"), loading
 )
 """The options of a model that is named already."""
 model = together(
@@ -225,7 +229,8 @@ choice = together(
     option(
         "--similarity",
         f"How bidia compares hypotheses: {', '.join(SIMILARITIES.names())}, or package.module:name of a "
-        "Python function of two lists of hypotheses.  [default: bleu_t]",
+        "Python function of two lists of hypotheses. It is imported from the current folder, or from what is "
+        "installed, and importing runs it.  [default: bleu_t]",
     ),
     option(
         "--similarity-option similarity_options",

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from bidibeam.cli.console import format_count, note, show, tell, track
+from bidibeam.cli.console import echo, format_count, note, show, tell, track
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError
-from bidibeam.files import create_text, replacing, resolve
+from bidibeam.files import create_text, printable, replacing, resolve
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import resumable
 from bidibeam.interchange.formats import Format
@@ -51,12 +51,12 @@ def write_answers(
     conditions: Any = {"signature": signature, "resume": resume, "batch_size": batch_size}
     with counting() as work, resumable.open_output(nbest_file, sources, **conditions) as output:
         for reply in output.replies:
-            click.echo(join_lines(reply))
+            echo(join_lines(reply))
         left = None if total is None else total - len(output.replies)
         answers = answer(output.rest)
         # In a terminal the replies themselves show how far it is.
         for each in answers if sys.stdout.isatty() else track(answers, left, description, lines=lines):
-            click.echo(join_lines(each.text))
+            echo(join_lines(each.text))
             output.write(each.beams, each.ranking)
             count += 1
             if len(each.ranking):
@@ -82,7 +82,10 @@ def write_lists(target: Format, lists: Iterable[Beams], out_file: str) -> None:
     with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as kept:
         target.write(lists, kept)
         kept.seek(0)
-        shutil.copyfileobj(kept, sys.stdout)
+        if sys.stdout.isatty():
+            sys.stdout.writelines(map(printable, kept))
+        else:
+            shutil.copyfileobj(kept, sys.stdout)
 
 
 def check_not_input(

@@ -11,7 +11,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import count_cores
+from bidibeam.cli.inputs import count_cores, withhold_stdin
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
 from bidibeam.files import resolve
@@ -92,22 +92,25 @@ def reproduce(
             raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
     named = data.name if data else source.name.partition(".")[0] if source else corpus
     folder = out or Path("runs") / "-".join([named, preset, *([Path(model).name] if model else [])])
-    experiment = Experiment.create(
-        folder,
-        preset,
-        corpus=None if data else corpus,
-        model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
-        seeds=range(first_seed, first_seed + seeds),
-        source=source,
-        data=data,
-        workers=workers or count_cores(),
-        command=format_command(click.get_current_context()),
-        progress=Terminal(),
-        **options,
-    )
+    with withhold_stdin():
+        experiment = Experiment.create(
+            folder,
+            preset,
+            corpus=None if data else corpus,
+            model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
+            seeds=range(first_seed, first_seed + seeds),
+            source=source,
+            data=data,
+            workers=workers or count_cores(),
+            command=format_command(click.get_current_context()),
+            progress=Terminal(),
+            **options,
+        )
     for name, reason in experiment.missing.items():
         tell(f"Without {name}: {reason}")
-    if not experiment.run():
+    with withhold_stdin():
+        ran = experiment.run()
+    if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder, model)
 

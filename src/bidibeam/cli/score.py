@@ -38,14 +38,16 @@ from bidibeam.interchange.lists import ListReader
 @options.lists
 @options.option("--list-direction", options.LIST_DIRECTION, options.DIRECTION)
 @options.option("--batch-size", "Sources scored at once.", options.COUNT, 32)
-@options.device
+@options.loading
 def score(
     input_file: str,
     model: str | None,
     direction: str | None,
     out_file: str,
-    device: str | None,
     *,
+    device: str | None,
+    dtype: str | None,
+    trust_remote_code: bool,
     overwrite: bool,
     length_penalty: float,
     length_formula: str,
@@ -82,7 +84,7 @@ def score(
     if not lists:
         raise InputError(f"{input_file} holds no lists, so there is nothing to score.")
 
-    loaded = load_model(model, device=device)
+    loaded = load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     directions = loaded.directions if direction is None else (Direction(direction),)
     penalty = LENGTH_PENALTIES.create(length_formula, settings.length_penalty)
     scorer = ListScorer(loaded, directions, penalty, overwrite=overwrite)

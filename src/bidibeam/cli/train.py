@@ -11,6 +11,7 @@ import click
 from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
+from bidibeam.cli.inputs import withhold_stdin
 from bidibeam.config import load_yaml, merge, parse_override, resolve
 from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @options.option(
     "--tokenizer", "With --base: a tokenizer that is not the base's own; name or folder.", "MODEL"
 )
+@options.trust
 @options.option("--epochs", "Passes over the training pairs.", int)
 @options.option("--batch-size", "Pairs a batch, on each device.", int)
 @options.option("--learning-rate", "The highest learning rate.", float)
@@ -65,6 +67,7 @@ def train(
     base: str | None,
     direction: str | None,
     tokenizer: str | None,
+    trust_remote_code: bool,
     resume: bool,
     **common: Any,
 ) -> None:
@@ -97,6 +100,7 @@ def train(
     is_fine_tuned = base is not None or isinstance(before.get("base"), str)
     ours = {"--preset": preset, "--architecture": architecture, "--vectors": vectors}
     theirs = {"--direction": direction, "--tokenizer": tokenizer}
+    theirs["--trust-remote-code"] = "yes" if trust_remote_code else None
     if wrong := [flag for flag, value in (ours if is_fine_tuned else theirs).items() if value is not None]:
         raise click.UsageError(
             f"{wrong[0]} does not go with a Hugging Face model: it is for the network that bidibeam trains "
@@ -112,7 +116,8 @@ def train(
         layers = [load_yaml(config)] if config is not None else []
         layers += [common, *map(parse_override, overrides)]  # each over those before it
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
-        model = _fine_tune(pairs, run, before, chosen, layers, resume=resume)
+        how = {"resume": resume, "trust_remote_code": trust_remote_code}
+        model = _fine_tune(pairs, run, before, chosen, layers, **how)
     else:
         settings = resolve(
             base=_read_settings(before),
@@ -145,8 +150,7 @@ def _fine_tune(
     before: dict[str, Any],
     chosen: dict[str, Any],
     layers: list[dict[str, Any]],
-    *,
-    resume: bool,
+    **how: Any,
 ) -> str:
     """Fine-tune a Hugging Face model, what is not chosen as it was before; return what to chat with."""
     from bidibeam.cli.training_progress import TrainingProgress
@@ -154,8 +158,8 @@ def _fine_tune(
     settings = build(hf.FineTuneSettings, merge(before.get("settings", {}), *layers))
     began = {"direction": "regular", **{name: before[name] for name in chosen if name in before}}
     named: Any = {**began, **{name: value for name, value in chosen.items() if value is not None}}
-    with TrainingProgress() as progress:
-        metadata = hf.fine_tune(data, run, settings=settings, resume=resume, observer=progress, **named)
+    with withhold_stdin(), TrainingProgress() as progress:
+        metadata = hf.fine_tune(data, run, settings=settings, observer=progress, **named, **how)
     loss, way = metadata["best"]["loss"], metadata["direction"]
     show(f"Wrote {run}: direction {way}, from {metadata['base']}, validation loss {loss:.4f}.")
     models = {"regular": f"{run} --strategy vbs", "reverse": f"REGULAR_MODEL --reverse {run}"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
-from bidibeam.files import replacing, write_text
+from bidibeam.files import printable, replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
@@ -151,13 +151,13 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
         "unbroken": keep_together,
         "html": partial(escape, quote=False),
     }
-    return environment.get_template(template).render(values)
+    return printable(environment.get_template(template).render(values))
 
 
 def escape_markdown(text: object) -> str:
     """Escapes text so that Markdown shows it unchanged, in a cell of a table too."""
     line = " ".join(str(text).split())
-    line = re.sub(r"([\\`*\[\]|~])", r"\\\1", line)
+    line = re.sub(r"([\\`*\[\]|~$])", r"\\\1", line)
     line = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", line)  # between letters it means nothing
     line = re.sub(r"^(#+ |[+-] |>)", r"\\\1", line)
     line = re.sub(r"^(\d+)([.)] )", r"\1\\\2", line)

@@ -55,6 +55,7 @@ def fine_tune(
     settings: FineTuneSettings | None = None,
     resume: bool = False,
     observer: TrainingObserver | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
     """Train a Hugging Face model on prepared data, and save it as `from_pretrained` reads it.
 
@@ -70,6 +71,7 @@ def fine_tune(
         settings: How to train.
         resume: Go on where a killed training left off, if there is something to go on from.
         observer: Told what happens.
+        trust_remote_code: Whether code that comes with the base, or with the tokenizer, may run.
 
     Returns:
         What bidibeam.json holds: settings, data, and the validation losses.
@@ -100,7 +102,14 @@ def fine_tune(
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
         data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing
     with training_in(out), without_progress_bars():
-        opened = open_base(base, direction, tokenizer=tokenizer, data=data, seed=settings.seed)
+        opened = open_base(
+            base,
+            direction,
+            tokenizer=tokenizer,
+            data=data,
+            seed=settings.seed,
+            trust_remote_code=trust_remote_code,
+        )
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)
         position = loop.fit()

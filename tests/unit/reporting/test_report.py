@@ -71,14 +71,18 @@ def test_text_of_the_corpus_is_escaped(single: Report) -> None:
     assert "alert" not in single.page.scripts[0]
     assert "<h3>&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; | *not bold* $x^2$</h3>" in single.html
     assert "<script>" not in single.markdown
-    assert r"&lt;script>alert('x')&lt;/script> &amp; \| \*not bold\* $x^2$" in single.markdown
+    assert r"&lt;script>alert('x')&lt;/script> &amp; \| \*not bold\* \$x^2\$" in single.markdown
     assert HOSTILE in single.results["seeds"][0]["analyses"]["examples"]["examples"][0]["source"]
 
 
 def test_a_hostile_system_is_text_in_tables_and_figures(tmp_path: Path) -> None:
     name = "_<script>$x$"
-    report = Report(without(made_results(systems=("vbs", name)), *DRAWN), tmp_path)
+    results = without(made_results(systems=("vbs", name)), *DRAWN)
+    results["corpus"] = "a\x1b[0;title\x07\u202eb\ud800"
+    report = Report(results, tmp_path)
 
+    assert "<h1>bidibeam on a[0;titleb" in report.html
+    assert r"# bidibeam on a\[0;titleb" in report.markdown
     assert len(report.page.scripts) == 1
     assert "<script>$x$" not in report.html
     figure = (tmp_path / "figures" / "bleu.svg").read_bytes()
@@ -206,7 +210,8 @@ def test_damaged_results_are_refused_in_a_sentence(
 def test_text_is_shown_unchanged_and_unbroken_and_figures_share_no_id() -> None:
     shown = {
         "a | b\nc": r"a \| b c",
-        "*a* `b` [c](d)": r"\*a\* \`b\` \[c\](d)",
+        "*a* `b` [c](javascript:d)": r"\*a\* \`b\` \[c\](javascript:d)",
+        r"$\frac$": r"\$\\frac\$",
         "bidia bleu_t _a_": r"bidia bleu_t \_a\_",
         "<b> & c": "&lt;b> &amp; c",
         "- a": r"\- a",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -238,12 +239,13 @@ class DirectionalTranslator:
     """
 
     def __init__(self, folder: Path, manifest: Manifest, device: torch.device) -> None:
-        from transformers import AutoTokenizer
+        from bidibeam.models.huggingface.opening import open_tokenizer
 
         self.manifest, self.direction = manifest, Direction(folder.name)
+        self._process = os.getpid()
         self.name = folder.resolve().parent.name
         try:
-            self._translator = import_ctranslate2().Translator(
+            self._made = import_ctranslate2().Translator(
                 str(folder),
                 device=device.type,
                 device_index=device.index or 0,
@@ -254,7 +256,7 @@ class DirectionalTranslator:
             reason = describe_error(error)
             raise RunError(f"{folder} cannot be loaded by CTranslate2 ({reason}).") from error
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(str(folder / "tokenizer"), trust_remote_code=False)
+            self.tokenizer = open_tokenizer(str(folder / "tokenizer"))
         except Exception as error:  # the Rust side raises plain Exception
             raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
         self.end_id: int = self.tokenizer.eos_token_id
@@ -264,6 +266,16 @@ class DirectionalTranslator:
             end = self.tokenizer.convert_ids_to_tokens([self.end_id])
             if not self._translator.score_batch([end], [[]], max_input_length=0)[0].log_probs:
                 raise ValueError("it gives no probabilities")
+
+    @property
+    def _translator(self) -> Any:
+        """CTranslate2's engine, whose threads do not outlive a fork: it would wait for them for ever."""
+        if os.getpid() != self._process:
+            raise SettingsError(
+                f"{self.name} was loaded in another process, and CTranslate2 cannot be used after a fork: "
+                'load it here, or start this process by multiprocessing.get_context("spawn").'
+            )
+        return self._made
 
     def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search by the settings; tokens are masked only where they must be."""

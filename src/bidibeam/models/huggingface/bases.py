@@ -11,27 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast, set_seed
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedTokenizerFast, set_seed
 
 from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
-from bidibeam.errors import InputError, RunError, SettingsError
+from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import describe_unfinished
-from bidibeam.models.huggingface.configs import JOINT, mark
+from bidibeam.models.huggingface.configs import ADAPTER_FILE, CODE, JOINT, mark, refuse_adapter, remove_code
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import (
     TOKENIZERS,
     WEIGHTS,
     check_reachable,
-    check_writes_text,
-    find_auto_class,
     find_unfilled,
     has_files,
     load_weights,
     naming,
     try_tokenizer,
+)
+from bidibeam.models.huggingface.opening import (
+    check_writes_text,
+    create_model,
+    open_config,
+    open_tokenizer,
+    say_code,
 )
 from bidibeam.models.huggingface.scorer import first_sentence
 from bidibeam.registry import suggest
@@ -74,7 +79,13 @@ def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
 
 @_naming_base
 def open_base(
-    name: str | Mapping[str, Any], direction: str, *, tokenizer: str | None, data: PreparedData, seed: int
+    name: str | Mapping[str, Any],
+    direction: str,
+    *,
+    tokenizer: str | None,
+    data: PreparedData,
+    seed: int,
+    trust_remote_code: bool = False,
 ) -> Base:
     """Load, or make, a model to train.
 
@@ -85,19 +96,23 @@ def open_base(
         tokenizer: Where the tokenizer is; None for the base's own, or the data's for a fresh model.
         data: What it will be trained on.
         seed: Of fresh weights.
+        trust_remote_code: Whether code that comes with the base, or with the tokenizer, may run.
     """
+    is_trusted = trust_remote_code
     if isinstance(name, Mapping):
         config, is_fresh, where = _check_settings(name), True, "config"
     else:
-        (config, is_fresh), where = _find_config(name), name
-    _check_direction(config, where, direction)
-    reader, has_data_tokenizer = _find_tokenizer(name, tokenizer, config, is_fresh=is_fresh, data=data)
+        (config, is_fresh), where = _find_config(name, is_trusted=is_trusted), name
+    _check_direction(config, where, direction, is_trusted=is_trusted)
+    reader, has_data_tokenizer = _find_tokenizer(
+        name, tokenizer, config, is_fresh=is_fresh, data=data, is_trusted=is_trusted
+    )
     set_seed(seed)
     if is_fresh:
         _fit_config(config, reader)
-        model = find_auto_class(config).from_config(config)
+        model = create_model(config, is_trusted=is_trusted)
     else:
-        model, _ = load_weights(where, config, dtype="float32")
+        model, _ = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
         one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
         rows = one.get_input_embeddings().weight.shape[0]
         largest = max(reader.get_vocab().values())
@@ -115,13 +130,15 @@ def open_base(
     return Base(model, reader, is_fresh, has_data_tokenizer)
 
 
-def _find_config(name: str) -> tuple[Any, bool]:
+def _find_config(name: str, *, is_trusted: bool) -> tuple[Any, bool]:
     """The base's config, and whether there is nothing else."""
     path = Path(name)
     file = path / "config.json" if path.is_dir() else path
     if path.is_dir():
         if said := describe_unfinished(path):
             raise InputError(said)
+        if (path / ADAPTER_FILE).is_file():
+            refuse_adapter(name)
         if not file.is_file():
             raise InputError(
                 f"The base {name} has no config.json: name a folder that has one, or a Hub model."
@@ -131,12 +148,15 @@ def _find_config(name: str) -> tuple[Any, bool]:
             values = parse_json(file.read_bytes())
         except ValueError:
             values = None
+        is_fresh = path == file or not has_files(path, WEIGHTS)
+        if is_trusted and isinstance(values, dict) and values.get(CODE):
+            return open_config(str(file.parent), is_trusted=True), is_fresh
         config = _make_config(values, str(file))
         config.name_or_path = str(file.parent)
-        return config, path == file or not has_files(path, WEIGHTS)
+        return config if is_fresh else open_config(name), is_fresh
     check_reachable(name, "base", ("config.json",))
     try:
-        return AutoConfig.from_pretrained(name, trust_remote_code=False), False
+        return open_config(name, is_trusted=is_trusted), False
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub "
@@ -153,11 +173,15 @@ def _make_config(values: Any, name: str) -> Any:
         )
     options = {key: value for key, value in values.items() if key != "model_type"}
     try:
-        return AutoConfig.for_model(values["model_type"], **options)
+        config = AutoConfig.for_model(values["model_type"], **options)
     except ValueError as error:
+        if values.get(CODE):
+            raise InputError(say_code(name, "network")) from error
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
         ) from error
+    remove_code(config, is_whole=False)
+    return config
 
 
 def _check_settings(values: Mapping[str, Any]) -> Any:
@@ -170,9 +194,14 @@ def _check_settings(values: Mapping[str, Any]) -> Any:
     return _make_config(values, "The model's config")
 
 
-def _check_direction(config: Any, name: str, direction: str) -> None:
+def _check_direction(config: Any, name: str, direction: str, *, is_trusted: bool) -> None:
     """Refuse a base that writes no text, or that cannot be trained in this direction."""
-    check_writes_text(config, f"The base {name}")
+    check_writes_text(config, f"The base {name}", is_trusted=is_trusted)
+    if direction == "both" and config.model_type not in CONFIG_MAPPING:
+        raise SettingsError(
+            f"Direction both is made of transformers' own networks, and the base {name} brings code for its "
+            "own: train regular and reverse one by one."
+        )
     if config.model_type == JOINT and direction != "both":
         raise SettingsError(
             f"The base {name} holds both directions: train it with direction both, or save one half of it "
@@ -192,6 +221,7 @@ def _find_tokenizer(
     *,
     is_fresh: bool,
     data: PreparedData,
+    is_trusted: bool,
 ) -> tuple[Any, bool]:
     """The tokenizer of a base, and whether it is that of the data."""
     is_config, path = isinstance(name, Mapping), Path("" if isinstance(name, Mapping) else name)
@@ -211,7 +241,9 @@ def _find_tokenizer(
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     try:
-        return AutoTokenizer.from_pretrained(where, trust_remote_code=False), False
+        return open_tokenizer(where, is_trusted=is_trusted), False
+    except BidibeamError:
+        raise
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
             f"There is no tokenizer in {where} ({first_sentence(error)}): name one, a folder or a model of "

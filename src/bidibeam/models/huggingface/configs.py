@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.files import read_json
@@ -29,6 +29,10 @@ METADATA_FILE = "bidibeam.json"
 """What `bidibeam train --base` leaves beside a model."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+ADAPTER_FILE = "adapter_config.json"
+"""What peft writes beside the weights of an adapter."""
+CODE = "auto_map"
+"""The config's field that names classes in Python files of its folder or of another one."""
 
 
 class HuggingFaceFolder:
@@ -40,7 +44,7 @@ class HuggingFaceFolder:
     def recognises(path: Path) -> bool:
         """Whether a folder holds a Hugging Face model; what is no folder may be a name on the Hub."""
         if path.is_dir():
-            return hugging_face_config(path) is not None
+            return hugging_face_config(path) is not None or (path / ADAPTER_FILE).is_file()
         return HUB_NAME.fullmatch(str(path)) is not None
 
     @staticmethod
@@ -55,6 +59,8 @@ class HuggingFaceFolder:
     @staticmethod
     def describe(folder: Path) -> dict[str, Any]:
         """What `bidibeam info` shows of a model, its data and training where that was ours."""
+        if (folder / ADAPTER_FILE).is_file():
+            refuse_adapter(str(folder))
         config, metadata = hugging_face_config(folder) or {}, read_metadata(folder)
         is_joint = config["model_type"] == JOINT
         shapes = [tensor_shapes(path) for path in sorted(folder.glob("*.safetensors"))]
@@ -80,6 +86,27 @@ def read_metadata(folder: Path) -> dict[str, Any]:
         return read_json(folder / METADATA_FILE)
     except (OSError, ValueError):
         return {}
+
+
+def refuse_adapter(where: str) -> NoReturn:
+    """Say that an adapter is not loaded: its base may be anything, from anywhere, and nobody named it."""
+    raise InputError(
+        f"{where} holds an adapter of peft, and the base that it names is not fetched unasked: load both by "
+        "peft, and save the whole model, `model.merge_and_unload().save_pretrained(folder)`."
+    )
+
+
+def remove_code(config: Any, *, is_whole: bool = True) -> None:
+    """Forget the classes of its own that a config names; if it is not the whole, only those of its parts.
+
+    Transformers builds the parts of a model without being told whether their code is trusted, and asks.
+    """
+    fields = config if isinstance(config, dict) else vars(config)
+    if is_whole:
+        fields.pop(CODE, None)
+    for part in fields.values():
+        if isinstance(part, dict) or hasattr(part, "model_type"):  # a config, too
+            remove_code(part)
 
 
 def mark(model: Any, direction: Direction) -> None:

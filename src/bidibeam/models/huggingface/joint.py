@@ -23,7 +23,7 @@ from transformers.utils import ModelOutput
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.configs import JOINT, mark, special_token_ids
+from bidibeam.models.huggingface.configs import JOINT, mark, remove_code, special_token_ids
 from bidibeam.models.huggingface.labels import reverse_labels
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class BidirectionalSeq2SeqConfig(PretrainedConfig):  # type: ignore[misc]
     def base_config(self) -> Any:
         """The config of one direction's model."""
         options = {name: value for name, value in self.base.items() if name != "model_type"}
-        return AutoConfig.for_model(self.base["model_type"], **options)
+        config = AutoConfig.for_model(self.base["model_type"], **options)
+        remove_code(config)
+        return config
 
 
 @dataclass
@@ -114,8 +116,9 @@ class BidirectionalSeq2Seq(PreTrainedModel):  # type: ignore[misc]
                 "pip install -U transformers"
             )
         super().__init__(config)
-        self.regular = AutoModelForSeq2SeqLM.from_config(config.base_config)
-        self.reverse = AutoModelForSeq2SeqLM.from_config(config.base_config)
+        for name in ("regular", "reverse"):
+            made = AutoModelForSeq2SeqLM.from_config(config.base_config, trust_remote_code=False)
+            setattr(self, name, made)
         for direction in Direction:
             mark(self.of(direction), direction)
             if config.generation:

@@ -6,18 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForImageTextToText,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-)
 
 from bidibeam.errors import BidibeamError, InputError, SettingsError
 from bidibeam.hypotheses import Direction
@@ -30,9 +24,16 @@ from bidibeam.models.checkpoint import (
     is_run,
 )
 from bidibeam.models.huggingface.by_generate import check_agreement, refusal, score_sequences
-from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of, read_metadata
+from bidibeam.models.huggingface.configs import (
+    ADAPTER_FILE,
+    check_pair,
+    direction_of,
+    read_metadata,
+    refuse_adapter,
+)
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+from bidibeam.models.huggingface.opening import check_writes_text, open_config, open_model, open_tokenizer
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import find_obstacle, first_sentence
@@ -174,6 +175,8 @@ def _load_config(where: str, *, is_trusted: bool) -> Any:
             )
         if said := describe_unfinished(path):
             raise InputError(said)
+        if (path / ADAPTER_FILE).is_file():
+            refuse_adapter(where)
         if not (path / "config.json").is_file():
             raise InputError(
                 f"{where} has no config.json: name a folder that `save_pretrained` wrote, or a Hub model."
@@ -188,48 +191,28 @@ def _load_config(where: str, *, is_trusted: bool) -> Any:
     else:
         check_reachable(where, "model", ("config.json",))
     try:
-        config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
+        config = open_config(where, is_trusted=is_trusted)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
-    own = getattr(config, "auto_map", None) if is_trusted else None
-    if find_auto_class(config).__name__ not in (own or ()):
-        check_writes_text(config, where)
+    check_writes_text(config, where, is_trusted=is_trusted)
     return config
-
-
-def find_auto_class(config: Any) -> Any:
-    """The class whose `from_pretrained` loads a model with this config."""
-    if config.model_type == JOINT:
-        return BidirectionalSeq2Seq
-    usual = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    seeing = AutoModelForImageTextToText._model_mapping  # models that read images too, or text alone
-    if type(config) not in seeing:
-        return usual
-    is_own = seeing[type(config)].__name__ in (config.architectures or ())
-    return AutoModelForImageTextToText if is_own or type(config) not in usual._model_mapping else usual
-
-
-def check_writes_text(config: Any, name: str) -> None:
-    """Refuse a model that is neither an encoder-decoder nor a decoder that writes text."""
-    if config.model_type != JOINT and type(config) not in find_auto_class(config)._model_mapping:
-        raise InputError(
-            f"{name} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
-            "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
-        )
 
 
 def load_weights(
     where: str, config: Any, *, dtype: str, is_trusted: bool = False
 ) -> tuple[Any, Sequence[str]]:
     """A model, and the names of those of its weights that are not there."""
-    trust = {} if config.model_type == JOINT else {"trust_remote_code": is_trusted}
     try:
-        model, report = find_auto_class(config).from_pretrained(
-            where, dtype=getattr(torch, dtype, dtype), output_loading_info=True, **trust
-        )
+        return open_model(where, config, dtype=dtype, is_trusted=is_trusted)
+    except BidibeamError:
+        raise
+    except UnpicklingError as error:
+        raise InputError(
+            f"The weights of {where} are a pickle that is damaged or holds more than tensors, and such a "
+            "pickle can run code: it is not read. Ask for the weights as safetensors."
+        ) from error
     except Exception as error:  # OSError, SafetensorError, RuntimeError and more
         raise InputError(f"The weights of {where} cannot be loaded ({first_sentence(error)}).") from error
-    return model, sorted(report["missing_keys"])
 
 
 def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
@@ -237,7 +220,9 @@ def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
     if folder.is_dir() and not has_files(folder, TOKENIZERS):
         raise InputError(f"There is no tokenizer in {where}: {way_out}")  # transformers would make one up
     try:
-        return AutoTokenizer.from_pretrained(where, trust_remote_code=is_trusted)
+        return open_tokenizer(where, is_trusted=is_trusted)
+    except BidibeamError:
+        raise
     except Exception as error:  # the Rust side raises plain Exception, and there are many more
         raise InputError(
             f"The tokenizer of {where} cannot be loaded ({first_sentence(error)}): {way_out}"

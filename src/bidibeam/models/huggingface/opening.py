@@ -1,0 +1,111 @@
+"""The one door to transformers' loaders: code that a folder brings runs only where the caller trusts it.
+
+Left without an answer, transformers asks on stdin whether to run such code, and stdin is where sources come
+from. So everything is opened here, where `trust_remote_code` is always said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+)
+from transformers.utils import find_adapter_config_file
+
+from bidibeam.errors import InputError
+from bidibeam.models.huggingface.configs import JOINT, refuse_adapter, remove_code
+from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
+
+_LOADING = RLock()
+
+
+def open_config(where: str, *, is_trusted: bool = False) -> Any:
+    """The config of a folder or of a model on the Hub; parts of it bring no code, unless it is trusted."""
+    with _opening(where, "config"):
+        config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
+    if not is_trusted:
+        remove_code(config, is_whole=False)
+    return config
+
+
+def open_tokenizer(where: str, *, is_trusted: bool = False, **options: Any) -> Any:
+    """The tokenizer of a folder or of a model on the Hub."""
+    with _opening(where, "tokenizer"):
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=is_trusted, **options)
+
+
+def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False) -> tuple[Any, list[str]]:
+    """A model of this config, which `open_config` returned, and which of its weights are not there."""
+    if find_adapter_config_file(where) is not None:  # transformers would fetch its base, or forget about it
+        refuse_adapter(where)
+    with _opening(where, "weights"):
+        model, report = find_auto_class(config).from_pretrained(
+            where,
+            config=config,
+            dtype=getattr(torch, dtype, dtype) if isinstance(dtype, str) else dtype,
+            output_loading_info=True,
+            trust_remote_code=is_trusted,
+        )
+    return model, sorted(report["missing_keys"])
+
+
+def create_model(config: Any, *, is_trusted: bool = False) -> Any:
+    """A model of this config with fresh weights."""
+    with _opening(str(config.name_or_path), "config"):
+        return find_auto_class(config).from_config(config, trust_remote_code=is_trusted)
+
+
+def find_auto_class(config: Any) -> Any:
+    """The class whose `from_pretrained` loads a model with this config."""
+    if config.model_type == JOINT:
+        return BidirectionalSeq2Seq
+    usual = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    seeing = AutoModelForImageTextToText._model_mapping  # models that read images too, or text alone
+    if type(config) not in seeing:
+        return usual
+    is_own = seeing[type(config)].__name__ in (config.architectures or ())
+    return AutoModelForImageTextToText if is_own or type(config) not in usual._model_mapping else usual
+
+
+def check_writes_text(config: Any, name: str, *, is_trusted: bool = False) -> None:
+    """Refuse a model that is neither an encoder-decoder nor a decoder that writes text."""
+    auto_class = find_auto_class(config)
+    if config.model_type == JOINT or type(config) in auto_class._model_mapping:
+        return
+    if auto_class.__name__ in (getattr(config, "auto_map", None) or ()):
+        if is_trusted:
+            return
+        raise InputError(say_code(name, "network"))
+    raise InputError(
+        f"{name} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
+        "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
+    )
+
+
+def say_code(where: str, part: str) -> str:
+    """Why something is not opened that needs code of its own, and what the caller can do."""
+    return (
+        f"{where} brings Python code for its {part}, which runs only where `trust_remote_code` is given: "
+        "read the code first, since it can do all that you can."
+    )
+
+
+@contextmanager
+def _opening(where: str, part: str) -> Iterator[None]:
+    """One thread at a time, since loaders switch globals of torch; say in our words that code was not run."""
+    try:
+        with _LOADING:
+            yield
+    except ValueError as error:
+        if "trust_remote_code" in str(error):
+            raise InputError(say_code(where, part)) from error
+        raise
