@@ -149,7 +149,7 @@ def run(args: Sequence[str] | None = None) -> int:
         status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:
-        vars(error)["message"] = shorten(error.message)
+        vars(error)["message"] = printable(shorten(error.message))
         error.show()
         return error.exit_code
     except BrokenPipeError:  # the reader of our output has left: so do we

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from bidibeam.cli.console import echo, format_count, note, show, tell, track
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError

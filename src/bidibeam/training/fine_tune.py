@@ -93,9 +93,7 @@ def fine_tune(
         "settings": asdict(settings),
     }
     is_written = hugging_face_config(out) is not None and (out / FOLDER).is_dir()
-    if (
-        resume and is_written and (metadata := read_metadata(out))
-    ):  # killed at its very end
+    if resume and is_written and (metadata := read_metadata(out)):  # killed at its very end
         shutil.rmtree(out / FOLDER, ignore_errors=True)
         return metadata
     is_resumed = check_folder(out, started, resume=resume)
