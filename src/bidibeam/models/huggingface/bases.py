@@ -26,10 +26,10 @@ from bidibeam.models.huggingface.loading import (
     check_reachable,
     check_writes_text,
     find_auto_class,
+    first_sentence,
     has_files,
     load_weights,
 )
-from bidibeam.models.huggingface.scorer import first_sentence
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:

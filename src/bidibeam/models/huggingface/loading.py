@@ -33,7 +33,7 @@ from bidibeam.models.huggingface.configs import JOINT, check_pair, direction_of,
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import find_obstacle, first_sentence
+from bidibeam.models.huggingface.scorer import find_obstacle
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -155,7 +155,7 @@ def check_usable(loaded: DirectionalModel) -> None:
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways
-        raise refusal(model, error) from error
+        raise refusal(model, first_sentence(error)) from error
 
 
 def _load_config(where: str, *, is_trusted: bool) -> Any:
@@ -272,3 +272,9 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
             f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
             f"cannot be reached ({first_sentence(error)})."
         ) from error
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, in one sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.split(". ")[0].rstrip(".")[:200]
