@@ -26,6 +26,7 @@ from bidibeam.models.huggingface.loading import (
     WEIGHTS,
     check_reachable,
     find_unfilled,
+    first_sentence,
     has_files,
     load_weights,
     naming,
@@ -38,7 +39,6 @@ from bidibeam.models.huggingface.opening import (
     open_tokenizer,
     say_code,
 )
-from bidibeam.models.huggingface.scorer import first_sentence
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from bidibeam.models.huggingface.scorer import (
     Inputs,
     check_eval_mode,
     find_obstacle,
-    first_sentence,
     reads_alone,
     score_in_passes,
     sum_log_probs,
@@ -84,7 +83,7 @@ def search_by_generate(
                 output_logits=beams == 1,
             )
     except Exception as error:  # models of other makes fail in their own ways
-        raise refusal(loaded.model, error) from error
+        raise refusal(loaded.model, str(error) or type(error).__name__) from error
     rows = output.sequences[:, task.prompt.shape[1] :].tolist()
     hypotheses: list[list[Hypothesis]] = [[] for _ in task.prompt]
     scores = output.sequences_scores.tolist() if beams > 1 else [0.0] * len(rows)
@@ -125,9 +124,9 @@ def has_ids(inputs: Inputs) -> bool:
     return not inputs.ids.is_floating_point() and not bool((inputs.ids < 0).any())
 
 
-def refusal(model: PreTrainedModel, reason: Exception | str) -> ScorerError:
+def refusal(model: PreTrainedModel, reason: str) -> ScorerError:
     """What is said of a model that can be searched neither by us nor by its own `generate`."""
-    said = reason if isinstance(reason, str) else first_sentence(reason)
+    said = " ".join(reason.split())[:200]
     name = Path(model.name_or_path or "").name or type(model).__name__
     return ScorerError(
         f"{name} is a {model.config.model_type} model, "

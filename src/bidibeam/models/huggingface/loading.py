@@ -36,7 +36,7 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.opening import check_writes_text, open_config, open_model, open_tokenizer
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import find_obstacle, first_sentence
+from bidibeam.models.huggingface.scorer import find_obstacle
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -162,7 +162,7 @@ def check_usable(loaded: DirectionalModel) -> None:
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways
-        raise refusal(model, error) from error
+        raise refusal(model, first_sentence(error)) from error
 
 
 def _load_config(where: str, *, is_trusted: bool) -> Any:
@@ -284,3 +284,9 @@ def naming(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(f"{what} cannot be used ({first_sentence(error)}): save it again.") from error
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error of another library says, in one sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.split(". ")[0].rstrip(".")[:200]

@@ -415,9 +415,3 @@ def check_max_positions(model: PreTrainedModel, tokens: int, encoder: nn.Module 
     raise ScorerError(
         f"{name} has {most:,} positions, too few for {what}, {tokens:,} tokens: ask for shorter replies."
     )
-
-
-def first_sentence(error: Exception) -> str:
-    """What an error of another library says, in one sentence."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text.split(". ")[0].rstrip(".")[:200]
