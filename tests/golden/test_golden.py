@@ -54,6 +54,7 @@ def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
 
     assert done.status == 0, done.err
     found, expected = parse_lists(tmp_path / "both.jsonl"), parse_lists(DATA / "both.jsonl")
+    assert {each["ranking"].pop("batch_size") for each in found} == {32}
     for each in (*found, *expected):
         each["ranking"]["signature"] = each["ranking"]["signature"].partition("|bidibeam:")[0]
     check_same(found, expected, tolerance=SEARCHED)

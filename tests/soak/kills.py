@@ -147,7 +147,7 @@ class Soak:
             if done.returncode == 0 and kills and not again:  # it was over before it could be killed
                 subprocess.run(["rm", "-r", out], check=True)
                 out.mkdir()
-                share *= 0.8
+                share *= 0.5
                 continue
             if not kills or done.returncode == 0:
                 break
@@ -171,7 +171,7 @@ class Soak:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a command, to its end or until it is killed."""
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+        with subprocess.Popen(command, env=ENVIRONMENT, preexec_fn=heed_interrupts, **pipes) as process:
             try:
                 outputs = process.communicate(timeout=after_s if by is not None else None)
             except subprocess.TimeoutExpired:
@@ -206,6 +206,11 @@ class Soak:
         self.counts[kind] += 1
         self.failures.append(f"{place}: {kind}: {' '.join(what.split())}")
         self.report(self.failures[-1])
+
+
+def heed_interrupts() -> None:
+    """Take signals as a terminal's processes do; a shell has its background jobs ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_tree(folder: Path) -> dict[str, Any]:

@@ -152,11 +152,14 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
     assert f"For the first place {tied:.2f} hypotheses were tied on average." in call.told
 
 
-def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(toy_run: Path) -> None:
-    longest = bidibeam.load(toy_run).limits.max_length
-    words = "red " * 20
+def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
+    toy_run: Path, unsure_run: Path
+) -> None:
+    longest = bidibeam.load(unsure_run).limits.max_length
+    assert longest is not None
+    wide = ("--strategy", "vbs", "--beam-size", "30", "--min-length", longest - 1)  # some have more to say
 
-    call = called("decode", toy_run, *VBS, typed=f"red cat\n{words}\n")
+    call = called("decode", unsure_run, *wide, typed=f"red cat\n{'red ' * 20}\n")
 
     assert f"|max_length:{longest}|" in call.signature
     assert f"hypotheses were cut off at --max-length {longest}." in call.told
@@ -390,7 +393,7 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
 def test_without_transformers_the_way_to_get_it_is_told(
     pair: tuple[Path, Path], hf_sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("adapter", "loading"):
+    for module in ("adapter", "loading", "opening"):
         monkeypatch.delitem(sys.modules, f"bidibeam.models.huggingface.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "transformers", None)
 

@@ -210,8 +210,8 @@ def test_a_replayed_search_finds_what_an_eager_one_finds(stopping: str, directio
             [one for line in beam_search(scorer, sources, how, ROLES) for one in line]
             for scorer in (static, eager)
         )
-        assert [one.tokens for one in found] == [one.tokens for one in expected]
-        # Padding to a multiple of 8 positions changes the last bits of numbers.
+        # Padding to a multiple of 8 positions changes the last bits of numbers: ties may change places.
+        assert sorted(one.tokens for one in found) == sorted(one.tokens for one in expected)
         assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
     assert capture.recorded == 2
     assert capture.replayed > 3
