@@ -153,13 +153,13 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
 
 
 def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
-    toy_run: Path, unsure_run: Path
+    toy_run: Path, unsure_run: Path, tmp_path: Path
 ) -> None:
     longest = bidibeam.load(unsure_run).limits.max_length
     assert longest is not None
     wide = ("--strategy", "vbs", "--beam-size", "30", "--min-length", longest - 1)  # some have more to say
 
-    call = called("decode", unsure_run, *wide, typed=f"red cat\n{'red ' * 20}\n")
+    call = called("decode", unsure_run, *wide, "--n-best", tmp_path / "o", typed=f"red cat\n{'red ' * 20}\n")
 
     assert f"|max_length:{longest}|" in call.signature
     assert f"hypotheses were cut off at --max-length {longest}." in call.told
