@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -153,16 +155,17 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
 
 
 def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
-    toy_run: Path, unsure_run: Path, tmp_path: Path
+    toy_run: Path, tmp_path: Path
 ) -> None:
-    longest = bidibeam.load(unsure_run).limits.max_length
-    assert longest is not None
-    wide = ("--strategy", "vbs", "--beam-size", "30", "--min-length", longest - 1)  # some have more to say
+    run = shutil.copytree(toy_run, tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    config["data"]["settings"]["max_response_length"] = 3  # too few words to repeat "red cat dog fish"
+    (run / "config.json").write_text(json.dumps(config))
 
-    call = called("decode", unsure_run, *wide, "--n-best", tmp_path / "o", typed=f"red cat\n{'red ' * 20}\n")
+    call = called("decode", run, *VBS, typed="red cat dog fish\n")
 
-    assert f"|max_length:{longest}|" in call.signature
-    assert f"hypotheses were cut off at --max-length {longest}." in call.told
+    assert "|max_length:3|" in call.signature
+    assert "hypotheses were cut off at --max-length 3." in call.told
     assert "cut off" not in called("decode", toy_run, *VBS, "--max-length", "20", typed="red cat\n").told
 
 
