@@ -161,7 +161,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return 128 + int(number)  # as shells report it
     except Exception as error:
         if session.show_traceback:
-            traceback.print_exc()
+            click.echo(printable(traceback.format_exc()), err=True, nl=False)
         sentence = name_flags(shorten(_sentence(error)), session.command)
         click.echo(f"Error: {printable(sentence)}", err=True)
         return 1

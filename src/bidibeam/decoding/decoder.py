@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from bidibeam.decoding.rescoring import score_by_other
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest, Ranking
+from bidibeam.models.base import check_fork, first_process
 from bidibeam.protocols import BeamGenerator, Requirements, Strategy
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import rank_all
@@ -53,28 +52,6 @@ class ModelGenerator:
                 line.with_hypotheses(direction, nbest) for line, nbest in zip(filled, lists, strict=True)
             ]
         return filled
-
-
-@cache
-def first_process() -> int:
-    """The process in which a decoder was first made; one that is forked from it remembers."""
-    return os.getpid()
-
-
-def check_fork(model: Model) -> None:
-    """Refuse to compute where a fork has left behind what computes: torch would wait for it for ever."""
-    if os.getpid() == first_process():
-        return
-    import torch  # which is not loaded to rank alone
-
-    device, threads = model.device.type, torch.get_num_threads()
-    if device != "cpu" or threads > 1:
-        what = "its GPU" if device != "cpu" else f"torch's {threads} threads"
-        way_out = "" if device != "cpu" else "call torch.set_num_threads(1) here, or "
-        raise SettingsError(
-            f"This process was forked from one that had a decoder, and {what} cannot be used after a fork: "
-            f'{way_out}start the process by multiprocessing.get_context("spawn").'
-        )
 
 
 def split_beam(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+
+from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +49,28 @@ def read_length(metadata: Any, *keys: str) -> int | None:
     for key in keys:
         metadata = metadata.get(key) if isinstance(metadata, dict) else None
     return metadata if isinstance(metadata, int) and metadata > 0 else None
+
+
+@cache
+def first_process() -> int:
+    """The process in which a model was first loaded or a decoder made; one that is forked from it remembers."""
+    return os.getpid()
+
+
+def check_fork(model: Model) -> None:
+    """Refuse to compute where a fork has left behind what computes: torch would wait for it for ever."""
+    if os.getpid() == first_process():
+        return
+    import torch  # which is not loaded to rank alone
+
+    device, threads = model.device.type, torch.get_num_threads()
+    if device != "cpu" or threads > 1:
+        what = "its GPU" if device != "cpu" else f"torch's {threads} threads"
+        way_out = "" if device != "cpu" else "call torch.set_num_threads(1) here, or "
+        raise SettingsError(
+            f"This process was forked from one that had a model, and {what} cannot be used after a fork: "
+            f'{way_out}start the process by multiprocessing.get_context("spawn").'
+        )
 
 
 class Model(Protocol):

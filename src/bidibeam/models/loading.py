@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError, TransformersMissingError
+from bidibeam.models.base import first_process
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def load(
     Raises:
         BidibeamError: If there is no such model, it is damaged, or the two do not fit together.
     """
+    first_process()
     if name is None and reverse is None:
         name = bundled_path()
     kind = find_kind(name if name is not None else reverse or "")
