@@ -26,6 +26,7 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import pad_rows
 from bidibeam.models.huggingface.loading import check_given_as
 from bidibeam.models.huggingface.opening import open_tokenizer
+from bidibeam.models.huggingface.scorer import find_obstacle
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.word_vectors import WordVectors
@@ -185,7 +186,12 @@ class BidiGenerate:
         **model_kwargs: Any,
     ) -> Any:
         """What `generate` calls with all that it has prepared."""
-        check_kept_back()
+        read = check_kept_back()
+        if find_obstacle(model) and {"input_ids", "encoder_outputs"} <= read.keys():
+            raise SettingsError(
+                "generate was given input_ids and encoder_outputs, and a model that is searched by its own "
+                "generate reads one of the two: leave encoder_outputs out."
+            )
         given = (input_ids, logits_processor, generation_config, stopping_criteria, inputs_tensor)
         task = read_task(model, *given, **model_kwargs)
         mask = task.inputs.mask.long()  # (sources, length)
@@ -286,10 +292,11 @@ class BidiGenerate:
         return self._vectors
 
 
-def check_kept_back() -> None:
+def check_kept_back() -> dict[str, Any]:
     """Refuse arguments that `generate` keeps to itself, so that nobody could follow them: streamer, for one.
 
     They are found in its frame, and nowhere else. Whoever reads a streamer is told that there is no more.
+    Returns what the model itself was given.
     """
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not GENERATE.__code__:
@@ -297,13 +304,15 @@ def check_kept_back() -> None:
     given = {} if frame is None else frame.f_locals
     names = sorted(inspect.signature(GENERATE).parameters.keys() - HANDED_ON)
     asked = [name for name in names if given.get(name) is not None and given[name] is not False]
-    if "streamer" in asked:
+    if hasattr(given.get("streamer"), "end"):
         given["streamer"].end()
     if asked:
         raise SettingsError(
             f"generate was given {' and '.join(asked)}, which it does not hand on to custom_generate: leave "
             "it out."
         )
+    named = {"input_ids": given["inputs"]} if given.get("inputs") is not None else {}
+    return {**given.get("kwargs", {}), **named}
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def read_length(metadata: Any, *keys: str) -> int | None:
 
 @cache
 def first_process() -> int:
-    """The process in which a model was first loaded or a decoder made; one that is forked from it remembers."""
+    """The process in which a model was first loaded, or a decoder made; one forked from it remembers."""
     return os.getpid()
 
 

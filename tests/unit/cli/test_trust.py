@@ -272,3 +272,11 @@ def test_help_says_where_a_similarity_is_imported_from() -> None:
     for name in ("decode", "rerank", "chat"):
         (option,) = (each for each in load_command(name).params if each.name == "similarity")
         assert "imported from the current folder" in getattr(option, "help", "")
+
+
+@pytest.mark.parametrize("name", ["_attn_implementation", "attn_implementation"])
+def test_kernels_of_the_hub_are_code_too(name: str, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "bart")
+    change(model / "config.json", **{name: "somebody/kernels@main"})
+
+    assert SAID in refused("decode", model, "--strategy", "vbs", typed=YES)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import BidibeamError, RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.huggingface.by_generate import check_stopping
+from bidibeam.models.huggingface.by_generate import check_stopping, refusal
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import load_models, load_pair
@@ -153,7 +153,12 @@ class HuggingFaceModel:
         for group in sorted({*groups.tolist()}):  # without padding, which some models mistake for text
             rows = (groups == group).nonzero().flatten()
             alike = ids[rows][mask[rows].bool()].view(len(rows), -1)  # (sources, length)
-            found = _search(loaded, alike, torch.ones_like(alike), settings)
+            try:
+                found = _search(loaded, alike, torch.ones_like(alike), settings)
+            except (BidibeamError, MemoryError, torch.OutOfMemoryError):
+                raise
+            except Exception as error:  # models of other makes fail in their own ways
+                raise refusal(loaded.model, str(error) or type(error).__name__) from error
             for row, line in zip(rows.tolist(), found, strict=True):
                 lists[row] = rank_hypotheses(line, settings)
         return lists

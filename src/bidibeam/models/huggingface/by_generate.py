@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
 AGREED = 8
 """Tokens of a text for which `generate` and forward must agree."""
+_LOCKS: WeakKeyDictionary[PreTrainedModel, RLock] = WeakKeyDictionary()
+"""Who reads a model whose rotary embeddings change, by model."""
 EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
 
@@ -66,24 +71,20 @@ def search_by_generate(
     if settings.min_length:
         least = (task.prompt.shape[1], settings.min_length, [*constraints.roles.ends])
         processors.append(MinNewTokensLengthLogitsProcessor(*least, device=device))
-    try:
-        _forget_lengths(loaded.model)
-        with quiet_transformers():
-            output = loaded.model.generate(
-                **_what_to_read(task),
-                generation_config=task.config,
-                logits_processor=processors,
-                num_beams=beams,
-                num_return_sequences=beams,
-                max_new_tokens=settings.max_length,
-                length_penalty=settings.length_penalty,
-                early_stopping=EARLY_STOPPING[settings.stopping],
-                return_dict_in_generate=True,
-                output_scores=beams > 1,
-                output_logits=beams == 1,
-            )
-    except Exception as error:  # models of other makes fail in their own ways
-        raise refusal(loaded.model, str(error) or type(error).__name__) from error
+    with _reading_alone(loaded.model), quiet_transformers():
+        output = loaded.model.generate(
+            **_what_to_read(task),
+            generation_config=task.config,
+            logits_processor=processors,
+            num_beams=beams,
+            num_return_sequences=beams,
+            max_new_tokens=settings.max_length,
+            length_penalty=settings.length_penalty,
+            early_stopping=EARLY_STOPPING[settings.stopping],
+            return_dict_in_generate=True,
+            output_scores=beams > 1,
+            output_logits=beams == 1,
+        )
     rows = output.sequences[:, task.prompt.shape[1] :].tolist()
     hypotheses: list[list[Hypothesis]] = [[] for _ in task.prompt]
     scores = output.sequences_scores.tolist() if beams > 1 else [0.0] * len(rows)
@@ -182,8 +183,8 @@ def score_by_forward(
                 assert inputs.encoded is not None
                 encoded = torch.stack([inputs.encoded[source][masks[source]] for source, _ in part])
                 read["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
-        _forget_lengths(model)
-        output = model(use_cache=False, return_dict=True, **read)
+        with _reading_alone(model):
+            output = model(use_cache=False, return_dict=True, **read)
         logits = output.logits[:, -written.shape[1] :].float()  # virtual tokens of an adapter come first
         return sum_log_probs(logits, written, torch.ones_like(written, dtype=torch.bool))
 
@@ -225,7 +226,14 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
             raise refusal(model, f"its generate and its forward give a text {said}")
 
 
-def _forget_lengths(model: PreTrainedModel) -> None:
-    """Have dynamic rotary embeddings begin anew: they keep to the longest text until they see a short one."""
-    if "dynamic" in find_rope_types(model.config):
-        model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+@contextmanager
+def _reading_alone(model: PreTrainedModel) -> Iterator[None]:
+    """In the block, rotary embeddings that change with the length are this thread's, and begin anew.
+
+    The model keeps them; dynamic ones stay with the longest text until they have seen a short one.
+    """
+    changing = find_rope_types(model.config) & {"dynamic", "longrope"}
+    with _LOCKS.setdefault(model, RLock()) if changing else nullcontext():
+        if "dynamic" in changing:
+            model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+        yield

@@ -212,6 +212,17 @@ def check_same_tokens(first: Any, second: Any) -> None:
         )
 
 
+def names_kernel(config: Any) -> bool:
+    """Whether a config, or a part of it, asks for a kernel of the Hub in place of layers of transformers."""
+    fields = config if isinstance(config, dict) else vars(config)
+    return any(
+        names_kernel(value)
+        if isinstance(value, dict) or hasattr(value, "model_type")
+        else "_implementation" in str(name) and "/" in str(value)
+        for name, value in fields.items()
+    )
+
+
 def find_rope_types(config: Any) -> set[str]:
     """The types of a model's rotary embeddings; some have one for each type of layer."""
     config = config.get_text_config(decoder=True)

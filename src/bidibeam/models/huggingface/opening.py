@@ -22,7 +22,7 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from bidibeam.errors import InputError
-from bidibeam.models.huggingface.configs import JOINT, refuse_adapter, remove_code
+from bidibeam.models.huggingface.configs import JOINT, names_kernel, refuse_adapter, remove_code
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 
 _LOADING = RLock()
@@ -33,6 +33,8 @@ def open_config(where: str, *, is_trusted: bool = False) -> Any:
     with _opening(where, "config"):
         config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
     if not is_trusted:
+        if names_kernel(config):
+            raise InputError(say_code(where, "attention"))
         remove_code(config, is_whole=False)
     return config
 

@@ -47,6 +47,8 @@ def find_obstacle(model: PreTrainedModel) -> str | None:
     config = model.config.get_text_config(decoder=True)
     if model.config.model_type not in MODEL_TYPES:
         return "its model type is not among those that our own search was tested with"
+    if not type(model).__module__.startswith("transformers."):
+        return "its class is not transformers' own"
     if kinds := find_rope_types(config) - {*ROPE_TYPES}:
         return f"its rotary embeddings are of the type {kinds.pop()}"
     if getattr(config, "attn_logit_softcapping", None) or getattr(config, "final_logit_softcapping", None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 import torch
 from peft import PrefixTuningConfig, PromptTuningConfig, TaskType, get_peft_model
 from torch import nn
+from transformers import GPT2LMHeadModel
 
-from bidibeam.errors import ScorerError
+from bidibeam.errors import ScorerError, SettingsError
 from bidibeam.hf import BidiGenerate, load_models
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
@@ -168,3 +170,53 @@ def test_a_model_that_looks_ahead_or_cannot_be_searched_is_refused(tmp_path: Pat
         folder = write_model(tmp_path / kind, kind)
         with pytest.raises(ScorerError, match=message):
             load_models(folder)
+
+
+@pytest.mark.parametrize("name", ROPES)
+def test_threads_do_not_mix_up_embeddings_that_change_with_the_length(name: str) -> None:
+    model = HuggingFaceModel({Direction.REGULAR: loaded(model_of("llama", **ROPES[name]))})
+
+    def search(number: int) -> list[tuple[str, float | None]]:
+        source = SOURCES[1] if number % 2 else " ".join(SOURCES[1:3] * 2)
+        (nbest,) = model.n_best(Direction.REGULAR, [source], SEARCH)
+        return [(one.text, one.log_prob) for one in nbest]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(search, range(24))) == [search(number) for number in range(2)] * 12
+
+
+class Sharper(GPT2LMHeadModel):  # type: ignore[misc]
+    """A network of another package, of a type that our own search knows."""
+
+    def prepare_inputs_for_generation(self, input_ids: Any, **kwargs: Any) -> Any:
+        return super().prepare_inputs_for_generation(input_ids.clamp(min=7), **kwargs)
+
+
+def test_a_class_of_somebody_else_s_is_searched_by_its_own_generate() -> None:
+    plain = model_of("gpt2")
+    own = Sharper(plain.config).eval()
+    own.load_state_dict(plain.state_dict())
+    one = loaded(own)
+
+    found = generate(one, SOURCES[1:2], custom_generate=BidiGenerate(strategy="vbs", tokenizer=one.tokenizer))
+
+    assert listed(found) == listed(generate(one, SOURCES[1:2], output_scores=True))
+    assert listed(found) != listed(generate(loaded(plain), SOURCES[1:2], output_scores=True))
+
+
+def test_two_ways_to_say_what_is_read_are_refused() -> None:
+    one = loaded(model_of("mvp"))
+    ids, mask = one.encode_sources(SOURCES[1:2], [None])
+    given = {"encoder_outputs": one.model.get_encoder()(ids, attention_mask=mask)}
+
+    with pytest.raises(SettingsError, match=r"input_ids and encoder_outputs, .* leave encoder_outputs out"):
+        generate(one, SOURCES[1:2], custom_generate=BidiGenerate(strategy="vbs"), **given)
+
+
+def test_what_a_user_s_processor_raises_is_the_user_s() -> None:
+    def fail(*_: Any) -> Any:
+        raise KeyError("mine")
+
+    one = loaded(model_of("bloom"))
+    with pytest.raises(KeyError, match="mine"):
+        generate(one, SOURCES[:1], custom_generate=BidiGenerate(strategy="vbs"), logits_processor=[fail])
