@@ -227,8 +227,6 @@ class BidiGenerate:
         settings = task.constraints.search_settings(task.config, task.config.num_beams)
         searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
         is_scored = self._requirements.other_weight is not None
-        if settings.beam_size == 1:
-            task = task._replace(constraints=replace(task.constraints, is_greedy=True))
         models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
         tasks, reverse = {Direction.REGULAR: task}, self._reverse
         if reverse is not None and (is_scored or Direction.REVERSE in searches):

@@ -69,7 +69,6 @@ class GenerationConstraints:
             are then called with every hypothesis.
         rows: How many hypotheses of a source processors are shown at least: `num_beams`.
         prompt_length: How many tokens the decoder reads before it writes.
-        is_greedy: Whether processors see logits, as in `generate` with one beam, and not log-probabilities.
     """
 
     roles: VocabularyRoles
@@ -80,7 +79,6 @@ class GenerationConstraints:
     processors: LogitsProcessorList | None = None
     rows: int = 1
     prompt_length: int = 0
-    is_greedy: bool = False
 
     @classmethod
     def of(
@@ -141,14 +139,16 @@ class GenerationConstraints:
             unfinished="rank",
         )
 
-    def make_scorer(self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor) -> StepScorer[Any]:
+    def make_scorer(
+        self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor, *, is_greedy: bool
+    ) -> StepScorer[Any]:
         """A scorer that follows what the search itself does not know; prompt: (sources, length)."""
         forced = ((self.max_new_tokens, self.last), (1, self.first))
         tokens = {step: token for step, token in forced if token is not None}
         scorer = HFScorer(model, prepared=inputs, forced=tokens)
         if self.processors is None:
             return scorer
-        return ProcessedScorer(scorer, self, prompt)
+        return ProcessedScorer(scorer, self, prompt, is_greedy=is_greedy)
 
     def forbid(self, tokens: Iterable[int | None]) -> GenerationConstraints:
         """The same with more forbidden tokens; one that ends a reply, or that is forced, stays allowed."""
@@ -268,16 +268,18 @@ class ProcessedScorer:
     shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
     and of a source that has left, rows that ended at once: their prompt and `end`. Of every source they are
     shown at least so many rows as the constraints say; `prompt`, (sources, length), is what was read before
-    the first token.
+    the first token. In a greedy search processors see logits, as in that of `generate`.
     """
 
     is_normalised = True
 
-    def __init__(self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor) -> None:
+    def __init__(
+        self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor, *, is_greedy: bool
+    ) -> None:
         assert constraints.processors is not None
         self._inner, self._processors, self._prompt = inner, constraints.processors, prompt
         self._rows, self._end = constraints.rows, constraints.roles.end
-        self._is_greedy = constraints.is_greedy
+        self._is_greedy = is_greedy
 
     def start(self, sources: Tensor) -> ProcessedState:
         """Read the sources."""
