@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam import work
-from bidibeam.errors import ScorerError, SettingsError
+from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.configs import find_rope_types, token_ids
 from bidibeam.models.huggingface.constraints import STOPPING_BY_EARLY_STOPPING
@@ -27,8 +26,9 @@ from bidibeam.models.huggingface.scorer import (
     HFScorer,
     Inputs,
     check_eval_mode,
+    depends_on_batch,
     find_obstacle,
-    reads_alone,
+    refusal,
     score_in_passes,
     sum_log_probs,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
 EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
-AGREED = 8
+COMPARED_TOKENS = 8
 """Tokens of a text for which `generate` and forward must agree."""
 EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
@@ -67,7 +67,7 @@ def search_by_generate(
         least = (task.prompt.shape[1], settings.min_length, [*constraints.roles.ends])
         processors.append(MinNewTokensLengthLogitsProcessor(*least, device=device))
     try:
-        _forget_lengths(loaded.model)
+        _reset_dynamic_rope(loaded.model)
         with quiet_transformers():
             output = loaded.model.generate(
                 **_what_to_read(task),
@@ -124,16 +124,6 @@ def has_ids(inputs: Inputs) -> bool:
     return not inputs.ids.is_floating_point() and not bool((inputs.ids < 0).any())
 
 
-def refusal(model: PreTrainedModel, reason: str) -> ScorerError:
-    """What is said of a model that can be searched neither by us nor by its own `generate`."""
-    said = " ".join(reason.split())[:200]
-    name = Path(model.name_or_path or "").name or type(model).__name__
-    return ScorerError(
-        f"{name} is a {model.config.model_type} model, "
-        f"which cannot be searched here ({said}); write n-best lists with its generate, and rerank them."
-    )
-
-
 def check_stopping(name: str, settings: SearchSettings) -> None:
     """Refuse a stopping rule that `generate` does not have."""
     if settings.stopping not in EARLY_STOPPING:
@@ -182,13 +172,13 @@ def score_by_forward(
                 assert inputs.encoded is not None
                 encoded = torch.stack([inputs.encoded[source][masks[source]] for source, _ in part])
                 read["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
-        _forget_lengths(model)
+        _reset_dynamic_rope(model)
         output = model(use_cache=False, return_dict=True, **read)
         logits = output.logits[:, -written.shape[1] :].float()  # virtual tokens of an adapter come first
         return sum_log_probs(logits, written, torch.ones_like(written, dtype=torch.bool))
 
     shapes = [(len(source), len(begin)) for source, begin in zip(sources, begins, strict=True)]
-    return score_in_passes(model, sequences, score, shapes, 1 if reads_alone(model) else None)
+    return score_in_passes(model, sequences, score, shapes, 1 if depends_on_batch(model) else None)
 
 
 @torch.inference_mode()
@@ -205,8 +195,8 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
             num_beams=4,
             num_return_sequences=4,
             do_sample=False,
-            min_new_tokens=AGREED,
-            max_new_tokens=AGREED,
+            min_new_tokens=COMPARED_TOKENS,
+            max_new_tokens=COMPARED_TOKENS,
             suppress_tokens=sorted(forbidden) or None,
             return_dict_in_generate=True,
             output_logits=True,
@@ -225,7 +215,7 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
             raise refusal(model, f"its generate and its forward give a text {said}")
 
 
-def _forget_lengths(model: PreTrainedModel) -> None:
+def _reset_dynamic_rope(model: PreTrainedModel) -> None:
     """Have dynamic rotary embeddings begin anew: they keep to the longest text until they see a short one."""
     if "dynamic" in find_rope_types(model.config):
         model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)

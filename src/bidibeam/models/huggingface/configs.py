@@ -31,7 +31,7 @@ SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 ADAPTER_FILE = "adapter_config.json"
 """What peft writes beside the weights of an adapter."""
-CODE = "auto_map"
+AUTO_MAP = "auto_map"
 """The config's field that names classes in Python files of its folder or of another one."""
 
 
@@ -103,7 +103,7 @@ def remove_code(config: Any, *, is_whole: bool = True) -> None:
     """
     fields = config if isinstance(config, dict) else vars(config)
     if is_whole:
-        fields.pop(CODE, None)
+        fields.pop(AUTO_MAP, None)
     for part in fields.values():
         if isinstance(part, dict) or hasattr(part, "model_type"):  # a config, too
             remove_code(part)

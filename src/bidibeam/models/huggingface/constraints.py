@@ -106,7 +106,7 @@ class GenerationConstraints:
         known = plain = cls(roles, room, prompt_length=prompt_length)
         processed = replace(plain, processors=processors, rows=config.num_beams or 1)
         for processor in processors:
-            extended = _add_processor(known, processor, prompt_length)
+            extended = _add_processor(known, processor)
             if extended is None:
                 return processed
             known = extended
@@ -205,21 +205,19 @@ def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
         )
 
 
-def _add_processor(
-    known: GenerationConstraints, processor: Any, prompt_length: int
-) -> GenerationConstraints | None:
+def _add_processor(known: GenerationConstraints, processor: Any) -> GenerationConstraints | None:
     """The constraints with those of one more processor; None if the search cannot follow it.
 
     A caller's own processor may be of a class derived from one of these, or have other end tokens.
     """
-    roles, kind = known.roles, type(processor)
+    roles, begun, kind = known.roles, known.prompt_length, type(processor)
     if kind in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
         if {*_ids(processor.eos_token_id)} != {*roles.ends}:
             return None
         if kind is MinLengthLogitsProcessor:
-            least = processor.min_length - prompt_length
+            least = processor.min_length - begun
         else:
-            least = processor.prompt_length_to_skip + processor.min_new_tokens - prompt_length
+            least = processor.prompt_length_to_skip + processor.min_new_tokens - begun
         return replace(known, min_new_tokens=max(known.min_new_tokens, least))
     if kind is NoBadWordsLogitsProcessor:  # Marian's padding, for one
         words = {*processor.sequence_bias}
@@ -231,14 +229,14 @@ def _add_processor(
         if forbidden & {*roles.ends}:
             return None
         return replace(known, roles=replace(roles, forbidden=forbidden))
-    if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == prompt_length:
+    if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == begun:
         forbidden = roles.forbidden_first | {*_ids(processor.begin_suppress_tokens)}
         return replace(known, roles=replace(roles, forbidden_first=forbidden))
     if kind is ForcedBOSTokenLogitsProcessor:
-        return replace(known, first=int(processor.bos_token_id)) if prompt_length == 1 else known
+        return replace(known, first=int(processor.bos_token_id)) if begun == 1 else known
     if kind is ForcedEOSTokenLogitsProcessor:
         forced = _ids(processor.eos_token_id)
-        is_last = processor.max_length == prompt_length + known.max_new_tokens and len(forced) == 1
+        is_last = processor.max_length == begun + known.max_new_tokens and len(forced) == 1
         return replace(known, last=forced[0]) if is_last else None
     return None
 

@@ -84,14 +84,14 @@ def check_writes_text(config: Any, name: str, *, is_trusted: bool = False) -> No
     if auto_class.__name__ in (getattr(config, "auto_map", None) or ()):
         if is_trusted:
             return
-        raise InputError(say_code(name, "network"))
+        raise InputError(describe_untrusted_code(name, "network"))
     raise InputError(
         f"{name} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
         "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
     )
 
 
-def say_code(where: str, part: str) -> str:
+def describe_untrusted_code(where: str, part: str) -> str:
     """Why something is not opened that needs code of its own, and what the caller can do."""
     return (
         f"{where} brings Python code for its {part}, which runs only where `trust_remote_code` is given: "
@@ -107,5 +107,5 @@ def _opening(where: str, part: str) -> Iterator[None]:
             yield
     except ValueError as error:
         if "trust_remote_code" in str(error):
-            raise InputError(say_code(where, part)) from error
+            raise InputError(describe_untrusted_code(where, part)) from error
         raise
