@@ -25,21 +25,21 @@ def generate(
 
     Args:
         model: The model that writes from the beginning.
-        reverse_model: The model that writes from the end, or its name or folder; by default what the model's
-            config names as `bidibeam_reverse`.
+        reverse_model: The model that writes from the end, or its name or folder, with a tokenizer; by default
+            what the model's config names as `bidibeam_reverse`.
         strategy: How a reply is chosen: bidia, bidis, vbs, or a system's name ("bidia bleu_t either").
         similarity: For bidia: bleu_t, token_f1, edit, or a callable.
         tokenizer: The models' tokenizer; with it replies are compared word by word.
         strategy_options: The strategy's own: {"lambda_": 0.5}, {"agreement": "expected"}.
         kwargs: All that `generate` takes.
     """
-    from bidibeam.hf import BidiGenerate
-    from bidibeam.models.huggingface.opening import open_config, open_model
+    from bidibeam import Direction
+    from bidibeam.hf import BidiGenerate, load_pair
 
     reverse = reverse_model if reverse_model is not None else getattr(model.config, "bidibeam_reverse", None)
     if isinstance(reverse, str):
-        reverse, _ = open_model(reverse, open_config(reverse), dtype=model.dtype)
-        reverse = reverse.to(model.device).eval()
+        how = {"device": str(model.device), "dtype": str(model.dtype).removeprefix("torch.")}
+        reverse = load_pair(None, reverse, **how)[Direction.REVERSE].model
     options = strategy_options or {}
     chosen = BidiGenerate(reverse, strategy, similarity, tokenizer=tokenizer, **options)
     return model.generate(**kwargs, custom_generate=chosen)

@@ -48,7 +48,7 @@ AGREEMENT = {"equal": 1, "by generate": 25}
 """How many times as much may be between a search and a teacher-forced pass: some caches are inexact."""
 WEIGHTS = 20_000_000
 """A model with more is not tiny."""
-OURS = ("dtype", "std")
+OF_WEIGHTS = ("dtype", "std")
 """What a variant says of its weights, and not of its config."""
 VARIES = ("llama dynamic rope", "phi3 longrope", "llama longrope")
 """What they say of a token depends on how long the text is by then, so one pass over the whole differs."""
@@ -63,7 +63,7 @@ def write_folder(folder: Path, variant: Variant, seed: int) -> None:
     kind, changes = variant
     torch.manual_seed(seed)
     try:
-        config = tiny_config(kind, {name: value for name, value in changes.items() if name not in OURS})
+        config = tiny_config(kind, {name: value for name, value in changes.items() if name not in OF_WEIGHTS})
         with torch.device("meta"):
             size = sum(one.numel() for one in find_class(config).from_config(config).parameters())
         if size > WEIGHTS:

@@ -161,7 +161,8 @@ class Caller:
         ends = ends_of({"eos_token_id": 3} | case.options)
         rows = [cut(row, ends) for row in output.sequences[:, begun:].tolist()]
         texts = reader.batch_decode(rows, skip_special_tokens=True)
-        found: Found = list(zip(texts, output.sequences_scores.tolist(), strict=True))
+        scores = output.sequences_scores.tolist() if case.beams > 1 else [None] * len(texts)
+        found: Found = list(zip(texts, scores, strict=True))
         return best_of_texts(split(found, case.beams))
 
 

@@ -49,7 +49,8 @@ def make_cases(seed: int) -> list[Case]:
         cases.append(Case("vbs", chance.choice(KINDS), chance.choice(BEAMS), options, seed))
     ways = ("reverse-vbs", "bidia", "bidis")
     cases += [Case(way, kind, 4, options, seed) for options, kind in known for way in ways]
-    return cases + [Case("folder", kind, 4, options, seed) for options, kind in known if is_saved(options)]
+    saved = [(options, kind) for options, kind in known if is_saved(options)]
+    return cases + [Case("folder", kind, beams, options, seed) for options, kind in saved for beams in BEAMS]
 
 
 def is_saved(options: dict[str, Any]) -> bool:

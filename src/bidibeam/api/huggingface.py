@@ -20,6 +20,7 @@ from bidibeam.decoding.decoder import Decoder, ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
+from bidibeam.models.huggingface.by_generate import has_ids
 from bidibeam.models.huggingface.configs import check_pair, check_same_ids
 from bidibeam.models.huggingface.directional import DirectionalModel, Task, read_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
@@ -186,7 +187,7 @@ class BidiGenerate:
         **model_kwargs: Any,
     ) -> Any:
         """What `generate` calls with all that it has prepared."""
-        read = check_kept_back()
+        read = refuse_dropped_arguments()
         if find_obstacle(model) and {"input_ids", "encoder_outputs"} <= read.keys():
             raise SettingsError(
                 "generate was given input_ids and encoder_outputs, and a model that is searched by its own "
@@ -233,8 +234,6 @@ class BidiGenerate:
         settings = task.constraints.search_settings(task.config, task.config.num_beams)
         searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
         is_scored = self._requirements.other_weight is not None
-        if settings.beam_size == 1:
-            task = task._replace(constraints=replace(task.constraints, is_greedy=True))
         models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
         tasks, reverse = {Direction.REGULAR: task}, self._reverse
         if reverse is not None and (is_scored or Direction.REVERSE in searches):
@@ -292,12 +291,13 @@ class BidiGenerate:
         return self._vectors
 
 
-def check_kept_back() -> dict[str, Any]:
-    """Refuse arguments that `generate` keeps to itself, so that nobody could follow them: streamer, for one.
+def refuse_dropped_arguments() -> dict[str, Any]:
+    """Refuse arguments that `generate` takes and does not pass to `custom_generate`, such as streamer.
 
-    They are found in its frame, and nowhere else. Whoever reads a streamer is told that there is no more.
-    Returns what the model itself was given.
+    Whoever reads the streamer is told that there is no more. Returns what the model itself was given.
     """
+    # transformers drops them before it calls a custom_generate that is a function, so that only the frame of
+    # `generate` still has them.
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not GENERATE.__code__:
         frame = frame.f_back
@@ -339,9 +339,8 @@ def _share_task(task: Task, model: PreTrainedModel, reverse: PreTrainedModel) ->
     """The same task for the reverse model; an encoder that both share has read the sources already."""
     if not model.config.is_encoder_decoder or reverse.get_encoder() is model.get_encoder():
         return task
-    ids = task.inputs.ids
-    if ids.is_floating_point() or bool((ids < 0).any()):  # generate fills in -100 where there are none
-        given = "inputs_embeds" if ids.is_floating_point() else "encoder_outputs"
+    if not has_ids(task.inputs):
+        given = "inputs_embeds" if task.inputs.ids.is_floating_point() else "encoder_outputs"
         raise SettingsError(
             f"generate was given {given} without input_ids, which the reverse model reads with an encoder of "
             "its own: give input_ids."

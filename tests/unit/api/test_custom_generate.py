@@ -24,6 +24,7 @@ from bidibeam.api.huggingface import tokenizer_beside
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reverse_labels
 from bidibeam.hypotheses import Direction
+from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model
 from tests.unit.models.huggingface.test_parity import model_of
 
@@ -391,8 +392,9 @@ def test_a_folder_alone_makes_a_model_answer_from_both_ends(
 ) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     (model, reverse), folder = pair("bart"), tmp_path / "regular"
-    model.save_pretrained(folder)
-    reverse.save_pretrained(tmp_path / "reverse")
+    for one, where in ((model, folder), (reverse, tmp_path / "reverse")):
+        one.save_pretrained(where)
+        wrap_tokenizer(tokenizer_of(), is_encoder_decoder=True).save_pretrained(where)
     shutil.copytree(Path(__file__).parents[3] / "custom_generate", folder / "custom_generate")
     how: dict[str, Any] = {"num_beams": 6, "max_new_tokens": 6, **inputs(model)}
     ours: dict[str, Any] = {"custom_generate": str(folder), "trust_remote_code": True}
@@ -404,7 +406,7 @@ def test_a_folder_alone_makes_a_model_answer_from_both_ends(
     assert torch.equal(found, expected)
     model.config.bidibeam_reverse = str(tmp_path / "reverse")  # the config may name it as well
     assert torch.equal(model.generate(**how, **ours, **chosen), expected)
-    with pytest.raises(BidibeamError, match="direction"):
+    with pytest.raises(BidibeamError, match="given as the reverse model, but it is a regular model"):
         model.generate(**how, **ours, reverse_model=str(folder))
 
 

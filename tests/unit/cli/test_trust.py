@@ -141,14 +141,26 @@ def test_no_command_runs_code_or_asks(
     assert not (tmp_path / "out" / "config.json").exists()
 
 
-@pytest.mark.parametrize("write", [write_own_network, write_own_part, write_own_decoder])
 @pytest.mark.parametrize("call", ["decode --regular", "train --base"])
-def test_nor_that_of_a_part_of_a_model(call: str, write: Any, pairs: PreparedData, tmp_path: Path) -> None:
-    model = write(tmp_path / "model")
+def test_nor_that_of_a_network(call: str, pairs: PreparedData, tmp_path: Path) -> None:
+    model = write_own_network(tmp_path / "model")
 
-    sentence = refused(*words_of(call, model, pairs, tmp_path), typed=YES)
+    assert SAID in refused(*words_of(call, model, pairs, tmp_path), typed=YES)
+    assert not (model / "ran").exists()
 
-    assert sentence.endswith(".")
+
+@pytest.mark.parametrize("write", [write_own_part, write_own_decoder])
+@pytest.mark.parametrize("trust", [(), ("--trust-remote-code",)])
+@pytest.mark.parametrize("call", ["decode --regular", "train --base"])
+def test_nor_that_of_a_part_of_a_model(
+    call: str, trust: tuple[str, ...], write: Any, pairs: PreparedData, tmp_path: Path
+) -> None:
+    model, is_joint = write(tmp_path / "model"), write is write_own_part
+    direction = ("--direction", "both") if is_joint and "train" in call else ()
+
+    sentence = refused(*words_of(call, model, pairs, tmp_path), *direction, *trust, typed=YES)
+
+    assert "brings Python code, which transformers does not run even where --trust-remote-code" in sentence
     assert not (model / "ran").exists()
 
 

@@ -19,7 +19,7 @@ from bidibeam.models.huggingface.by_generate import check_stopping, refusal
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import load_models, load_pair
-from bidibeam.models.huggingface.scorer import HFScorer, find_obstacle, reads_alone
+from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -148,7 +148,7 @@ class HuggingFaceModel:
         if not find_obstacle(loaded.model):
             return [to_n_best(line) for line in _search(loaded, ids, mask, settings)]
         lists, groups = [NBest(())] * len(sources), mask.sum(1)  # (sources,)
-        if reads_alone(loaded.model):
+        if depends_on_batch(loaded.model):
             groups = torch.arange(len(sources), device=mask.device)
         for group in sorted({*groups.tolist()}):  # without padding, which some models mistake for text
             rows = (groups == group).nonzero().flatten()

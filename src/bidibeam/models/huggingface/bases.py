@@ -17,15 +17,15 @@ from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import describe_unfinished
-from bidibeam.models.huggingface.configs import ADAPTER_FILE, CODE, JOINT, mark, refuse_adapter, remove_code
+from bidibeam.models.huggingface.configs import AUTO_MAP, JOINT, mark, remove_code
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import (
     TOKENIZERS,
     WEIGHTS,
     check_reachable,
-    find_unfilled,
+    check_whole,
+    find_empty_weights,
     first_sentence,
     has_files,
     load_weights,
@@ -35,9 +35,9 @@ from bidibeam.models.huggingface.loading import (
 from bidibeam.models.huggingface.opening import (
     check_writes_text,
     create_model,
+    describe_untrusted_code,
     open_config,
     open_tokenizer,
-    say_code,
 )
 from bidibeam.registry import suggest
 
@@ -70,8 +70,8 @@ def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
         with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
             base = function(name, *arguments, **options)
             try_tokenizer(base.tokenizer)
-            if unfilled := find_unfilled(base.model):
-                raise InputError(f"The weights of {name} lack {unfilled[0]!r}: save the model again.")
+            if empty := find_empty_weights(base.model):
+                raise InputError(f"The weights of {name} lack {empty[0]!r}: save the model again.")
             return base
 
     return opened
@@ -135,10 +135,7 @@ def _find_config(name: str, *, is_trusted: bool) -> tuple[Any, bool]:
     path = Path(name)
     file = path / "config.json" if path.is_dir() else path
     if path.is_dir():
-        if said := describe_unfinished(path):
-            raise InputError(said)
-        if (path / ADAPTER_FILE).is_file():
-            refuse_adapter(name)
+        check_whole(path)
         if not file.is_file():
             raise InputError(
                 f"The base {name} has no config.json: name a folder that has one, or a Hub model."
@@ -149,7 +146,7 @@ def _find_config(name: str, *, is_trusted: bool) -> tuple[Any, bool]:
         except ValueError:
             values = None
         is_fresh = path == file or not has_files(path, WEIGHTS)
-        if is_trusted and isinstance(values, dict) and values.get(CODE):
+        if is_trusted and isinstance(values, dict) and values.get(AUTO_MAP):
             return open_config(str(file.parent), is_trusted=True), is_fresh
         config = _make_config(values, str(file))
         config.name_or_path = str(file.parent)
@@ -175,8 +172,8 @@ def _make_config(values: Any, name: str) -> Any:
     try:
         config = AutoConfig.for_model(values["model_type"], **options)
     except ValueError as error:
-        if values.get(CODE):
-            raise InputError(say_code(name, "network")) from error
+        if values.get(AUTO_MAP):
+            raise InputError(describe_untrusted_code(name, "network")) from error
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
         ) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,7 +19,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput
 
 from bidibeam import work
-from bidibeam.errors import ScorerError, SettingsError
+from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.configs import find_rope_types, token_ids
 from bidibeam.models.huggingface.constraints import STOPPING_BY_EARLY_STOPPING
@@ -30,8 +29,9 @@ from bidibeam.models.huggingface.scorer import (
     HFScorer,
     Inputs,
     check_eval_mode,
+    depends_on_batch,
     find_obstacle,
-    reads_alone,
+    refusal,
     score_in_passes,
     sum_log_probs,
 )
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
 EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
-AGREED = 8
+COMPARED_TOKENS = 8
 """Tokens of a text for which `generate` and forward must agree."""
 _LOCKS: WeakKeyDictionary[PreTrainedModel, RLock] = WeakKeyDictionary()
 """Who reads a model whose rotary embeddings change, by model."""
@@ -125,16 +125,6 @@ def has_ids(inputs: Inputs) -> bool:
     return not inputs.ids.is_floating_point() and not bool((inputs.ids < 0).any())
 
 
-def refusal(model: PreTrainedModel, reason: str) -> ScorerError:
-    """What is said of a model that can be searched neither by us nor by its own `generate`."""
-    said = " ".join(reason.split())[:200]
-    name = Path(model.name_or_path or "").name or type(model).__name__
-    return ScorerError(
-        f"{name} is a {model.config.model_type} model, "
-        f"which cannot be searched here ({said}); write n-best lists with its generate, and rerank them."
-    )
-
-
 def check_stopping(name: str, settings: SearchSettings) -> None:
     """Refuse a stopping rule that `generate` does not have."""
     if settings.stopping not in EARLY_STOPPING:
@@ -189,7 +179,7 @@ def score_by_forward(
         return sum_log_probs(logits, written, torch.ones_like(written, dtype=torch.bool))
 
     shapes = [(len(source), len(begin)) for source, begin in zip(sources, begins, strict=True)]
-    return score_in_passes(model, sequences, score, shapes, 1 if reads_alone(model) else None)
+    return score_in_passes(model, sequences, score, shapes, 1 if depends_on_batch(model) else None)
 
 
 @torch.inference_mode()
@@ -206,8 +196,8 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
             num_beams=4,
             num_return_sequences=4,
             do_sample=False,
-            min_new_tokens=AGREED,
-            max_new_tokens=AGREED,
+            min_new_tokens=COMPARED_TOKENS,
+            max_new_tokens=COMPARED_TOKENS,
             suppress_tokens=sorted(forbidden) or None,
             return_dict_in_generate=True,
             output_logits=True,

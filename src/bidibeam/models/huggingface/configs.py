@@ -31,7 +31,7 @@ SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 ADAPTER_FILE = "adapter_config.json"
 """What peft writes beside the weights of an adapter."""
-CODE = "auto_map"
+AUTO_MAP = "auto_map"
 """The config's field that names classes in Python files of its folder or of another one."""
 
 
@@ -102,11 +102,21 @@ def remove_code(config: Any, *, is_whole: bool = True) -> None:
     Transformers builds the parts of a model without being told whether their code is trusted, and asks.
     """
     fields = config if isinstance(config, dict) else vars(config)
-    if is_whole:
-        fields.pop(CODE, None)
-    for part in fields.values():
-        if isinstance(part, dict) or hasattr(part, "model_type"):  # a config, too
-            remove_code(part)
+    if is_whole and AUTO_MAP in fields:
+        fields[AUTO_MAP] = {}  # by which `had_code` knows
+    for part in _find_parts(fields):
+        remove_code(part)
+
+
+def had_code(config: Any) -> bool:
+    """Whether `remove_code` found any."""
+    fields = config if isinstance(config, dict) else vars(config)
+    return fields.get(AUTO_MAP) == {} or any(map(had_code, _find_parts(fields)))
+
+
+def _find_parts(fields: dict[str, Any]) -> list[Any]:
+    """The values of a config that may be configs of parts of its model."""
+    return [one for one in fields.values() if isinstance(one, dict) or hasattr(one, "model_type")]
 
 
 def mark(model: Any, direction: Direction) -> None:

@@ -69,7 +69,6 @@ class GenerationConstraints:
             are then called with every hypothesis.
         rows: How many hypotheses of a source processors are shown at least: `num_beams`.
         prompt_length: How many tokens the decoder reads before it writes.
-        is_greedy: Whether processors see logits, as in `generate` with one beam, and not log-probabilities.
     """
 
     roles: VocabularyRoles
@@ -80,7 +79,6 @@ class GenerationConstraints:
     processors: LogitsProcessorList | None = None
     rows: int = 1
     prompt_length: int = 0
-    is_greedy: bool = False
 
     @classmethod
     def of(
@@ -108,7 +106,7 @@ class GenerationConstraints:
         known = plain = cls(roles, room, prompt_length=prompt_length)
         processed = replace(plain, processors=processors, rows=config.num_beams or 1)
         for processor in processors:
-            extended = _add_processor(known, processor, prompt_length)
+            extended = _add_processor(known, processor)
             if extended is None:
                 return processed
             known = extended
@@ -141,14 +139,16 @@ class GenerationConstraints:
             unfinished="rank",
         )
 
-    def make_scorer(self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor) -> StepScorer[Any]:
+    def make_scorer(
+        self, model: PreTrainedModel, inputs: Inputs, prompt: Tensor, *, is_greedy: bool
+    ) -> StepScorer[Any]:
         """A scorer that follows what the search itself does not know; prompt: (sources, length)."""
         forced = ((self.max_new_tokens, self.last), (1, self.first))
         tokens = {step: token for step, token in forced if token is not None}
         scorer = HFScorer(model, prepared=inputs, forced=tokens)
         if self.processors is None:
             return scorer
-        return ProcessedScorer(scorer, self, prompt)
+        return ProcessedScorer(scorer, self, prompt, is_greedy=is_greedy)
 
     def forbid(self, tokens: Iterable[int | None]) -> GenerationConstraints:
         """The same with more forbidden tokens; one that ends a reply, or that is forced, stays allowed."""
@@ -205,21 +205,19 @@ def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
         )
 
 
-def _add_processor(
-    known: GenerationConstraints, processor: Any, prompt_length: int
-) -> GenerationConstraints | None:
+def _add_processor(known: GenerationConstraints, processor: Any) -> GenerationConstraints | None:
     """The constraints with those of one more processor; None if the search cannot follow it.
 
     A caller's own processor may be of a class derived from one of these, or have other end tokens.
     """
-    roles, kind = known.roles, type(processor)
+    roles, begun, kind = known.roles, known.prompt_length, type(processor)
     if kind in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
         if {*_ids(processor.eos_token_id)} != {*roles.ends}:
             return None
         if kind is MinLengthLogitsProcessor:
-            least = processor.min_length - prompt_length
+            least = processor.min_length - begun
         else:
-            least = processor.prompt_length_to_skip + processor.min_new_tokens - prompt_length
+            least = processor.prompt_length_to_skip + processor.min_new_tokens - begun
         return replace(known, min_new_tokens=max(known.min_new_tokens, least))
     if kind is NoBadWordsLogitsProcessor:  # Marian's padding, for one
         words = {*processor.sequence_bias}
@@ -231,14 +229,14 @@ def _add_processor(
         if forbidden & {*roles.ends}:
             return None
         return replace(known, roles=replace(roles, forbidden=forbidden))
-    if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == prompt_length:
+    if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == begun:
         forbidden = roles.forbidden_first | {*_ids(processor.begin_suppress_tokens)}
         return replace(known, roles=replace(roles, forbidden_first=forbidden))
     if kind is ForcedBOSTokenLogitsProcessor:
-        return replace(known, first=int(processor.bos_token_id)) if prompt_length == 1 else known
+        return replace(known, first=int(processor.bos_token_id)) if begun == 1 else known
     if kind is ForcedEOSTokenLogitsProcessor:
         forced = _ids(processor.eos_token_id)
-        is_last = processor.max_length == prompt_length + known.max_new_tokens and len(forced) == 1
+        is_last = processor.max_length == begun + known.max_new_tokens and len(forced) == 1
         return replace(known, last=forced[0]) if is_last else None
     return None
 
@@ -268,16 +266,18 @@ class ProcessedScorer:
     shown as many rows of each source as `generate` shows: the last row stands in for those that are missing,
     and of a source that has left, rows that ended at once: their prompt and `end`. Of every source they are
     shown at least so many rows as the constraints say; `prompt`, (sources, length), is what was read before
-    the first token.
+    the first token. In a greedy search processors see logits, as in that of `generate`.
     """
 
     is_normalised = True
 
-    def __init__(self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor) -> None:
+    def __init__(
+        self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor, *, is_greedy: bool
+    ) -> None:
         assert constraints.processors is not None
         self._inner, self._processors, self._prompt = inner, constraints.processors, prompt
         self._rows, self._end = constraints.rows, constraints.roles.end
-        self._is_greedy = constraints.is_greedy
+        self._is_greedy = is_greedy
 
     def start(self, sources: Tensor) -> ProcessedState:
         """Read the sources."""

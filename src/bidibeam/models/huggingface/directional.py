@@ -180,7 +180,9 @@ class DirectionalModel:
         """
         if find_obstacle(self.model):
             return search_by_generate(self, task, settings)
-        scorer = task.constraints.make_scorer(self.model, task.inputs, task.prompt)
+        scorer = task.constraints.make_scorer(
+            self.model, task.inputs, task.prompt, is_greedy=settings.beam_size == 1
+        )
         numbers = torch.arange(len(task.prompt), device=task.prompt.device)[:, None]  # (sources, 1)
         special = self.find_special(task)
         hypotheses: list[list[Hypothesis]] = []

@@ -23,7 +23,7 @@ from bidibeam.models.checkpoint import (
     hash_file,
     is_run,
 )
-from bidibeam.models.huggingface.by_generate import check_agreement, refusal, score_sequences
+from bidibeam.models.huggingface.by_generate import check_agreement, score_sequences
 from bidibeam.models.huggingface.configs import (
     ADAPTER_FILE,
     check_pair,
@@ -36,7 +36,7 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.opening import check_writes_text, open_config, open_model, open_tokenizer
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import find_obstacle
+from bidibeam.models.huggingface.scorer import find_obstacle, refusal
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -78,7 +78,7 @@ def load_models(
             try_tokenizer(tokenizer)
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
-    missing = missing or find_unfilled(model)
+    missing = missing or find_empty_weights(model)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
@@ -173,10 +173,7 @@ def _load_config(where: str, *, is_trusted: bool) -> Any:
             raise InputError(
                 f"{where} is one of bidibeam's own runs, not a Hugging Face model: `bidibeam decode {where}`."
             )
-        if said := describe_unfinished(path):
-            raise InputError(said)
-        if (path / ADAPTER_FILE).is_file():
-            refuse_adapter(where)
+        check_whole(path)
         if not (path / "config.json").is_file():
             raise InputError(
                 f"{where} has no config.json: name a folder that `save_pretrained` wrote, or a Hub model."
@@ -196,6 +193,14 @@ def _load_config(where: str, *, is_trusted: bool) -> Any:
         raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
     check_writes_text(config, where, is_trusted=is_trusted)
     return config
+
+
+def check_whole(folder: Path) -> None:
+    """Refuse a folder in which a training has not ended, or that holds an adapter."""
+    if said := describe_unfinished(folder):
+        raise InputError(said)
+    if (folder / ADAPTER_FILE).is_file():
+        refuse_adapter(str(folder))
 
 
 def load_weights(
@@ -265,7 +270,7 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
         ) from error
 
 
-def find_unfilled(model: Any) -> Sequence[str]:
+def find_empty_weights(model: Any) -> Sequence[str]:
     """The names of weights that nothing was loaded into; transformers need not count them as missing."""
     return [name for name, weight in model.named_parameters() if weight.is_meta]
 

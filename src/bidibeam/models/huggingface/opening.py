@@ -22,19 +22,27 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from bidibeam.errors import InputError
-from bidibeam.models.huggingface.configs import JOINT, names_kernel, refuse_adapter, remove_code
+from bidibeam.models.huggingface.configs import (
+    AUTO_MAP,
+    JOINT,
+    had_code,
+    names_kernel,
+    refuse_adapter,
+    remove_code,
+)
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 
 _LOADING = RLock()
 
 
 def open_config(where: str, *, is_trusted: bool = False) -> Any:
-    """The config of a folder or of a model on the Hub; parts of it bring no code, unless it is trusted."""
+    """The config of a folder or of a model on the Hub; parts of it bring no code that could not run."""
     with _opening(where, "config"):
         config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
-    if not is_trusted:
-        if names_kernel(config):
-            raise InputError(say_code(where, "attention"))
+    if not is_trusted and names_kernel(config):
+        raise InputError(describe_untrusted_code(where, "attention"))
+    # Only a model's own code could tell its parts that they are trusted; transformers does not, and asks.
+    if not (is_trusted and getattr(config, AUTO_MAP, None)):
         remove_code(config, is_whole=False)
     return config
 
@@ -49,7 +57,7 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
     """A model of this config, which `open_config` returned, and which of its weights are not there."""
     if find_adapter_config_file(where) is not None:  # transformers would fetch its base, or forget about it
         refuse_adapter(where)
-    with _opening(where, "weights"):
+    with _opening(where, "weights", config):
         model, report = find_auto_class(config).from_pretrained(
             where,
             config=config,
@@ -62,7 +70,7 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
 
 def create_model(config: Any, *, is_trusted: bool = False) -> Any:
     """A model of this config with fresh weights."""
-    with _opening(str(config.name_or_path), "config"):
+    with _opening(str(config.name_or_path), "config", config):
         return find_auto_class(config).from_config(config, trust_remote_code=is_trusted)
 
 
@@ -83,17 +91,17 @@ def check_writes_text(config: Any, name: str, *, is_trusted: bool = False) -> No
     auto_class = find_auto_class(config)
     if config.model_type == JOINT or type(config) in auto_class._model_mapping:
         return
-    if auto_class.__name__ in (getattr(config, "auto_map", None) or ()):
+    if auto_class.__name__ in (getattr(config, AUTO_MAP, None) or ()):
         if is_trusted:
             return
-        raise InputError(say_code(name, "network"))
+        raise InputError(describe_untrusted_code(name, "network"))
     raise InputError(
         f"{name} is a {config.model_type} model, which is neither an encoder-decoder nor a decoder that "
         "writes text: take one like BART, T5, Marian, GPT-2 or Llama."
     )
 
 
-def say_code(where: str, part: str) -> str:
+def describe_untrusted_code(where: str, part: str) -> str:
     """Why something is not opened that needs code of its own, and what the caller can do."""
     return (
         f"{where} brings Python code for its {part}, which runs only where `trust_remote_code` is given: "
@@ -102,12 +110,20 @@ def say_code(where: str, part: str) -> str:
 
 
 @contextmanager
-def _opening(where: str, part: str) -> Iterator[None]:
-    """One thread at a time, since loaders switch globals of torch; say in our words that code was not run."""
+def _opening(where: str, part: str, config: Any = None) -> Iterator[None]:
+    """One thread at a time, since loaders switch globals of torch; say in our words that code was not run.
+
+    With a config, parts of the model may lack code that `remove_code` took from them.
+    """
     try:
         with _LOADING:
             yield
     except ValueError as error:
         if "trust_remote_code" in str(error):
-            raise InputError(say_code(where, part)) from error
+            raise InputError(describe_untrusted_code(where, part)) from error
+        if "Unrecognized configuration class" in str(error) and config is not None and had_code(config):
+            raise InputError(
+                f"A part of {where} brings Python code, which transformers does not run even where "
+                "`trust_remote_code` is given: write n-best lists by that code, and rerank them."
+            ) from error
         raise

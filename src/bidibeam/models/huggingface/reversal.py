@@ -28,7 +28,7 @@ IRREVERSIBLE: dict[type, str] = {
 }
 """Which argument of `generate` asks for a processor that has no counterpart from the end."""
 WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs or bidis."
-FIRST = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
+BEGINS_REPLY = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
 
 
 def reverse_processor(processor: Any, special: Container[int], prompt_length: int = 0) -> Any:
@@ -37,7 +37,7 @@ def reverse_processor(processor: Any, special: Container[int], prompt_length: in
     One that goes by neighbours is not shown the prompt: what is written first does not follow it.
     """
     if name := IRREVERSIBLE.get(type(processor)):
-        raise SettingsError(FIRST.format(name=name))
+        raise SettingsError(BEGINS_REPLY.format(name=name))
     if isinstance(processor, ForcedBOSTokenLogitsProcessor):
         check_first("forced_bos_token_id", [processor.bos_token_id], special)
     if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
@@ -100,4 +100,4 @@ class NoRepeatFromTheEnd:
 def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
     """Refuse what is asked of the first token of replies, unless it is about special tokens."""
     if any(token not in special for token in tokens):
-        raise SettingsError(FIRST.format(name=name))
+        raise SettingsError(BEGINS_REPLY.format(name=name))

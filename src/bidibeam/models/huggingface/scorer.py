@@ -44,26 +44,33 @@ POSITIONS = ("embed_positions", "wpe", "positions_embed")
 
 def find_obstacle(model: PreTrainedModel) -> str | None:
     """Why our own search does not run a model; None if it does."""
-    config = model.config.get_text_config(decoder=True)
     if model.config.model_type not in MODEL_TYPES:
         return "its model type is not among those that our own search was tested with"
     if not type(model).__module__.startswith("transformers."):
         return "its class is not transformers' own"
-    if kinds := find_rope_types(config) - {*ROPE_TYPES}:
+    if kinds := find_rope_types(model.config.get_text_config(decoder=True)) - {*ROPE_TYPES}:
         return f"its rotary embeddings are of the type {kinds.pop()}"
-    if getattr(config, "attn_logit_softcapping", None) or getattr(config, "final_logit_softcapping", None):
-        return "its logits are capped"
     if has_virtual_tokens(model):
         return "an adapter puts virtual tokens before what it reads"
-    if reads_alone(model):
+    if depends_on_batch(model):
         return "its layers are quantised as they go, by all that is in a batch"
     return None
 
 
-def reads_alone(model: PreTrainedModel) -> bool:
-    """Whether what a model says of a row depends on the other rows: it had better read one at a time."""
+def depends_on_batch(model: PreTrainedModel) -> bool:
+    """Whether the logits of a row depend on the other rows of its batch, so that each is read alone."""
     is_cpu = model.device.type == "cpu"  # elsewhere torch has no such layers
     return is_cpu and any(type(part).__module__.startswith(DYNAMIC) for part in model.modules())
+
+
+def refusal(model: PreTrainedModel, reason: str) -> ScorerError:
+    """What is said of a model that cannot be searched, or scored."""
+    said = " ".join(reason.split())[:200]
+    name = Path(model.name_or_path or "").name or type(model).__name__
+    return ScorerError(
+        f"{name} is a {model.config.model_type} model, "
+        f"which cannot be searched here ({said}); write n-best lists with its generate, and rerank them."
+    )
 
 
 def has_virtual_tokens(model: PreTrainedModel) -> bool:
@@ -131,11 +138,7 @@ class HFScorer:
     ) -> None:
         check_eval_mode(model)
         if obstacle := find_obstacle(model):
-            raise ScorerError(
-                f"{Path(model.name_or_path or '').name or type(model).__name__} is a "
-                f"{model.config.model_type} model, which cannot be searched here ({obstacle}); write n-best "
-                "lists with its generate, and rerank them."
-            )
+            raise refusal(model, obstacle)
         self.model = model
         self.pad = pad if pad is not None else next(iter(token_ids(model, "pad_token_id")), None)
         self._prepared, self._forced = prepared, forced or {}

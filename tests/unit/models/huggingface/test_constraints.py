@@ -323,3 +323,25 @@ def test_what_a_folders_generation_config_asks_for_and_nobody_does_is_refused(
         SettingsError, match=rf"^{name} is .* leave it out, also of generation_config\.json\.$"
     ):
         HuggingFaceModel.load(folder)
+
+
+@pytest.mark.parametrize("kind", ["bart", "gpt2"])
+def test_penalties_of_a_folder_are_those_of_generate_in_a_beam_of_one(kind: str, tmp_path: Path) -> None:
+    rules = {"repetition_penalty": 1.8, "suppress_tokens": [0]}  # padding, which we never write
+    greedy = SearchSettings(beam_size=1, max_length=8, min_length=0, allow_unknown=True)
+    changed = 0
+    for seed in range(4):
+        model = HuggingFaceModel.load(write_model(tmp_path / str(seed), kind, seed=seed, generation=rules))
+        loaded = model.models[Direction.REGULAR]
+        ids, mask = loaded.encode_sources(SOURCES, [None] * len(SOURCES))
+        how: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "max_new_tokens": 8}
+        expected, free = (
+            loaded.tokenizer.batch_decode(rows[:, 1 if kind == "bart" else ids.shape[1] :], True)
+            for rows in (loaded.model.generate(**how), loaded.model.generate(**how, repetition_penalty=1.0))
+        )
+
+        found = model.n_best(Direction.REGULAR, SOURCES, greedy)
+
+        assert [line[0].text for line in found] == expected
+        changed += expected != free
+    assert changed
