@@ -25,7 +25,7 @@ from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reverse_labels
 from bidibeam.hypotheses import Direction
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model
-from tests.unit.models.huggingface.test_parity import model_of
+from tests.unit.models.huggingface.tiny import model_of
 
 STRATEGIES = (
     "vbs",

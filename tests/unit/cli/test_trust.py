@@ -16,6 +16,7 @@ import torch
 
 from bidibeam.cli.main import load_command
 from bidibeam.data.prepared import PreparedData
+from bidibeam.hf import load_hf_decoder
 from tests.unit.cli.calls import called, refused, write_lines
 from tests.unit.models.huggingface.folders import write_joint, write_model
 from tests.unit.models.huggingface.tiny import prepared, write_config
@@ -180,9 +181,10 @@ def test_a_process_of_its_own_runs_no_code_whatever_is_typed(own_config: Path) -
 def test_code_that_is_trusted_runs(pairs: PreparedData, tmp_path: Path) -> None:
     model = write_own_config(tmp_path / "model")
 
-    for call in ("decode --regular", "score"):
-        words = (*words_of(call, model, pairs, tmp_path), "--trust-remote-code")
+    for name in ("decode --regular", "score"):
+        words = (*words_of(name, model, pairs, tmp_path), "--trust-remote-code")
         assert (called(*words, typed=YES).status, (model / "ran").exists()) == (0, True)
+    assert load_hf_decoder(model, strategy="vbs", trust_remote_code=True)
 
     (model / "ran").unlink()
     told = "Direction both is made of transformers' own networks"
