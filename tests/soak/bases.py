@@ -9,19 +9,17 @@ import random
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from tests.conftest import WORDS, write_toy_corpus
 from tests.soak.cases import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.soak.cases import Caller
 
-WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
-TINY = [
-    f"model.{size}=16"
-    for size in ("embedding_size", "encoder_size", "decoder_size", "attention_size", "readout_size")
-]
+SIZES = ("embedding_size", "encoder_size", "decoder_size", "attention_size", "readout_size")
+SMALL = " ".join(f"--set model.{size}=16" for size in SIZES)
+SHORT = f"--set training.max_steps=2 {SMALL}"
 BART = {
     "model_type": "bart",
     "d_model": 16,
@@ -33,7 +31,7 @@ BART = {
 CONFIG = "training: &all\n  epochs: 2\n  batch_size: 16\n  learning_rate: 1e-3\nmodel:\n  decoder_size: 16\n"
 COMMANDS = (
     "prepare tsv --source pairs.tsv --out data --vocabulary-size 60 --keep-text",
-    f"train data --out run --set training.max_steps=2 {' '.join(f'--set {each}' for each in TINY)}",
+    f"train data --out run {SHORT}",
     "train data --base bart.json --direction both --out hf --set max_steps=2",
     "decode run sources.txt --beam-size 4 --n-best lists.jsonl --max-length 8",
     "decode hf sources.txt --beam-size 4 --n-best hf.jsonl --max-length 8",
@@ -52,20 +50,23 @@ COMMANDS = (
     "report results --out page",
     "info run",
     "export run --out exported",
+    "train data --base bart.json --out regular --set max_steps=2",
+    "train data --base bart.json --direction reverse --out reverse --set max_steps=2",
+    "export regular --reverse reverse --to ctranslate2 --out fast",
+    "decode fast sources.txt --beam-size 2",
 )
 """In their order: each may read what the ones before it wrote."""
 
 
-def make_bases(folder: Path, caller: Caller, more: Sequence[str] = ()) -> None:
-    """Write every base into a folder, by `COMMANDS` and more of them.
+def make_bases(folder: Path, caller: Caller) -> None:
+    """Write every base into a folder, by `COMMANDS`.
 
     What the commands import is imported once for all calls that follow.
     """
     chooser = random.Random(0)
-    lines = [[chooser.choice(WORDS) for _ in range(chooser.randint(1, 5))] for _ in range(150)]
-    texts = [" ".join(words) for words in lines]
-    pairs = [f"{text}\t{text} !\tc{number}\n" for number, text in enumerate(texts)]
-    (folder / "pairs.tsv").write_text("".join(pairs))
+    write_toy_corpus(folder / "pairs.tsv", 150)
+    pairs = (folder / "pairs.tsv").read_text().splitlines(keepends=True)
+    texts = [line.partition("\t")[0] for line in pairs]
     turns: list[dict[str, Any]] = [{"source": text, "response": f"{text} !"} for text in texts[:40]]
     turns += [
         {"messages": [{"role": role, "content": text} for role, text in zip("ab", texts, strict=False)]}
@@ -82,7 +83,7 @@ def make_bases(folder: Path, caller: Caller, more: Sequence[str] = ()) -> None:
     (folder / "config.yaml").write_text(CONFIG)
     (folder / "fine.yaml").write_text("epochs: 1\nbatch_size: 8\nlearning_rate: 1e-3\n")
     (folder / "made.yaml").write_text("beam_sizes: [2]\nexamples: 1\ncost_sources: 0\n")
-    for command in (*COMMANDS, *more):
+    for command in COMMANDS:
         outcome = caller.call(Case(command, command.split(), str(folder), learns=True))
         if outcome.status != 0:
             raise RuntimeError(f"bidibeam {command} failed: {outcome.err}")
@@ -93,3 +94,11 @@ def make_bases(folder: Path, caller: Caller, more: Sequence[str] = ()) -> None:
     for name in ("lists.jsonl", "turns.jsonl"):
         (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes(), mtime=0))
         (folder / f"{name}.xz").write_bytes(lzma.compress((folder / name).read_bytes()))
+
+
+def copy_bases(bases: Path, folder: Path, *names: str) -> None:
+    """Copy those of the names that are bases."""
+    for name in names:
+        if (bases / name).exists():
+            copy = shutil.copytree if (bases / name).is_dir() else shutil.copyfile
+            copy(bases / name, folder / name)

@@ -1,6 +1,6 @@
 """Damaged inputs: every call must do all of its work, or refuse it in a sentence and leave nothing half done.
 
-`python -m tests.soak.damage SEED COUNT` runs so many; `... SEED/NUMBER` runs one and shows what it said.
+`python -m tests.soak.damage SEED/NUMBER` runs one case of the soak and shows what it said.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ import click
 
 from bidibeam.cli.main import COMMANDS, load_command
 from tests.soak import damaged_folders
-from tests.soak.bases import make_bases
+from tests.soak.bases import copy_bases, make_bases
 from tests.soak.cases import Caller, Case, Outcome, call_all
 from tests.soak.mutations import WILD_FLAGS, damage_bytes, damage_file, draw_bomb
 
@@ -112,11 +112,8 @@ def make_case(seed: int, number: int, bases: Path, folder: Path) -> Case:
 
 def _whole_case(call: str, bases: Path, folder: Path) -> Case:
     """The call with all that it reads in its folder."""
-    for name in sorted({each.rpartition("=")[2] for each in call.split()}):
-        top = name.partition("/")[0]
-        if (bases / top).exists() and not (folder / top).exists():
-            copy = shutil.copytree if (bases / top).is_dir() else shutil.copyfile
-            copy(bases / top, folder / top)
+    named = {each.rpartition("=")[2].partition("/")[0] for each in call.split()}
+    copy_bases(bases, folder, *sorted(named))
     command = call.split()[0]
     stdin = Path(folder, "stdin.txt")
     stdin.write_bytes((bases / STDIN[command]).read_bytes() if command in STDIN else b"")
@@ -217,15 +214,15 @@ def _damage_stream(case: Case, chooser: random.Random) -> Case:
 
 
 @contextmanager
-def _callers() -> Iterator[tuple[list[Caller], Path, Path]]:
+def _callers(processes: int = 1) -> Iterator[tuple[list[Caller], Path, Path]]:
     """Processes that call, the folder of the bases, and one for the cases."""
     with tempfile.TemporaryDirectory(prefix="damage-") as kept:
         bases, folder = Path(kept, "bases"), Path(kept, "cases")
         bases.mkdir()
         folder.mkdir()
-        callers = [Caller() for _ in range(PROCESSES)]
+        callers = [Caller() for _ in range(processes)]
         try:
-            make_bases(bases, callers[0], damaged_folders.COMMANDS)
+            make_bases(bases, callers[0])
             for other in callers[1:]:
                 other.learn(bases)
             yield callers, bases, folder
@@ -240,7 +237,7 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
     commands: Counter[str] = Counter()
     failures: list[str] = []
     numbers = [(seed, number) for seed in seeds for number in range(count or FULL)]
-    with _callers() as (callers, bases, folder):
+    with _callers(PROCESSES if count is None else 1) as (callers, bases, folder):
         cases = (make_case(*each, bases, folder / f"{each[0]}-{each[1]}") for each in numbers)
         for (seed, number), (case, outcome) in zip(numbers, call_all(cases, callers), strict=True):
             verdicts[outcome.verdict] += 1
@@ -265,18 +262,8 @@ def _describe(place: str, case: Case, outcome: Outcome) -> str:
     return f"{place} {outcome.verdict} ({outcome.status}): {case.name}: {told[-1][:200] if told else ''}"
 
 
-def main(args: Iterable[str]) -> None:
-    """Run seeds, or show one case."""
-    seed, _, number = (first := next(iter(args))).partition("/")
-    if not number:
-        counts = run([int(first)], int([*args][1]), print)
-        counts.pop("failures")
-        sys.stdout.write(f"{counts}\n")
-        return
-    with _callers() as (callers, bases, folder):
-        case = make_case(int(seed), int(number), bases, folder / "case")
-        sys.stdout.write(f"{case}\n{callers[0].call(case)}\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    seed, number = map(int, sys.argv[1].split("/"))
+    with _callers() as ((caller,), bases, folder):
+        case = make_case(seed, number, bases, folder / "case")
+        sys.stdout.write(f"{case}\n{caller.call(case)}\n")

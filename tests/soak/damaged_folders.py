@@ -6,12 +6,12 @@ import gzip
 import io
 import json
 import lzma
-import shutil
 import struct
 import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.soak.bases import SHORT, SIZES, copy_bases
 from tests.soak.cases import Case
 from tests.soak.mutations import DEEP, WILD_FLAGS, WILD_VALUES, damage_bytes, damage_file
 
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-COMMANDS = (
-    "train data --base bart.json --out regular --set max_steps=2",
-    "train data --base bart.json --direction reverse --out reverse --set max_steps=2",
-    "export regular --reverse reverse --to ctranslate2 --out fast",
-    "decode fast sources.txt --beam-size 2",
-)
-"""What makes the bases that these cases need besides those of `bases.COMMANDS`."""
 WORDS = ("red", "green", "blue", "cat", "dog", "bird")
-SIZES = ("embedding_size", "encoder_size", "decoder_size", "attention_size", "readout_size")
-SHORT = "--set training.max_steps=2 " + " ".join(f"--set model.{size}=16" for size in SIZES)
 SETTINGS = [
     *(f"model.{name}" for name in (*SIZES, "encoder_layers", "dropout", "directions", "tied_output")),
     *(f"training.{name}" for name in ("seed", "epochs", "max_steps", "batch_size", "accumulation", "keep")),
@@ -90,26 +81,17 @@ KINDS = (
 
 def make_case(chooser: random.Random, bases: Path, folder: Path) -> Case:
     """A call on a damaged folder; what it reads is copied from `bases` into `folder`."""
-    kinds = [kind for kind in KINDS if (bases / kind.folder).is_dir()]
-    kind: Any = chooser.choice([*kinds, _damage_corpus, _damage_corpus, _damage_vectors, _damage_settings])
+    kind: Any = chooser.choice([*KINDS, _damage_corpus, _damage_corpus, _damage_vectors, _damage_settings])
     if not isinstance(kind, Kind):
         name, argv = kind(chooser, bases, folder)
     else:
-        _copy(bases, folder, kind.folder, *kind.beside.split())
+        copy_bases(bases, folder, kind.folder, *kind.beside.split())
         path = chooser.choice(sorted(each for each in (folder / kind.folder).rglob("*") if each.is_file()))
         how = _damage_tensors(path, chooser) if path.suffix == ".safetensors" else _damage(path, chooser)
         name, argv = f"{path.relative_to(folder)} {how}", chooser.choice(kind.commands).split()
     # A training that breaks leaves what can be resumed.
     may_leave = ["*.partial", *(["out/*", "run/training/*", "run/metrics.jsonl"] * (argv[0] == "train"))]
     return Case(name[:200], argv, str(folder), may_leave=may_leave)
-
-
-def _copy(bases: Path, folder: Path, *names: str) -> None:
-    for name in names:
-        if (bases / name).is_dir():
-            shutil.copytree(bases / name, folder / name)
-        elif (bases / name).is_file():
-            shutil.copy(bases / name, folder / name)
 
 
 def _damage(path: Path, chooser: random.Random) -> str:
@@ -151,7 +133,7 @@ def _damage_tensors(path: Path, chooser: random.Random) -> str:
 
 def _damage_settings(chooser: random.Random, bases: Path, folder: Path) -> tuple[str, list[str]]:
     """A training with a strange setting."""
-    _copy(bases, folder, "data")
+    copy_bases(bases, folder, "data")
     value = chooser.choice([chooser.choice(WILD_FLAGS), json.dumps(chooser.choice(WILD_VALUES))])[:9000]
     if chooser.random() < 0.3:
         strange = [f"--{chooser.choice(['batch-size', 'epochs', 'learning-rate', 'seed'])}", value]
@@ -163,7 +145,7 @@ def _damage_settings(chooser: random.Random, bases: Path, folder: Path) -> tuple
 
 def _damage_vectors(chooser: random.Random, bases: Path, folder: Path) -> tuple[str, list[str]]:
     """Word vectors with a strange header, strange numbers, or in a damaged file."""
-    _copy(bases, folder, "data", "lists.jsonl", "run", "sources.txt")
+    copy_bases(bases, folder, "data", "lists.jsonl", "run", "sources.txt")
     header, *rows = (bases / "toy.vec").read_text().splitlines()
     counts = ("11 6", "0 0", "11", f"{'9' * 5000} 5", f"11 {'9' * 5000}", "99999999999 5", "11 \u00b2")
     header = chooser.choice([header, *counts])

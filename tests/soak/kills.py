@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -22,7 +23,9 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-WORDS = ["red", "green", "blue", "black", "white", "cat", "dog", "bird", "fish", "horse"]
+from tests.conftest import write_toy_corpus
+from tests.soak.bases import BART, SMALL
+
 BIDIBEAM = [sys.executable, "-m", "bidibeam.cli.main"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread adds sums up in one order
 SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
@@ -31,17 +34,21 @@ KILLS = 20
 """Kills for each seed of the full soak."""
 EARLIEST_S = 0.3
 """Before that Python itself may still be starting, which is nobody's matter here."""
+STARTING_S = 60
+"""After so long a process does not start any more."""
+FORKS = multiprocessing.get_context("forkserver")
+PRELOADED = ["torch._dynamo", "transformers.models.bart.modeling_bart", "accelerate", "matplotlib.pyplot"]
+PRELOADED += [
+    "tests.soak.kills",
+    "bidibeam.cli.tune",
+    "bidibeam.cli.reproduce",
+    "bidibeam.models.huggingface",
+]
 PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
 """Keys of JSON whose values are times."""
-UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt", ""}
-"""Endings of files that show what others hold, with times among it, and of locks."""
+UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt"}
+"""Endings of files that show what others hold, with times among it."""
 
-BART = {"model_type": "bart", "d_model": 16, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "init_std": 0.3}
-BART |= {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
-SIZES = " ".join(
-    f"--set model.{name}_size={size}"
-    for name, size in {"embedding": 16, "encoder": 16, "decoder": 32, "attention": 16, "readout": 24}.items()
-)
 SHORT = ["max_steps=30", "save_every=7", "evaluate_every=12", "batch_size=32", "tensorboard=false"]
 TRAINING = " ".join(f"--set training.{setting}" for setting in SHORT)
 EXPERIMENT = """
@@ -65,7 +72,7 @@ class Case:
 RESUMED = {"again": "--resume", "told": "--resume"}
 CASES = [
     Case("prepare", "prepare tsv --source {inputs}/pairs.tsv --out {out}/data --keep-text", "--overwrite"),
-    Case("train", f"train {{prepare}}/data --out {{out}}/run {SIZES} {TRAINING}", **RESUMED),
+    Case("train", f"train {{prepare}}/data --out {{out}}/run {SMALL} {TRAINING}", **RESUMED),
     Case("decode", "decode {train}/run {inputs}/sources --batch-size 16 --n-best {out}/a.jsonl", **RESUMED),
     Case("rerank", "rerank {decode}/a.jsonl --similarity bleu_t --n-best {out}/ranked.jsonl", **RESUMED),
     Case(
@@ -83,7 +90,7 @@ CASES = [
     Case(
         "reproduce",
         "reproduce --corpus tsv --source {inputs}/pairs.tsv --workers 1 --device cpu --out {out}/all "
-        f"{SIZES} {TRAINING} {EXPERIMENT}",
+        f"{SMALL} {TRAINING} {EXPERIMENT}",
     ),
     Case("score", "score {decode}/a.jsonl --model {train}/run --overwrite -o {out}/scored.jsonl"),
     Case("export", "export {train}/run --out {out}/exported --half --card", "--overwrite"),
@@ -100,16 +107,16 @@ class Soak:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     undisturbed: dict[str, tuple[float, bytes, dict[str, Any]]] = field(default_factory=dict)
+    is_forked: bool = False  # whether processes are forked from one that has imported all, and need not start
 
     def write_inputs(self) -> None:
         """A corpus with a rule, sources, and the config of a small Hugging Face model."""
-        inputs, chance = self.folder / "inputs", random.Random(0)
+        inputs = self.folder / "inputs"
         inputs.mkdir()
-        texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(8000)]
-        pairs = [f"{text}\t{text} !\tc{number}\n" for number, text in enumerate(texts)]
-        (inputs / "pairs.tsv").write_text("".join(pairs))
-        (inputs / "sources").write_text("\n".join(texts[:60]) + "\n")
-        (inputs / "config.json").write_text(json.dumps(BART))
+        write_toy_corpus(inputs / "pairs.tsv", 2000 if self.is_forked else 8000)
+        lines = (inputs / "pairs.tsv").read_text().splitlines()[:60]
+        (inputs / "sources").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
+        (inputs / "config.json").write_text(json.dumps({**BART, "init_std": 0.3}))
 
     def command(self, case: Case, out: Path) -> list[str]:
         """The words of a case, which writes into `out`."""
@@ -127,7 +134,7 @@ class Soak:
             out = self.folder / case.name
             out.mkdir()
             command, began = self.command(case, out), time.monotonic()
-            done = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True)
+            done = self.start(command, None, 0)
             if done.returncode:
                 raise RuntimeError(f"{case.name}, left alone: {done.stderr.decode()}")
             self.undisturbed[case.name] = time.monotonic() - began, done.stdout, read_tree(out)
@@ -138,12 +145,13 @@ class Soak:
         took, printed, left = self.leave_alone(case)
         out = self.folder / f"{seed}-{number}"
         out.mkdir()
+        self.chance = random.Random(f"{seed}/{number}")
         place, kills = f"seed {seed}, kill {number}: {case.name}", self.chance.choice([1, 1, 2])
         again: list[str] = []
         by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
         while True:
             command = [*self.command(case, out), *again]
-            done = self.start(command, by if kills else None, max(EARLIEST_S, share * took))
+            done = self.start(command, by if kills else None, share * took)
             if done.returncode == 0 and kills and not again:  # it was over before it could be killed
                 subprocess.run(["rm", "-r", out], check=True)
                 out.mkdir()
@@ -170,6 +178,9 @@ class Soak:
         self, command: list[str], by: signal.Signals | None, after_s: float
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a command, to its end or until it is killed."""
+        if self.is_forked:
+            return self.fork(command, by, after_s)
+        after_s = max(EARLIEST_S, after_s)
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(command, env=ENVIRONMENT, preexec_fn=heed_interrupts, **pipes) as process:
             try:
@@ -178,6 +189,22 @@ class Soak:
                 process.send_signal(by or signal.SIGKILL)
                 outputs = process.communicate()
         return subprocess.CompletedProcess(command, process.returncode, *outputs)
+
+    def fork(
+        self, command: list[str], by: signal.Signals | None, after_s: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The same in a process that needs no time to start."""
+        ready, files = FORKS.Event(), [self.folder / "stdout", self.folder / "stderr"]
+        process = FORKS.Process(target=be_command, args=(command[len(BIDIBEAM) :], files, ready))
+        process.start()
+        ready.wait(STARTING_S)
+        process.join(after_s if by is not None else None)
+        if process.is_alive():
+            os.kill(process.pid or 0, by or signal.SIGKILL)
+            process.join()
+        return subprocess.CompletedProcess(
+            command, process.exitcode or 0, *(each.read_bytes() for each in files)
+        )
 
     def check_kill(
         self, case: Case, by: signal.Signals, done: subprocess.CompletedProcess[bytes], place: str
@@ -213,6 +240,26 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def be_command(words: list[str], files: Sequence[Path], ready: Any) -> None:
+    """Be the process of a command, which tells when it heeds signals."""
+    import torch
+
+    from bidibeam.cli import main as front
+
+    for number, file in enumerate(files, start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(1)
+    run_command = front.run
+
+    def run_ready(args: Sequence[str] | None = None) -> int:
+        ready.set()
+        return run_command(args)
+
+    front.run = run_ready
+    front.main(words)
+
+
 def read_tree(folder: Path) -> dict[str, Any]:
     """What the files of a folder hold, without times; nothing for those that are not compared."""
     tree = {}
@@ -240,14 +287,20 @@ def without_times(value: Any) -> Any:
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
-def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) -> dict[str, Any]:
-    """Kill each command in turn, so many for each seed; count what was found."""
+def run(
+    seeds: Sequence[int], count: int | None, report: Callable[[str], None], *, names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Kill each command in turn, so many for each seed; count what was found.
+
+    Where they are named, they alone are killed, in processes that are forked: the short trial.
+    """
+    FORKS.set_forkserver_preload(PRELOADED)
+    chosen = [case for case in CASES if case.name in names] or CASES
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(Path(folder), report)
+        soak = Soak(Path(folder), report, is_forked=bool(names))
         soak.write_inputs()
         for seed in seeds:
-            soak.chance = random.Random(seed)
             for number in range(KILLS if count is None else count):
-                soak.kill(CASES[number % len(CASES)], seed, number)
+                soak.kill(chosen[number % len(chosen)], seed, number)
             report(f"seed {seed}: {soak.counts['kills']} kills, {len(soak.failures)} failures")
     return {**soak.counts, "failures": soak.failures}

@@ -19,12 +19,12 @@ from threading import current_thread, main_thread
 from typing import Any
 
 import torch
-import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 import bidibeam
 from bidibeam.errors import BidibeamError
+from bidibeam.models.huggingface.quiet import quiet_transformers
 from tests.soak.architectures import (
     DECODED,
     LETTERS,
@@ -133,10 +133,10 @@ def generate(model: Any, ids: Sequence[int]) -> list[tuple[list[int], float]]:
 
 
 @torch.no_grad()
-def force(model: Any, ids: Sequence[int], written: Sequence[int]) -> float:
+def force(model: Any, ids: Sequence[int], written: Sequence[int], start: int = 1) -> float:
     """The log-probability of what was written, by one pass without a cache."""
     if model.config.is_encoder_decoder:
-        read = torch.tensor([[1, *written[:-1]]])
+        read = torch.tensor([[start, *written[:-1]]])
         logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, use_cache=False).logits
     else:
         model(input_ids=torch.tensor([[5]]), use_cache=False)  # dynamic rotary embeddings forget long texts
@@ -219,13 +219,11 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
     names: dict[str, dict[str, str]] = {}
     failures: list[str] = []
     variants = all_variants()
-    level, has_bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     for seed in seeds:
         chosen = list(variants) if count is None else Random(seed).sample(DECODED, count)
         for name in chosen:
-            verdict, said = judge(name, variants[name], seed)
+            with quiet_transformers():
+                verdict, said = judge(name, variants[name], seed)
             said = " ".join(said.split())[:200]
             verdicts[verdict] += 1
             names.setdefault(verdict, {})[name] = said
@@ -233,7 +231,4 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
             is_missed = name in DECODED and verdict not in AGREEMENT
             if is_missed or verdict in ("wrong", "traceback", "too slow"):
                 failures.append(f"seed {seed}, {name}: {verdict}: {said}")
-    transformers.logging.set_verbosity(level)
-    if has_bars:
-        transformers.logging.enable_progress_bar()
     return {"variants": sum(verdicts.values()), **verdicts, "names": names, "failures": failures}

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -28,9 +25,10 @@ from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate, mark, reverse_labels
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.quiet import quiet_transformers
+from tests.soak.models import TooSlowError, force, limit_time
 from tests.soak.option_values import SCORE_CHANGING, Made
 from tests.unit.models.huggingface.folders import SOURCES, write_model
-from tests.unit.models.huggingface.test_parity import model_of, random_inputs
+from tests.unit.models.huggingface.tiny import model_of, random_inputs
 
 CLOSE = 1e-4
 PATIENCE = 60
@@ -54,31 +52,14 @@ Found = list[tuple[Any, float | None]]
 """What a search returned, source after source, best first: what was written, and the score if any."""
 
 
-@contextmanager
-def patience() -> Iterator[None]:
-    """Inside the block, a search that hangs raises TimeoutError, where signals can tell."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"no answer within {PATIENCE} s")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def attempt(search: Callable[[], Any]) -> Any:
     """What a search returns, or the exception that it raises."""
     try:
-        with patience(), quiet_transformers(), warnings.catch_warnings():
+        with limit_time(PATIENCE), quiet_transformers(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return search()
+    except TooSlowError:
+        return TimeoutError(f"no answer within {PATIENCE} s")
     except Exception as error:  # whatever it is, the verdict tells
         return error
 
@@ -243,12 +224,6 @@ def check_forced(model: Any, inputs: dict[str, Tensor], found: Found) -> None:
     each = len(found) // len(inputs["input_ids"])
     for number, (ids, score) in enumerate(found):
         source = inputs["input_ids"][number // each][inputs["attention_mask"][number // each].bool()].tolist()
-        read: dict[str, Any] = {"input_ids": torch.tensor([source])}
-        begun = [2] if model.config.is_encoder_decoder else source
-        name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
-        read[name] = torch.tensor([[*begun, *ids[:-1]]])
-        with torch.no_grad():
-            log_probs = model(**read).logits[0, len(begun) - 1 :].log_softmax(-1)
-        expected = float(log_probs[torch.arange(len(ids)), list(ids)].sum()) / len(ids)
+        expected = force(model, source, ids, start=2) / len(ids)
         if score is None or abs(score - expected) > CLOSE:
             raise AssertionError(f"{ids} scores {score}, and {expected} by teacher forcing")

@@ -26,7 +26,7 @@ from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, HFScorer, mark, reve
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.models.huggingface.folders import tokenizer_of, write_model
-from tests.unit.models.huggingface.test_parity import model_of
+from tests.unit.models.huggingface.tiny import model_of
 
 STRATEGIES = (
     "vbs",

@@ -144,7 +144,10 @@ def test_help_names_every_strategy_similarity_and_stopping_rule(name: str) -> No
         (["report", ""], "Invalid value for 'PATH': it is empty."),
         (["prepare", "--out", "a\udcff"], "'a\\udcff' is not UTF-8. Give it another name."),
         (["analyse", "--examples", "9" * 20], f"{'9' * 20} is more than 1,000,000,000."),
-        (["rerank", "x", "--seed", "9" * 9000], " ... "),
+        (
+            ["rerank", "x", "--seed", "9" * 9000],
+            f"--seed': '{'9' * 299} ... {'9' * 99}' is not a valid integer.",
+        ),
     ],
 )
 def test_wrong_usage_is_answered_with_what_there_is(
@@ -299,8 +302,7 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(lines: int) -> None:
         ("convert - --to moses <&- >&-", "Error: <stdin> cannot be read: it is closed.\n"),
         ("convert {lists} >&-", "Error: <stdout>: it is closed.\n"),
         ("rerank {lists} >/dev/full", "Error: <stdout>: No space left on device.\n"),
-        ("rerank {lists} --seed " + "9" * 9000 + "x", "is not a valid integer.\n"),
-        ("info --json >/dev/null <&-", ""),
+        ("rerank {lists} >/dev/null <&-", ""),
     ],
 )
 def test_streams_that_cannot_be_used_are_named(redirected: str, told: str, lists: Path) -> None:
@@ -310,7 +312,6 @@ def test_streams_that_cannot_be_used_are_named(redirected: str, told: str, lists
     done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
 
     assert done.stderr.endswith(told)
-    assert max(map(len, ["", *done.stderr.splitlines()])) < 2000
     assert bool(done.returncode) == bool(told)
 
 

@@ -6,17 +6,11 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import bidibeam
-from bidibeam import SearchSettings, load_decoder
 from bidibeam.data.prepared import PreparedData
-from bidibeam.interchange import resumable
-from bidibeam.interchange.reading import read_sources
 from tests.unit.cli.calls import Call, called, lines_of
-from tests.unit.models.huggingface.folders import write_pair
 
 Arguments = tuple[object, ...]
 
@@ -67,29 +61,6 @@ def test_resumed_it_is_what_it_would_have_been_and_nothing_is_done_twice(
     ]
     assert pairs[1] < pairs[0]
     assert re.search(rf"\b0 sources in [\d.]+ s\. {len(whole.replies)} were done already\. ", finished.told)
-
-
-@pytest.mark.parametrize("kind", ["bart", "gpt2", "run"])
-def test_a_decoding_cut_in_the_middle_of_a_batch_is_resumed_byte_for_byte(
-    kind: str, unsure_run: Path, toy_data: PreparedData, tmp_path: Path
-) -> None:
-    folders = [unsure_run] if kind == "run" else write_pair(tmp_path, kind)
-    settings = SearchSettings(beam_size=4, max_length=6)
-    decoder = load_decoder(bidibeam.load(*folders), settings=settings, batch_size=7, score_other=True)
-    sources = list(read_sources(toy_data.path / "test.jsonl"))[:20]
-    out = tmp_path / "out.jsonl"
-
-    def decode(*, resume: bool) -> bytes:
-        options: Any = {"signature": decoder.signature, "resume": resume, "batch_size": 7}
-        with resumable.open_output(out, sources, **options) as output:
-            for answer in decoder.answers(output.rest):
-                output.write(answer.beams, answer.ranking)
-        return out.read_bytes()
-
-    whole = decode(resume=False)
-    for done in (3, 8, 13, 14, 19):
-        out.write_bytes(b"".join(whole.splitlines(keepends=True)[:done]))
-        assert decode(resume=True) == whole
 
 
 def test_other_settings_are_refused_and_without_resume_all_is_done_again(

@@ -16,9 +16,10 @@ import torch
 
 from bidibeam.cli.main import load_command
 from bidibeam.data.prepared import PreparedData
+from bidibeam.hf import load_hf_decoder
 from tests.unit.cli.calls import called, refused, write_lines
 from tests.unit.models.huggingface.folders import write_joint, write_model
-from tests.unit.models.huggingface.tiny import prepared
+from tests.unit.models.huggingface.tiny import prepared, write_config
 
 CODE = """
 from pathlib import Path
@@ -51,6 +52,7 @@ CALLS = {
     "export": "export {model} --to ctranslate2 --out {out}",
     "reproduce": "reproduce --model {model} --data {data} --out {out}",
     "train --base": "train {data} --base {model} --out {out}",
+    "train --tokenizer": "train {data} --base {config} --tokenizer {model} --out {out}",
 }
 
 
@@ -124,11 +126,15 @@ def words_of(call: str, model: Path, data: PreparedData, tmp_path: Path) -> list
     """A call of `CALLS` on a model."""
     lists = write_lines(tmp_path / "lists.jsonl", {"source": "red cat", "regular": [{"text": "red"}]})
     files = {"model": model, "data": data.path, "lists": lists, "out": tmp_path / "out"}
+    if "{config}" in CALLS[call]:
+        files["config"] = write_config(tmp_path / "base", "bart")
     return CALLS[call].format(**files).split()
 
 
-@pytest.mark.parametrize("what", ["own_config", "own_tokenizer"])
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [*((call, "own_tokenizer") for call in CALLS), *((call, "own_config") for call in [*CALLS][:-1])],
+)
 def test_no_command_runs_code_or_asks(
     call: str, what: str, request: pytest.FixtureRequest, pairs: PreparedData, tmp_path: Path
 ) -> None:
@@ -175,27 +181,23 @@ def test_the_first_source_is_answered_where_the_code_is_not_needed(tmp_path: Pat
     assert not (model / "ran").exists()
 
 
-def test_a_process_of_its_own_runs_code_only_where_it_is_trusted(tmp_path: Path) -> None:
-    model = write_own_config(tmp_path / "model")
-    words = [sys.executable, "-m", "bidibeam", "decode", "--regular", str(model), "--strategy", "vbs"]
-    environment = {**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
-    how: Any = {"input": YES, "capture_output": True, "text": True, "env": environment, "timeout": 300}
+def test_a_process_of_its_own_runs_no_code_whatever_is_typed(own_config: Path) -> None:
+    words = [sys.executable, "-m", "bidibeam", "decode", "--regular", str(own_config), "--strategy", "vbs"]
+    how: Any = {"input": YES, "capture_output": True, "text": True, "timeout": 300}
 
-    untrusted = subprocess.run(words, check=False, **how)
-    has_run = (model / "ran").exists()
-    trusted = subprocess.run([*words, "--trust-remote-code"], check=False, **how)
+    done = subprocess.run(words, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"}, **how)
 
-    assert (untrusted.returncode, untrusted.stdout, has_run) == (1, "", False)
-    assert SAID in untrusted.stderr
-    assert (trusted.returncode, len(trusted.stdout.splitlines())) == (0, 2)
-    assert (model / "ran").exists()
+    assert (done.returncode, done.stdout, (own_config / "ran").exists()) == (1, "", False)
+    assert SAID in done.stderr
 
 
-def test_score_and_training_run_code_that_is_trusted(pairs: PreparedData, tmp_path: Path) -> None:
+def test_code_that_is_trusted_runs(pairs: PreparedData, tmp_path: Path) -> None:
     model = write_own_config(tmp_path / "model")
 
-    scored = called(*words_of("score", model, pairs, tmp_path), "--trust-remote-code")
-    assert (scored.status, (model / "ran").exists()) == (0, True)
+    for name in ("decode --regular", "score"):
+        words = (*words_of(name, model, pairs, tmp_path), "--trust-remote-code")
+        assert (called(*words, typed=YES).status, (model / "ran").exists()) == (0, True)
+    assert load_hf_decoder(model, strategy="vbs", trust_remote_code=True)
 
     (model / "ran").unlink()
     told = "Direction both is made of transformers' own networks"
@@ -260,12 +262,11 @@ HARMLESS = "[31mred]0;title cat2J backwards"
 def test_text_of_a_file_commands_no_terminal_and_reaches_pipes_unchanged(tmp_path: Path) -> None:
     lists = write_lines(tmp_path / "lists.jsonl", {"regular": [{"text": HOSTILE}]})
     words = [sys.executable, "-m", "bidibeam", "rerank", str(lists), "--strategy", "longest"]
-    piped = subprocess.run(words, check=True, capture_output=True, timeout=300)
     master, terminal = pty.openpty()
     subprocess.run(words, check=True, stdout=terminal, stderr=subprocess.DEVNULL, timeout=300)
     os.close(terminal)
 
-    assert piped.stdout.decode() == f"{HOSTILE}\n"
+    assert called(*words[3:]).out == f"{HOSTILE}\n"
     assert os.read(master, 10_000).decode() == f"{HARMLESS}\r\n"
     os.close(master)
 

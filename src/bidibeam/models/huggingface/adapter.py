@@ -15,11 +15,11 @@ from torch import Tensor
 from bidibeam.errors import BidibeamError, RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.huggingface.by_generate import check_stopping, refusal
+from bidibeam.models.huggingface.by_generate import check_stopping
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import load_models, load_pair
-from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle
+from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle, refusal
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings

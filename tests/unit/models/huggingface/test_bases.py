@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +45,6 @@ def test_a_wrapped_tokenizer_gives_the_same_ids(copies: PreparedData) -> None:
         [*e, 3] for e in expected
     ]
     assert wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).decode(expected[0]) == "red cat !"
-
-
-def test_nobody_is_asked_whether_code_beside_a_tokenizer_may_run(
-    copies: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("there was a question"))
-    base, folder = write_config(tmp_path / "base", "bart"), tmp_path / "tokenizer"
-    wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).save_pretrained(folder)
-    values = json.loads((folder / "tokenizer_config.json").read_text())
-    values |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
-    (folder / "tokenizer_config.json").write_text(json.dumps(values))
-
-    with pytest.raises(InputError, match="brings Python code for its tokenizer, which runs only where"):
-        opened(base, copies, tokenizer=str(folder))
 
 
 def test_the_tokenizer_of_the_base_or_another_may_be_used(copies: PreparedData, tmp_path: Path) -> None:
@@ -113,7 +98,7 @@ NO_BASES: list[tuple[str, dict[str, str], type[Exception], str]] = [
         InputError,
         r"^There is no tokenizer in empty \(.+\): name one, a folder",
     ),
-    ("typeless", {}, InputError, "typeless"),
+    ("typeless", {}, InputError, r"typeless.* cannot be (used|read) \("),
     ("unfilled", {"direction": "both"}, InputError, "^The weights of unfilled lack "),
     ("damaged", {}, InputError, r"^The weights of damaged cannot be loaded \(.+\)\.$"),
 ]

@@ -14,7 +14,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.directional import DirectionalModel, read_task
 from bidibeam.models.huggingface.scorer import MODEL_TYPES
 from bidibeam.search.graphs import CudaCapture, GraphCache
-from tests.unit.models.huggingface.test_parity import VOCABULARY, model_of
+from tests.unit.models.huggingface.tiny import VOCABULARY, model_of
 from tests.unit.search.emulation import EmulatedCapture
 
 BEAMS = 4

@@ -30,7 +30,7 @@ from bidibeam.models.huggingface.reversal import reverse_processor
 from bidibeam.search.settings import SearchSettings
 from tests.unit.api.test_custom_generate import ended, inputs, pair
 from tests.unit.models.huggingface.folders import SOURCES, write_model, write_pair
-from tests.unit.models.huggingface.test_parity import model_of
+from tests.unit.models.huggingface.tiny import model_of
 
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
 WRITING = ("reverse-vbs", "bidia", "bidia bleu_t either")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from bidibeam.api import load_decoder
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.errors import BidibeamError, InputError, RunError, ScorerError, SettingsError
+from bidibeam.errors import InputError, RunError, ScorerError, SettingsError
 from bidibeam.hf import HFGenerator, load_hf_decoder, load_models, load_pair
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.huggingface.configs import METADATA_FILE
@@ -192,36 +191,6 @@ def test_a_model_that_fails_is_refused_before_anything_is_read(
     message = r"^bart is a bart model, which cannot be searched here \(no such tensor\); write n-best lists"
     with pytest.raises(ScorerError, match=message):
         load_hf_decoder(folder, strategy="vbs")
-
-
-CODE = """
-from transformers import GPT2Config, GPT2LMHeadModel
-
-class OwnConfig(GPT2Config):
-    model_type = "own-gpt2"
-
-class OwnModel(GPT2LMHeadModel):
-    config_class = OwnConfig
-"""
-
-
-def test_code_that_a_model_brings_along_runs_only_where_it_is_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    folder = write_model(tmp_path / "own", "gpt2")
-    (folder / "own.py").write_text(CODE)
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "own-gpt2", "architectures": ["OwnModel"]}
-    config["auto_map"] = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
-    (folder / "config.json").write_text(json.dumps(config))
-
-    for load in (load_models, load_hf_decoder):
-        with pytest.raises(BidibeamError, match=r"own brings Python code for its config, "):
-            load(folder)
-    (loaded,) = load_models(folder, trust_remote_code=True).values()
-    assert type(loaded.model).__name__ == "OwnModel"
-    assert load_hf_decoder(folder, strategy="vbs", trust_remote_code=True)
 
 
 def test_the_precision_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,50 +13,19 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.directional import DirectionalModel, read_task
 from bidibeam.models.huggingface.scorer import MODEL_TYPES, ROPE_TYPES
-from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
+from tests.unit.models.huggingface.tiny import (
+    FAMILIES,
+    model_of,
+    random_inputs,
+)
 
-KINDS = ("bart", "t5", "marian", "gpt2", "llama")
-"""One of each make; options are tried with them."""
 SCORE_TOLERANCE = 1e-4
 """Relative to a score where that is beyond 1: float32 has seven digits, however large logits are."""
 CASES, PARTS = 24, 4
 """Cases for each kind of model, in so many tests."""
-VOCABULARY = 40
-
-
-def model_of(kind: str, seed: int, vocabulary: int = VOCABULARY, **changes: Any) -> Any:
-    """One whose opinions are strong enough that rounding does not decide."""
-    ids: dict[str, Any] = {
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "forced_eos_token_id": None,
-        "decoder_start_token_id": 2,
-    }
-    config = tiny_config(kind)
-    strong = {"init_std": 0.3, "initializer_factor": 2.0, "initializer_range": 0.3}
-    ids |= {name: value for name, value in strong.items() if hasattr(config, name)}
-    if not config.is_encoder_decoder:
-        del ids["decoder_start_token_id"], ids["forced_eos_token_id"]
-    return tiny_model(kind, seed=seed, vocab_size=vocabulary, **{**ids, **changes})
-
 
 made_once = cache(model_of)
 """For tests that leave a model as it is."""
-
-
-def random_inputs(model: Any, chance: Random) -> dict[str, torch.Tensor]:
-    """Sources of different lengths, padded where the model wants it."""
-    lengths = [chance.randint(1, 9) for _ in range(chance.choice((1, 2, 5)))]
-    longest = max(lengths) + chance.choice((0, 0, 3))
-    ids = torch.full((len(lengths), longest), 1)
-    for row, length in zip(ids, lengths, strict=True):
-        words = torch.tensor([chance.randrange(3, VOCABULARY) for _ in range(length)])
-        if model.config.is_encoder_decoder:
-            row[:length] = words
-        else:
-            row[longest - length :] = words
-    return {"input_ids": ids, "attention_mask": (ids != 1).long()}
 
 
 def random_options(chance: Random) -> dict[str, Any]:
@@ -159,7 +128,7 @@ def test_large_logits_and_scaled_ones_do_so() -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_options_of_generate_mean_the_same(kind: str, part: int) -> None:
     for model, inputs, options in cases(kind, part):
         check(model, inputs, options)
@@ -174,7 +143,7 @@ def test_wide_beams_over_large_vocabularies_do_so_too(kind: str) -> None:
 
 
 @pytest.mark.parametrize("early_stopping", [False, "never"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_the_other_stopping_rules_do_so_too(kind: str, early_stopping: bool | str) -> None:
     for model, inputs, options in cases(kind, 3):
         check(model, inputs, {**options, "early_stopping": early_stopping})

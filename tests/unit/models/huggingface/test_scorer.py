@@ -19,8 +19,7 @@ from bidibeam.models.huggingface.by_generate import score_by_forward
 from bidibeam.models.huggingface.scorer import Inputs
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
-from tests.unit.models.huggingface.test_parity import KINDS, VOCABULARY, model_of
-from tests.unit.models.huggingface.tiny import SHAPES, tiny_model
+from tests.unit.models.huggingface.tiny import FAMILIES, SHAPES, VOCABULARY, model_of, tiny_model
 
 TOLERANCE = 1e-4
 
@@ -76,7 +75,7 @@ def check_steps(model: Any, *, length: int = 4, beams: int = 3) -> None:
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_steps_are_those_of_the_model(kind: str, implementation: str) -> None:
     model = model_of(kind, seed=1)
     model.set_attn_implementation(implementation)
@@ -103,7 +102,7 @@ def test_cross_attention_is_held_once_per_source(kind: str) -> None:
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_sequences_have_the_log_probabilities_that_the_model_itself_gives(
     kind: str, *, is_cached: bool
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, set_seed
 
 from bidibeam.data.prepare import PrepareSettings, prepare
@@ -13,6 +14,8 @@ from tests.conftest import WORDS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torch import Tensor
 
 _BART = {
     "d_model": 32,
@@ -77,11 +80,12 @@ ENCODER_DECODERS = ("bart", "marian", "t5")
 DECODERS = ("gpt2", "llama")
 FAMILIES = (*ENCODER_DECODERS, *DECODERS)
 """One of each kind; the other shapes are variations."""
+VOCABULARY = 40
 LIMITS: dict[str, Any] = {"max_source_length": 20, "max_response_length": 20}
 
 
 def tiny_config(kind: str, **changes: Any) -> Any:
-    return AutoConfig.for_model(kind, **{**SHAPES[kind], "vocab_size": 40, **changes})
+    return AutoConfig.for_model(kind, **{**SHAPES[kind], "vocab_size": VOCABULARY, **changes})
 
 
 def tiny_model(kind: str, *, seed: int = 0, **changes: Any) -> Any:
@@ -89,6 +93,37 @@ def tiny_model(kind: str, *, seed: int = 0, **changes: Any) -> Any:
     config = tiny_config(kind, **changes)
     auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     return auto.from_config(config).eval()
+
+
+def model_of(kind: str, seed: int, vocabulary: int = VOCABULARY, **changes: Any) -> Any:
+    """One whose opinions are strong enough that rounding does not decide."""
+    ids: dict[str, Any] = {
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "forced_eos_token_id": None,
+        "decoder_start_token_id": 2,
+    }
+    config = tiny_config(kind)
+    strong = {"init_std": 0.3, "initializer_factor": 2.0, "initializer_range": 0.3}
+    ids |= {name: value for name, value in strong.items() if hasattr(config, name)}
+    if not config.is_encoder_decoder:
+        del ids["decoder_start_token_id"], ids["forced_eos_token_id"]
+    return tiny_model(kind, seed=seed, vocab_size=vocabulary, **{**ids, **changes})
+
+
+def random_inputs(model: Any, chance: random.Random) -> dict[str, Tensor]:
+    """Sources of different lengths, padded where the model wants it."""
+    lengths = [chance.randint(1, 9) for _ in range(chance.choice((1, 2, 5)))]
+    longest = max(lengths) + chance.choice((0, 0, 3))
+    ids = torch.full((len(lengths), longest), 1)
+    for row, length in zip(ids, lengths, strict=True):
+        words = torch.tensor([chance.randrange(3, VOCABULARY) for _ in range(length)])
+        if model.config.is_encoder_decoder:
+            row[:length] = words
+        else:
+            row[longest - length :] = words
+    return {"input_ids": ids, "attention_mask": (ids != 1).long()}
 
 
 def write_config(folder: Path, kind: str, **changes: Any) -> Path:
