@@ -52,9 +52,10 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     return cls(**values)
 
 
-def check(cls: type, mapping: Mapping[str, Any], *, section: str = "") -> None:
-    """Check those values of a mapping that a dataclass has fields for; others are nobody's business here."""
-    build(cls, {key: value for key, value in mapping.items() if key in _kinds(cls)}, section=section)
+def build_known(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
+    """A dataclass from those values of a mapping that it has fields for; others are left out."""
+    known: Any = cls
+    return build(cls, {key: mapping[key] for key in mapping if key in _kinds(known)}, section=section)
 
 
 def _convert(value: Any, kind: Any, key: str) -> Any:
