@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
 from bidibeam.data.prepared import PreparedData
@@ -60,6 +61,16 @@ def test_nobody_is_asked_whether_code_beside_a_tokenizer_may_run(
 
     with pytest.raises(InputError, match="brings Python code for its tokenizer, which runs only where"):
         opened(base, copies, tokenizer=str(folder))
+
+
+def test_weights_that_a_base_lacks_are_not_made_up(copies: PreparedData, tmp_path: Path) -> None:
+    tiny_model("bart").save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.decoder.layers.0.fc1.weight"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+
+    with pytest.raises(InputError, match=r"lack 'model\.decoder\.layers\.0\.fc1\.weight': save the model"):
+        opened(tmp_path, copies, tokenizer=str(copies.path))
 
 
 def test_the_tokenizer_of_the_base_or_another_may_be_used(copies: PreparedData, tmp_path: Path) -> None:
