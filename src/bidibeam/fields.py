@@ -102,6 +102,15 @@ def show_value(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested mappings by their keys, joined with points."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        nested = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return flat
+
+
 @lru_cache
 def _kinds(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls)

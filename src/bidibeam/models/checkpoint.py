@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting
+from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
 from bidibeam.fields import build, build_known
-from bidibeam.files import describe_error, read_json, reading, replacing, write_json
+from bidibeam.files import read_json, reading, replacing, write_json
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"

@@ -17,9 +17,9 @@ import torch
 from accelerate import PartialState
 from safetensors.torch import load_file
 
-from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting
+from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting, describe_error
 from bidibeam.fields import build, build_known
-from bidibeam.files import alone_in, describe_error, names_in, read_json, reading, write_json
+from bidibeam.files import alone_in, names_in, read_json, reading, write_json
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     STARTED_FILE,

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice
+from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice, describe_error
 from bidibeam.fields import build, build_known
-from bidibeam.files import describe_error, read_json, reading, write_json
+from bidibeam.files import read_json, reading, write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, KnownData, find_device, hash_file
