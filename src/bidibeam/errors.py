@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection
 
+LONGEST_REASON = 300
 LONGEST_WORD = 400
 LONGEST_MESSAGE = 1800
 """What is longer than this, in characters, nobody reads: a value of megabytes would hide the message."""
@@ -62,6 +63,14 @@ def shorten(message: str) -> str:
 
 def _leave_out(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 4 * 3]} ... {text[-most // 4 :]}"
+
+
+def describe_error(error: Exception) -> str:
+    """What an error says, in the middle of a sentence."""
+    if isinstance(error, KeyError) and error.args:
+        return f"it has no {error.args[0]!r}"
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
 
 
 def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:

@@ -52,9 +52,10 @@ def build(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
     return cls(**values)
 
 
-def check(cls: type, mapping: Mapping[str, Any], *, section: str = "") -> None:
-    """Check those values of a mapping that a dataclass has fields for; others are nobody's business here."""
-    build(cls, {key: value for key, value in mapping.items() if key in _kinds(cls)}, section=section)
+def build_known(cls: type[S], mapping: Mapping[str, Any], *, section: str = "") -> S:
+    """A dataclass from those values of a mapping that it has fields for; others are left out."""
+    known: Any = cls
+    return build(cls, {key: mapping[key] for key in mapping if key in _kinds(known)}, section=section)
 
 
 def _convert(value: Any, kind: Any, key: str) -> Any:
@@ -99,6 +100,15 @@ def show_value(value: Any) -> str:
     except (ValueError, RecursionError):  # a number of thousands of digits, or a list that holds itself
         return "a value that cannot be shown"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested mappings by their keys, joined with points."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        nested = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return flat
 
 
 @lru_cache

@@ -12,12 +12,11 @@ import re
 import shutil
 import sys
 import zlib
-from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from bidibeam.errors import BidibeamError, RunError
+from bidibeam.errors import RunError, describe_error
 
 if sys.platform != "win32":
     import fcntl
@@ -30,13 +29,8 @@ PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 UNPACKING_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading one may raise."""
 
-LONGEST_REASON = 300
-
 PARTIAL = re.compile(r"\.(.+)\.\d+\.partial")
 """The name of a file that is being written by `replacing`, or was when its process died."""
-
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, by which text commands a terminal or turns around what stands beside it."""
 
 
 @contextmanager
@@ -46,7 +40,7 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block raises, or the process dies in it, `path` stays as it was. A link keeps pointing where it
     points, and what is no file (a pipe, /dev/stdout) is simply written to.
     """
-    if path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
+    if is_stream(path):
         yield path
         return
     path = resolve(path)
@@ -54,18 +48,32 @@ def replacing(path: Path) -> Iterator[Path]:
     remove_leftovers(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        yield partial
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)  # as any new file: safetensors leaves its own to the owner alone
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        error.filename = error.filename or str(path)  # writing into an open file names none
-        raise
+        with writing(path, partial):
+            yield partial
+            mask = os.umask(0)
+            os.umask(mask)
+            partial.chmod(0o666 & ~mask)  # as any new file: safetensors leaves its own to the owner alone
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path, partial: Path) -> Iterator[None]:
+    """Let the system's errors in the block name `path`, which is written, not `partial`, which becomes it."""
+    try:
+        yield
+    except OSError as error:  # writing into an open file names none
+        if error.filename is None or Path(str(error.filename)).is_relative_to(partial):
+            error.filename = str(path)
+        raise
+
+
+def is_stream(path: Path) -> bool:
+    """Whether something is there that is no plain file: a pipe, /dev/stdout."""
+    return path.exists() and (not path.is_file() or path.is_relative_to("/dev"))
 
 
 def resolve(path: Path) -> Path:
@@ -130,33 +138,24 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
-def reading(path: Path | str, way_out: str, kind: type[BidibeamError] = RunError) -> Iterator[None]:
+def reading(path: Path | str, way_out: str) -> Iterator[None]:
     """Turn whatever the block raises over a file's content into one sentence that names the file.
 
-    What the system does not let us read is not called damaged. An error of the same kind says enough already,
-    and what runs out of memory is no fault of the file.
+    What the system does not let us read is not called damaged. A RunError says enough already, and what runs
+    out of memory is no fault of the file.
 
     Args:
         path: The file, or a place in it.
         way_out: A sentence on what to do about it.
-        kind: What is raised.
     """
     try:
         yield
-    except (kind, MemoryError):
+    except (RunError, MemoryError):
         raise
     except Exception as error:  # libraries in Rust raise their own, or plain ones
         if isinstance(error, OSError) and error.errno is not None:
-            raise kind(f"{path} cannot be read ({error.strerror}). {way_out}") from error
-        raise kind(f"{path} is damaged ({describe_error(error)}). {way_out}") from error
-
-
-def describe_error(error: Exception) -> str:
-    """What an error says, in the middle of a sentence."""
-    if isinstance(error, KeyError) and error.args:
-        return f"it has no {error.args[0]!r}"
-    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
+            raise RunError(f"{path} cannot be read ({error.strerror}). {way_out}") from error
+        raise RunError(f"{path} is damaged ({describe_error(error)}). {way_out}") from error
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
@@ -237,17 +236,3 @@ def alone_in(folder: Path, what: str) -> Iterator[None]:
                 folder.rmdir()
         if descriptor is not None:
             os.close(descriptor)
-
-
-def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns the values of nested mappings by their keys, joined with points."""
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        nested = isinstance(value, Mapping)
-        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
-    return flat
-
-
-def printable(text: str) -> str:
-    """The text without control characters, but for tabs and line breaks."""
-    return UNPRINTABLE.sub("", text)

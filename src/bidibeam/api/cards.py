@@ -15,10 +15,11 @@ from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
-from bidibeam.files import printable, read_json
+from bidibeam.files import read_json
 from bidibeam.models import checkpoint
-from bidibeam.models.cards import escape_text, format_table
+from bidibeam.models.cards import format_table
 from bidibeam.search.settings import SearchSettings
+from bidibeam.text import escape_markdown, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,7 +91,7 @@ def render_card(folder: Path) -> str:
     parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
     size = (weights.stat().st_size + tokenizer.stat().st_size) / 2**20
     corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
-    origin = escape_text(str(exported.get("corpus") or f"The corpus {corpus}"))
+    origin = escape_markdown(str(exported.get("corpus") or f"The corpus {corpus}"))
     origin += f": {ORIGINS[corpus]}" if corpus in ORIGINS else ""
     rows = {f"{split} pairs": count for split, count in data.get("pairs", {}).items()} | settings
     shape = {"vocabulary": config.vocabulary_size} | model | {name: training.get(name) for name in TRAINING}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.fields import check
+from bidibeam.fields import build_known
 from bidibeam.files import read_json, reading, write_json
 from bidibeam.metrics import METRICS
 
@@ -50,8 +50,9 @@ class TunedSettings:
                     f"{path} has format version {version!r}; bidibeam {__version__} reads version "
                     f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
                 )
-            check(Tuned, self.content)
-            self.options: dict[str, dict[str, float]] = self.content["options"]
+            known = build_known(Tuned, self.content)
+            self.content |= asdict(known)
+            self.options = known.options
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 

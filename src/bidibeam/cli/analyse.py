@@ -74,7 +74,7 @@ HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 @options.option(
     "--examples",
     "Sources to keep as examples: those that systems disagree on most.",
-    options.Count(min=0),
+    click.IntRange(0, options.LARGEST),
     20,
 )
 @options.workers

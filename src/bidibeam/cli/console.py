@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bidibeam.files import printable
+from bidibeam.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

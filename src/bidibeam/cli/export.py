@@ -11,7 +11,7 @@ import click
 from bidibeam.cli import options
 from bidibeam.cli.console import echo, show, show_metadata
 from bidibeam.cli.inputs import BUNDLED_NOTE, load_model, take_model
-from bidibeam.files import flatten
+from bidibeam.fields import flatten
 
 
 @click.command()

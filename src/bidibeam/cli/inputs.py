@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli.console import note, notice_if_slow, show, tell
+from bidibeam.cli.streams import withhold_stdin
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.lists import ListReader
@@ -56,16 +55,6 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
         show(BUNDLED_NOTE, style="dim")
     with notice_if_slow("Loading the model ..."), withhold_stdin():
         return load(name, reverse, **options)
-
-
-@contextmanager
-def withhold_stdin() -> Iterator[None]:
-    """Inside the block, a library that asks a question finds no answer: stdin is for sources."""
-    ours, sys.stdin = sys.stdin, io.StringIO()
-    try:
-        yield
-    finally:
-        sys.stdin = ours
 
 
 def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model, SearchSettings]:

@@ -17,8 +17,8 @@ import click
 from bidibeam._version import __version__
 from bidibeam.cli import streams
 from bidibeam.errors import BidibeamError, shorten
-from bidibeam.files import printable
 from bidibeam.registry import suggest
+from bidibeam.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +132,11 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 class Interruption(KeyboardInterrupt):
-    """What a signal raises. Of a plain one, raised in an `exec`, Python would take its own exit status."""
+    """What a signal raises, with its number.
+
+    It is a class of its own because Python, run by -c or -m, ends with its own status, not with ours, once a
+    plain KeyboardInterrupt was raised.
+    """
 
 
 def _interrupt(number: int, _frame: object) -> None:
@@ -149,7 +153,7 @@ def run(args: Sequence[str] | None = None) -> int:
         status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:
-        vars(error)["message"] = printable(shorten(error.message))
+        vars(error)["message"] = printable(shorten(error.message))  # to click's types it is final
         error.show()
         return error.exit_code
     except BrokenPipeError:  # the reader of our output has left: so do we
@@ -209,12 +213,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         where = "<stdout>" if error.filename is None and streams.is_of_stdout(error) else error.filename
         where = "" if where is None else f"{where}: "
-        where = re.sub(r"(^|/)\.([^/]+)\.\d+\.partial(?=: $)", r"\1\2", where)  # as it is called once whole
         return f"{where}{error.strerror}." if error.strerror else told
-    if systems := re.search(
-        r"([^:]+) \(os error \d+\)", told
-    ):  # of libraries in Rust: safetensors, tokenizers
-        return f"{systems[1].strip()}."
     ours = [each for each in traceback.extract_tb(error.__traceback__) if PACKAGE in each.filename]
     place = f" in {ours[-1].filename.rpartition(PACKAGE)[2]}:{ours[-1].lineno}" if ours else ""
     return (

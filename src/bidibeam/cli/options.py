@@ -45,18 +45,7 @@ FILE = NamedPath(dir_okay=False, path_type=Path)
 FOLDER = NamedPath(file_okay=False, path_type=Path)
 
 
-class Count(click.IntRange):
-    """How many of something: help tells of the least, and of the most only who asks for more."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, if there may be so many."""
-        number = int(super().convert(value, param, ctx))
-        if number > LARGEST:
-            self.fail(f"{number} is more than {LARGEST:,}.", param, ctx)
-        return number
-
-
-COUNT = Count(min=1)
+COUNT = click.IntRange(1, LARGEST)
 
 
 def option(

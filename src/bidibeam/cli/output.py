@@ -14,12 +14,13 @@ from typing import Any
 from bidibeam.cli.console import echo, format_count, note, show, tell, track
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError
-from bidibeam.files import create_text, printable, replacing, resolve
+from bidibeam.files import create_text, replacing, resolve
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import resumable
 from bidibeam.interchange.formats import Format
 from bidibeam.interchange.text_lines import Lines
 from bidibeam.scores import Signature
+from bidibeam.text import printable
 from bidibeam.work import Work, counting
 
 
@@ -41,7 +42,10 @@ def write_answers(
     counts up to `total`, if that is known, or the bytes of `lines`, if sources are read meanwhile.
     """
     if nbest_file is not None and not resume:
-        for path, fate in ((nbest_file, "replaced once all is done"), (_partial(nbest_file), "done again")):
+        for path, fate in (
+            (nbest_file, "replaced once all is done"),
+            (resumable.partial_of(nbest_file), "done again"),
+        ):
             if path.is_file():
                 note(f"{path} is there already and is {fate}; with --resume it would be gone on with.")
     began = time.perf_counter()
@@ -100,7 +104,7 @@ def check_not_input(
 def check_output(nbest_file: Path | None, input_files: Sequence[str], *, resume: bool) -> None:
     """Make sure that what is to be resumed is named, and that what is to be written is no input."""
     if nbest_file is not None:
-        for path in (nbest_file, _partial(nbest_file)):
+        for path in (nbest_file, resumable.partial_of(nbest_file)):
             check_not_input(path, input_files, flag="--n-best")
     elif resume:
         raise SettingsError("--resume needs --n-best FILE: what is done is read from that file.")
@@ -109,9 +113,3 @@ def check_output(nbest_file: Path | None, input_files: Sequence[str], *, resume:
 def join_lines(reply: str) -> str:
     """A reply as stdout shows it: line breaks, which lists from elsewhere may hold, become spaces."""
     return " ".join(reply.splitlines())
-
-
-def _partial(nbest_file: Path) -> Path:
-    """Where rankings are until all are there."""
-    written = resolve(nbest_file) if nbest_file.is_symlink() else nbest_file
-    return written.with_name(f"{written.name}.partial")

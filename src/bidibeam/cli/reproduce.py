@@ -11,7 +11,8 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import count_cores, withhold_stdin
+from bidibeam.cli.inputs import count_cores
+from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
 from bidibeam.files import resolve
@@ -106,9 +107,8 @@ def reproduce(
             progress=Terminal(),
             **options,
         )
-    for name, reason in experiment.missing.items():
-        tell(f"Without {name}: {reason}")
-    with withhold_stdin():
+        for name, reason in experiment.missing.items():
+            tell(f"Without {name}: {reason}")
         ran = experiment.run()
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")

@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-
-class ClosedStream(io.RawIOBase):
-    """What stands in for a standard stream that was closed before we began: it fails once it is used."""
-
-    def __init__(self, name: str) -> None:
-        self.name = f"<{name}>"
-
-    def readable(self) -> bool:
-        """Yes, so that whoever reads is told why that fails."""
-        return True
-
-    def writable(self) -> bool:
-        """Likewise."""
-        return True
-
-    def readinto(self, _: object, /) -> int:
-        """Fail."""
-        raise OSError(errno.EBADF, "it is closed", self.name)
-
-    def write(self, _: object, /) -> int:
-        """Fail."""
-        raise OSError(errno.EBADF, "it is closed", self.name)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def set_up() -> None:
-    """Read and write UTF-8; let no file that is opened later get the number of a stream that is closed."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
+    """Read and write UTF-8; let no file that is opened later get the number of a stream that is closed.
+
+    A stream that is closed fails once it is used: what stands in for it is open the wrong way around.
+    """
+    for number, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the lowest number that is free, this one
     if sys.stdin is None:
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(ClosedStream("stdin")))
+        raw = io.FileIO(0)
+        raw.name = "<stdin>"  # as Python calls it
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(raw))
     if sys.stdout is None:
-        closed: io.RawIOBase = ClosedStream("stdout")
-        sys.stdout = io.TextIOWrapper(closed, write_through=True)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def withhold_stdin() -> Iterator[None]:
+    """Inside the block, a library that asks a question finds no answer: stdin is for sources."""
+    ours, sys.stdin = sys.stdin, io.StringIO()
+    try:
+        yield
+    finally:
+        sys.stdin = ours
 
 
 def is_of_stdout(error: OSError) -> bool:

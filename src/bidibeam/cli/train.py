@@ -11,7 +11,7 @@ import click
 from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import withhold_stdin
+from bidibeam.cli.streams import withhold_stdin
 from bidibeam.config import load_yaml, merge, parse_override, resolve
 from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE

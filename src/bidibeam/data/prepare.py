@@ -43,7 +43,7 @@ from bidibeam.data.prepared import (
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
-from bidibeam.files import alone_in, read_json, remove_leftovers, replacing, resolve, write_json
+from bidibeam.files import alone_in, read_json, remove_leftovers, replacing, resolve, write_json, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -281,23 +281,21 @@ def _make_directory(out: Path) -> Iterator[Path]:
     remove_leftovers(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     try:
-        yield partial
-        if any(out.iterdir()):
-            if (out / INFO).is_file():  # from here until the last file is replaced, `out` is no prepared data
-                with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
-                    if read_json(out / INFO).get("training_text"):
-                        (out / TRAINING_TEXT).unlink(missing_ok=True)
-                (out / INFO).unlink()
-            for name in (TRAINING_TEXT, *FILES):
-                if (partial / name).exists():
-                    (partial / name).replace(out / name)
-        else:
-            partial.replace(out)
-    except OSError as error:
-        error.filename = error.filename or str(out)
-        raise
+        with writing(out, partial):
+            partial.mkdir(parents=True)
+            yield partial
+            if any(out.iterdir()):
+                if (out / INFO).is_file():  # until the last file is replaced, `out` is no prepared data
+                    with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
+                        if read_json(out / INFO).get("training_text"):
+                            (out / TRAINING_TEXT).unlink(missing_ok=True)
+                    (out / INFO).unlink()
+                for name in (TRAINING_TEXT, *FILES):
+                    if (partial / name).exists():
+                        (partial / name).replace(out / name)
+            else:
+                partial.replace(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bidibeam.data.conversations import SPLITS
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.errors import RunError
-from bidibeam.fields import check
+from bidibeam.fields import build_known
 from bidibeam.files import parse_json, read_json, reading
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Info:
     training_text: str | None = None
 
     def __post_init__(self) -> None:
-        check(Lengths, self.settings, section="settings.")
+        build_known(Lengths, self.settings, section="settings.")
 
 
 class PreparedData:
@@ -124,7 +124,7 @@ class PreparedData:
                 f"version reads format {FORMAT_VERSION}. {AGAIN}"
             )
         with reading(path / INFO, AGAIN):
-            check(Info, info)
+            build_known(Info, info)
         with reading(path / PAIRS, AGAIN):
             arrays = _map_tensors(path / PAIRS)
         data = cls(path, info, Tokenizer.load(path / TOKENIZER), arrays)

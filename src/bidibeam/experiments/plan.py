@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -11,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.errors import InputError, RunError
 from bidibeam.evaluation.systems import TUNED_STRATEGIES
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import ExperimentObserver, hash_content
-from bidibeam.files import parse_json
+from bidibeam.files import parse_json, reading
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
@@ -24,6 +22,7 @@ from bidibeam.protocols import Requirements
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 VALIDATION, TEST = "validation", "test"
+AGAIN = "Remove it and call again: it will be made anew."
 
 
 @dataclass(frozen=True)
@@ -152,22 +151,11 @@ class BeamFiles:
 
 def read_beams(path: Path) -> list[Beams]:
     """Reads the n-best lists that a search wrote."""
-    with _blame_file(path):
+    with reading(path, AGAIN):
         return list(nbest.read(path, allow_empty=True))
 
 
 def read_stage_file(path: Path) -> Any:
     """Reads what a stage wrote."""
-    with _blame_file(path):
+    with reading(path, AGAIN):
         return parse_json(path.read_bytes())
-
-
-@contextmanager
-def _blame_file(path: Path) -> Iterator[None]:
-    """Turns errors of a damaged file into a RunError with the way out."""
-    try:
-        yield
-    except (InputError, EOFError, OSError, ValueError) as error:
-        state = "cannot be read" if isinstance(error, OSError) and error.errno else "is damaged"
-        message = f"{path} {state} ({error}). Remove it and call again: it will be made anew."
-        raise RunError(message) from error

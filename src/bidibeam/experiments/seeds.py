@@ -30,7 +30,6 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
-from bidibeam.models.checkpoint import hugging_face_config
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
@@ -38,10 +37,9 @@ from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
+from bidibeam.training.state import NOT_DECISIVE, is_finished
 from bidibeam.training.train import train
 
-NOT_DECISIVE = {"tensorboard", "log_every", "save_every"}
-"""Training settings that do not change the weights."""
 WORTH_A_PROCESS = 20_000
 """Replies to score: fewer take less time than starting a process."""
 TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
@@ -147,8 +145,7 @@ class Seed:
         is_ours = settings.architecture != HUGGING_FACE
 
         def work() -> None:
-            is_over = hugging_face_config(self.run) is not None and not (self.run / "training").exists()
-            if is_ours or not is_over:
+            if is_ours or not is_finished(self.run):
                 with plan.progress.show_training() as observer:
                     train(
                         PreparedData.open(plan.data_folder),

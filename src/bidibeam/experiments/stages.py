@@ -16,7 +16,8 @@ from bidibeam._version import __version__
 from bidibeam.data.prepare import Progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
-from bidibeam.files import flatten, lock, read_json, write_json
+from bidibeam.fields import flatten
+from bidibeam.files import lock, read_json, write_json
 from bidibeam.training.logs import TrainingObserver
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, lock, replacing, resolve
+from bidibeam.files import create_text, is_stream, lock, replacing, resolve
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe
@@ -77,63 +77,77 @@ def open_output(
 
     if path is None:
         yield Output((), rest, lambda _beams, _ranking: None)
-    elif path.exists() and (not path.is_file() or path.is_relative_to("/dev")):
+    elif is_stream(path):
         with create_text(path) as pipe:
             yield Output(
                 (), rest, lambda beams, ranking: print(as_line(beams, ranking), file=pipe, flush=True)
             )
     else:
-        with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (stream, done, drop):
+        with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (growing, done):
 
             def write(beams: Beams, ranking: Ranking) -> None:
-                stream.write(as_line(beams, ranking).encode("utf-8") + b"\n")
-                stream.flush()  # so that it stays if the process is killed
+                growing.stream.write(as_line(beams, ranking).encode("utf-8") + b"\n")
+                growing.stream.flush()  # so that it stays if the process is killed
 
             replies, begun = _read_done(done, rest, str(signature), batch_size)
             if begun and (following := next(rest, None)) is not None:  # a last batch may be smaller
-                drop(len(begun))
+                growing.drop(len(begun))
                 del replies[-len(begun) :]
                 rest = chain(begun, [following], rest)
             yield Output(replies, rest, write)
 
 
-@contextmanager
-def _grow(path: Path, *, resume: bool) -> Iterator[tuple[IO[bytes], Lines, Callable[[int], None]]]:
-    """The file to append to, the lines to go on from, and what drops so many of them from its end.
+@dataclass
+class _Growing:
+    """The file to append to."""
 
-    When the block succeeds, the file becomes `path`.
-    """
+    stream: IO[bytes]
+    unchanged: int | None = None
+    """Its size while there is nothing in it that is not in the finished file; None before there is one."""
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.stream.fileno()).st_size
+
+    def drop(self, count: int) -> None:
+        """Drop the last lines, so many of those that are not empty."""
+        self.stream.seek(0)
+        lines = list(self.stream)
+        kept = [number for number, line in enumerate(lines) if line.strip()][-count]
+        self.stream.truncate(sum(map(len, lines[:kept])))
+        self.unchanged = self.size
+
+
+def partial_of(path: Path) -> Path:
+    """Where the lines of an n-best file are until all are there."""
+    written = resolve(path) if path.is_symlink() else path
+    return written.with_name(f"{written.name}.partial")
+
+
+@contextmanager
+def _grow(path: Path, *, resume: bool) -> Iterator[tuple[_Growing, Lines]]:
+    """Yield the file to append to, and the lines it has; when the block succeeds, it becomes `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
+    partial = partial_of(path)
     is_whole = resume and path.exists() and not partial.exists()
     with _open_alone(partial) as stream:
         stream.seek(0)
         stream.truncate(sum(len(line) for line in stream if line.endswith(b"\n")) if resume else 0)
-        copied = None
-
-        def drop(count: int) -> None:
-            nonlocal copied
-            stream.seek(0)
-            lines = list(stream)
-            kept = [number for number, line in enumerate(lines) if line.strip()][-count]
-            stream.truncate(sum(map(len, lines[:kept])))
-            copied = os.fstat(stream.fileno()).st_size
-
+        growing = _Growing(stream)
         try:
             if is_whole:  # a finished file is what is resumed
                 stream.writelines(f"{line}\n".encode() for _, line in Lines(path))
                 stream.flush()
-                copied = os.fstat(stream.fileno()).st_size
+                growing.unchanged = growing.size
             stream.seek(0)
             done = Lines(stream)
             done.name = str(path if is_whole else partial)
-            yield stream, done, drop
+            yield growing, done
         except BaseException:
-            size = os.fstat(stream.fileno()).st_size
-            if not size or (is_whole and copied in (None, size)):
+            if not growing.size or (is_whole and growing.unchanged in (None, growing.size)):
                 partial.unlink()
             raise
-        if os.fstat(stream.fileno()).st_size == copied:  # nothing was left to do
+        if growing.size == growing.unchanged:  # nothing was left to do
             partial.unlink()
         elif path.suffix in (".gz", ".xz"):
             with (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.files import printable
+from bidibeam.text import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,18 +27,13 @@ LIMITS = "It learnt from what people said to each other, unfiltered: it may be w
 
 
 def format_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, whatever its cells say."""
-    shown = [[escape_text(cell) for cell in line] for line in (headers, *rows)]
+    """A table in Markdown, whatever its cells say; what is code, in backticks, stays code."""
+    shown = [
+        [cell if re.fullmatch(r"`[\w ./=-]*`", cell) else escape_markdown(cell) for cell in line]
+        for line in (headers, *rows)
+    ]
     shown.insert(1, ["---"] * len(headers))
     return "\n".join(f"| {' | '.join(line)} |" for line in shown)
-
-
-def escape_text(text: str) -> str:
-    """Text from files on one line, as Markdown shows it; what is code, in backticks, stays code."""
-    line = " ".join(printable(text).split()).replace("|", "\\|")
-    if re.fullmatch("`[^`]*`", line):
-        return line
-    return re.sub(r"([`*$]|\](?=[(\[]))", r"\\\1", line).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def model_card(metadata: Mapping[str, Any]) -> str:

@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting
-from bidibeam.fields import build, check
-from bidibeam.files import describe_error, read_json, reading, replacing, write_json
+from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
+from bidibeam.fields import build, build_known
+from bidibeam.files import read_json, reading, replacing, write_json
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
@@ -66,7 +66,7 @@ class StoredConfig:
 
     def __post_init__(self) -> None:
         check_setting(self.vocabulary_size >= 1, "vocabulary_size", self.vocabulary_size, "at least 1")
-        check(KnownData, self.data, section="data.")
+        build_known(KnownData, self.data, section="data.")
 
 
 def write_config(
@@ -111,19 +111,17 @@ def read_config(folder: Path) -> ModelConfig:
             f"Use the bidibeam that wrote it ({content.get('bidibeam_version', 'unknown')}), or train again."
         )
     try:
-        check(StoredConfig, content)
-        architecture, size = content["architecture"], content["vocabulary_size"]
-        network: Any = NETWORKS.get(architecture)
-        if "directions" not in content["model"]:
+        stored = build_known(StoredConfig, content)
+        network: Any = NETWORKS.get(stored.architecture)
+        if "directions" not in stored.model:
             raise SettingsError("The setting model.directions is missing.")
-        settings = build(network.Settings, content["model"], section="model.")
+        settings = build(network.Settings, stored.model, section="model.")
     except BidibeamError as error:
         reason = describe_error(error)
         raise RunError(f"{path} does not describe a model ({reason}). {AGAIN}") from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
-    return ModelConfig(
-        architecture, settings, size, {key: value for key, value in content.items() if key not in known}
-    )
+    metadata = {key: value for key, value in content.items() if key not in known}
+    return ModelConfig(stored.architecture, settings, stored.vocabulary_size, metadata)
 
 
 def is_run(folder: Path) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bidibeam.files import flatten
+from bidibeam.fields import flatten
 from bidibeam.reporting.blocks import (
     Column,
     Examples,

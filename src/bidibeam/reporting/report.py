@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
-from bidibeam.files import printable, replacing, write_text
+from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
 from bidibeam.reporting.results import Results
 from bidibeam.reporting.scores import headroom, quality, summary
+from bidibeam.text import escape_markdown, printable
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
@@ -152,16 +153,6 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
         "html": partial(escape, quote=False),
     }
     return printable(environment.get_template(template).render(values))
-
-
-def escape_markdown(text: object) -> str:
-    """Escapes text so that Markdown shows it unchanged, in a cell of a table too."""
-    line = " ".join(str(text).split())
-    line = re.sub(r"([\\`*\[\]|~$])", r"\\\1", line)
-    line = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", line)  # between letters it means nothing
-    line = re.sub(r"^(#+ |[+-] |>)", r"\\\1", line)
-    line = re.sub(r"^(\d+)([.)] )", r"\1\\\2", line)
-    return line.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def keep_together(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelerate import PartialState
 from safetensors.torch import load_file
 
 from bidibeam._version import __version__
@@ -92,14 +93,14 @@ def fine_tune(
         "fingerprint": data.fingerprint,
         "settings": asdict(settings),
     }
-    is_written = hugging_face_config(out) is not None and (out / FOLDER).is_dir()
-    if resume and is_written and (metadata := read_metadata(out)):  # killed at its very end
-        shutil.rmtree(out / FOLDER, ignore_errors=True)
-        return metadata
-    is_resumed = check_folder(out, started, resume=resume)
     if isinstance(base, str) and tokenizer is None and not Path(base).exists():
         data.examples("train")  # a model of the Hub has its own tokenizer: says at once if text is missing
     with training_in(out), without_progress_bars():
+        is_resumed = check_folder(out, started, resume=resume)
+        if hugging_face_config(out) is not None:  # killed at its very end
+            PartialState().wait_for_everyone()  # each process has looked
+            shutil.rmtree(out / FOLDER, ignore_errors=True)
+            return read_metadata(out)
         opened = open_base(
             base,
             direction,

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import PartialState
 from safetensors.torch import load_file
 
-from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting
-from bidibeam.fields import build, check
-from bidibeam.files import alone_in, describe_error, names_in, read_json, reading, write_json
+from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting, describe_error
+from bidibeam.fields import build, build_known
+from bidibeam.files import alone_in, names_in, read_json, reading, write_json
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     STARTED_FILE,
@@ -30,12 +30,14 @@ from bidibeam.models.checkpoint import (
     save_tensors,
     settings_mapping,
 )
+from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.training.settings import HUGGING_FACE, LARGEST, FineTuneSettings, TrainingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from accelerate import Accelerator
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
@@ -43,12 +45,14 @@ FOLDER = "training"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 RANDOM_FILE = "random-{}.safetensors"
 FORMAT_VERSION = 1
-MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping", "save_every", "log_every", "tensorboard"}
+NOT_DECISIVE = {"save_every", "log_every", "tensorboard"}
+"""Settings that do not change the weights."""
+MAY_CHANGE_ON_RESUME = {"epochs", "max_steps", "early_stopping"} | NOT_DECISIVE
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What started.json says of the training of a Hugging Face model."""
+    """What started.json, and then bidibeam.json, says of the training of a Hugging Face model."""
 
     base: str | dict[str, Any]
     direction: str
@@ -63,23 +67,26 @@ def started_with(run: Path) -> dict[str, Any] | None:
     Of a Hugging Face model: its base, direction, tokenizer and settings, and the fingerprint of the data. Of
     a network of our own: architecture, model, training and fingerprint.
     """
-    path = run / STARTED_FILE
-    if path.is_file():
-        with reading(path, f"Remove {run}, and train again."):
-            started = read_json(path)
-            check(Started, started)
-            return started
+    for path in (run / STARTED_FILE, run / METADATA_FILE):  # the latter if only the removal was not finished
+        if path.is_file() and (run / FOLDER).is_dir():
+            with reading(path, f"Remove {run}, and train again."):
+                return asdict(build_known(Started, read_json(path)))
     if not (run / CONFIG_FILE).exists() or hugging_face_config(run) is not None:
         return None
     config = read_config(run)
     with reading(run / CONFIG_FILE, "Restore it from a copy, or train again."):
-        check(TrainingSettings, config.metadata.get("training", {}), section="training.")
+        training = build_known(TrainingSettings, config.metadata.get("training", {}), section="training.")
     return {
         "architecture": config.architecture,
         "model": settings_mapping(config.model),
-        "training": config.metadata.get("training", {}),
+        "training": asdict(training),
         "fingerprint": config.metadata.get("data", {}).get("fingerprint"),
     }
+
+
+def is_finished(run: Path) -> bool:
+    """Whether a folder holds a Hugging Face model, and nothing of its training any more."""
+    return hugging_face_config(run) is not None and started_with(run) is None
 
 
 @contextmanager
@@ -92,8 +99,7 @@ def training_in(run: Path) -> Iterator[None]:
         RunError: If another process is training there.
         TrainingError: If the disk is full; it says how to go on.
     """
-    is_first = Accelerator(mixed_precision="no").is_main_process  # made as the loop makes its own
-    with alone_in(run, "training in") if is_first else nullcontext():
+    with alone_in(run, "training in") if PartialState().is_main_process else nullcontext():
         try:
             yield
         except OSError as error:
@@ -117,7 +123,8 @@ def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
         RunError: If the folder holds something else, or was trained on other data.
         SettingsError: If a setting differs, which is named.
     """
-    if hugging_face_config(run) is not None:
+    is_written = hugging_face_config(run) is not None  # if not finished: killed at its very end
+    if is_written and (not resume or is_finished(run)):
         what = (
             "is finished already: there is nothing to resume" if resume else "holds a finished model already"
         )
@@ -143,7 +150,8 @@ def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
             f"{run} was trained on other data (fingerprint {before['fingerprint']}, not "
             f"{now['fingerprint']}). Give the data it began with, or choose another directory."
         )
-    for name in sorted(set(before) & set(now) - MAY_CHANGE_ON_RESUME):
+    may_change = NOT_DECISIVE if is_written else MAY_CHANGE_ON_RESUME
+    for name in sorted(set(before) & set(now) - may_change):
         if before[name] != now[name]:
             raise SettingsError(
                 f"{run} began with {name}={before[name]!r}, not {now[name]!r}. Resume with the same "
@@ -186,8 +194,8 @@ class Position:
     """The learning-rate schedule's own state."""
 
     def __post_init__(self) -> None:
-        for name, least in (("step", 0), ("epoch", 0), ("batch", 0), ("stale_evaluations", 0)):
-            check_setting(least <= getattr(self, name) <= LARGEST, name, getattr(self, name), "a count")
+        for name in ("step", "epoch", "batch", "stale_evaluations"):
+            check_setting(0 <= getattr(self, name) <= LARGEST, name, getattr(self, name), "a count")
         for name, value in self.scheduler.items():
             check_setting(isinstance(value, int | float), name, value, "a number")
 

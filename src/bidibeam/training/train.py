@@ -121,15 +121,15 @@ def train(
         initialise, metadata = methodcaller("use_vectors", known), {"vectors": vectors.name}
     sections = {"model": checkpoint.settings_mapping(model), "training": asdict(training)}
     now = {"architecture": architecture, "fingerprint": data.fingerprint, **sections}
-    is_resumed = check_folder(run, now, resume=resume)
-    if is_resumed:
-        metadata = {**checkpoint.read_config(run).metadata, **metadata}
-    torch.manual_seed(training.seed)
-    network = NETWORKS.create(architecture, model, data.tokenizer.vocabulary_size)
-    if initialise is not None:
-        initialise(network)
-    task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
     with training_in(run):
+        is_resumed = check_folder(run, now, resume=resume)
+        if is_resumed:
+            metadata = {**checkpoint.read_config(run).metadata, **metadata}
+        torch.manual_seed(training.seed)
+        network = NETWORKS.create(architecture, model, data.tokenizer.vocabulary_size)
+        if initialise is not None:
+            initialise(network)
+        task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
         TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
 
 

@@ -155,6 +155,15 @@ def test_what_was_tuned_for_other_weights_is_refused_where_it_would_be_used(run:
     load_decoder(run, "bidia")
 
 
+def test_a_number_that_is_written_as_a_string_is_a_number(tuned_run: Run) -> None:
+    path = tuned_run.path / TUNED_FILE
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["options"]["bidis"]["lambda_"] = "0.5"
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+    assert strategy_of(tuned_run, "bidis") == BidiS(0.5)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -244,7 +244,7 @@ def test_test_scores_of_these_weights_are_kept_for_the_card(
         "On 3,140 test sources",
         "perplexity 51.25 (regular); and with N_B = 50",
         "| system | bleu | chrf |",
-        "| `vbs` | 1.5 [1.25, 1.75] | 12.35 |",
+        r"| `vbs` | 1.5 \[1.25, 1.75\] | 12.35 |",
     ):
         assert part in card
 

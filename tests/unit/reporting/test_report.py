@@ -15,8 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.report import escape_markdown, inline_svg, keep_together, write_report
+from bidibeam.reporting.report import inline_svg, keep_together, write_report
 from bidibeam.reporting.results import read_results
+from bidibeam.text import escape_markdown
 from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
 from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 

@@ -246,6 +246,25 @@ def test_killed_while_the_model_is_written_it_is_written_again(tune: Tune, tmp_p
     assert names_in(out) == names_in(tmp_path / "another")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"direction": "reverse"}, "direction='regular', not 'reverse'"),
+        ({"settings": replace(QUICK, max_steps=9)}, "max_steps=2, not 9"),
+        ({"base": "gpt2"}, "base="),
+    ],
+)
+def test_killed_at_its_very_end_it_is_not_taken_for_another_training(
+    changes: dict[str, Any], message: str, tune: Tune, tmp_path: Path
+) -> None:
+    tune("bart", settings=replace(QUICK, max_steps=2))
+    (tmp_path / "out" / "training" / "final").mkdir(parents=True)
+
+    with pytest.raises(SettingsError, match=message):
+        tune(**{"base": "bart", "settings": replace(QUICK, max_steps=2), **changes}, resume=True)
+    assert (tmp_path / "out" / "training" / "final").is_dir()
+
+
 def test_an_observer_hears_of_all_and_the_learning_rate_rises_and_falls_in_straight_lines(
     tune: Tune, copies: PreparedData
 ) -> None:

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, ClassVar, cast
 
-from bidibeam.errors import CorpusError
-from bidibeam.files import UNPACKING_ERRORS, describe_error, unpack
+from bidibeam.errors import CorpusError, describe_error
+from bidibeam.files import UNPACKING_ERRORS, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

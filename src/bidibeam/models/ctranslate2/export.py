@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bidibeam.errors import SettingsError
+from bidibeam.errors import SettingsError, describe_error
 from bidibeam.files import read_json, write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import system_errors
@@ -96,10 +96,10 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
         except OSError:  # a full disk
             raise
         except Exception as error:  # the converter raises whatever it meets
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = describe_error(error)
             raise SettingsError(
                 f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
-                f"{reason}"
+                f"{reason}."
             ) from error
     start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
     content = {**read_json(out / "config.json"), "decoder_start_token": start}

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice
-from bidibeam.fields import build, check
-from bidibeam.files import describe_error, read_json, reading, write_json
+from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice, describe_error
+from bidibeam.fields import build, build_known
+from bidibeam.files import read_json, reading, write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, KnownData, find_device, hash_file
@@ -102,7 +102,7 @@ class Manifest:
             raise SettingsError(f"The tokens {ids} are not all in the vocabulary of {self.vocabulary_size}.")
         if not self.directions:
             raise SettingsError("The directions are not described.")
-        check(KnownData, self.data, section="data.")
+        build_known(KnownData, self.data, section="data.")
 
     def write(self, folder: Path) -> None:
         """Write it into a folder, in one step."""

@@ -25,7 +25,6 @@ from bidibeam.models.huggingface.loading import (
     WEIGHTS,
     check_reachable,
     check_whole,
-    find_empty_weights,
     first_sentence,
     has_files,
     load_weights,
@@ -70,8 +69,6 @@ def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
         with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
             base = function(name, *arguments, **options)
             try_tokenizer(base.tokenizer)
-            if empty := find_empty_weights(base.model):
-                raise InputError(f"The weights of {name} lack {empty[0]!r}: save the model again.")
             return base
 
     return opened
@@ -112,7 +109,9 @@ def open_base(
         _fit_config(config, reader)
         model = create_model(config, is_trusted=is_trusted)
     else:
-        model, _ = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
+        model, missing = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
+        if missing := missing or find_unfilled(model):
+            raise InputError(f"The weights of {where} lack {missing[0]!r}: save the model again.")
         one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
         rows = one.get_input_embeddings().weight.shape[0]
         largest = max(reader.get_vocab().values())

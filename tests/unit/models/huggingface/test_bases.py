@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
 from bidibeam.data.prepared import PreparedData
@@ -45,6 +46,16 @@ def test_a_wrapped_tokenizer_gives_the_same_ids(copies: PreparedData) -> None:
         [*e, 3] for e in expected
     ]
     assert wrap_tokenizer(copies.tokenizer, is_encoder_decoder=True).decode(expected[0]) == "red cat !"
+
+
+def test_weights_that_a_base_lacks_are_not_made_up(copies: PreparedData, tmp_path: Path) -> None:
+    tiny_model("bart").save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.decoder.layers.0.fc1.weight"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+
+    with pytest.raises(InputError, match=r"lack 'model\.decoder\.layers\.0\.fc1\.weight': save the model"):
+        opened(tmp_path, copies, tokenizer=str(copies.path))
 
 
 def test_the_tokenizer_of_the_base_or_another_may_be_used(copies: PreparedData, tmp_path: Path) -> None:
