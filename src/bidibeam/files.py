@@ -41,7 +41,8 @@ def replacing(path: Path) -> Iterator[Path]:
     points, and what is no file (a pipe, /dev/stdout) is simply written to.
     """
     if is_stream(path):
-        yield path
+        with writing(path, path):
+            yield path
         return
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bidibeam.files import writing
 from bidibeam.text import printable
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
+STDOUT = Path("<stdout>")
+"""What messages call it, as Python does."""
 FEW_SOURCES = 100
 """Below so many, scores and tests say little."""
 SLOW_S = 0.8
@@ -50,7 +54,8 @@ def get_console() -> Console:
 
 def echo(line: str) -> None:
     """Print a line on stdout: to a terminal without control characters, to anything else byte for byte."""
-    click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
+    with writing(STDOUT, STDOUT):
+        click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
 
 
 def show(thing: RenderableType, **options: Any) -> None:

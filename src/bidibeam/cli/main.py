@@ -166,7 +166,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except Exception as error:
         if session.show_traceback:
             click.echo(printable(traceback.format_exc()), err=True, nl=False)
-        sentence = name_flags(shorten(_sentence(error)), session.command)
+        sentence = " ".join(name_flags(shorten(_sentence(error)), session.command).splitlines())
         click.echo(f"Error: {printable(sentence)}", err=True)
         return 1
     return status if isinstance(status, int) else 0

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, is_stream, lock, replacing, resolve
+from bidibeam.files import create_text, is_stream, lock, replacing, resolve, writing
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe
@@ -78,7 +78,7 @@ def open_output(
     if path is None:
         yield Output((), rest, lambda _beams, _ranking: None)
     elif is_stream(path):
-        with create_text(path) as pipe:
+        with writing(path, path), create_text(path) as pipe:
             yield Output(
                 (), rest, lambda beams, ranking: print(as_line(beams, ranking), file=pipe, flush=True)
             )
@@ -130,7 +130,7 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[_Growing, Lines]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_of(path)
     is_whole = resume and path.exists() and not partial.exists()
-    with _open_alone(partial) as stream:
+    with writing(path, partial), _open_alone(partial) as stream:
         stream.seek(0)
         stream.truncate(sum(len(line) for line in stream if line.endswith(b"\n")) if resume else 0)
         growing = _Growing(stream)

@@ -29,6 +29,8 @@ STARTED_FILE = Path("training", "started.json")
 """What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
 FINGERPRINT_DIGITS = 12
+GATES = 4
+"""How many times its size a tensor of a layer has at most: a GRU has three gates in one, an LSTM four."""
 AGAIN = "Restore it from a copy, or train again."
 
 
@@ -229,9 +231,13 @@ def load_network(folder: Path) -> tuple[ModelConfig, Any]:
     config = read_config(folder)
     shape = config.architecture, config.model, config.vocabulary_size
     weights = read_weights(folder / WEIGHTS_FILE)
-    with torch.device("meta"):  # a network of another size might not fit into memory
-        check_weights(weights, NETWORKS.create(*shape).state_dict(), folder)
+    sizes = [size for size in asdict(config.model).values() if isinstance(size, int)]
+    largest = max((size for tensor in weights.values() for size in tensor.shape), default=0)
+    if max(config.vocabulary_size, *sizes) > GATES * largest:
+        with torch.device("meta"):  # a network of such a size might not fit into memory
+            check_weights(weights, NETWORKS.create(*shape).state_dict(), folder)
     network = NETWORKS.create(*shape)
+    check_weights(weights, network.state_dict(), folder)
     network.load_state_dict(weights)
     return config, network
 

@@ -25,6 +25,7 @@ from bidibeam.models.huggingface.loading import (
     WEIGHTS,
     check_reachable,
     check_whole,
+    find_empty_weights,
     first_sentence,
     has_files,
     load_weights,
@@ -42,6 +43,10 @@ from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
+
+
+MOST_LAYERS = 10_000
+"""Layers are made one by one, so that a number without end would take time without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ def open_base(
         model = create_model(config, is_trusted=is_trusted)
     else:
         model, missing = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
-        if missing := missing or find_unfilled(model):
+        if missing := missing or find_empty_weights(model):
             raise InputError(f"The weights of {where} lack {missing[0]!r}: save the model again.")
         one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
         rows = one.get_input_embeddings().weight.shape[0]
@@ -176,6 +181,11 @@ def _make_config(values: Any, name: str) -> Any:
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
         ) from error
+    for field, value in options.items():
+        if "layer" in field and isinstance(value, int) and value > MOST_LAYERS:
+            raise InputError(
+                f"{name} has {field} {value:,}; no network has more than {MOST_LAYERS:,} layers."
+            )
     remove_code(config, is_whole=False)
     return config
 

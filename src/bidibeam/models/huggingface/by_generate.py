@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.directional import DirectionalModel, Task
 
 EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.items()}
-COMPARED_TOKENS = 8
+COMPARED_TOKENS = 12
 """Tokens of a text for which `generate` and forward must agree."""
 _LOCKS: WeakKeyDictionary[PreTrainedModel, RLock] = WeakKeyDictionary()
 """Who reads a model whose rotary embeddings change, by model."""
@@ -193,8 +193,8 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
     with quiet_transformers():
         found = model.generate(
             **_what_to_read(task),
-            num_beams=4,
-            num_return_sequences=4,
+            num_beams=8,  # so many that beams change places, which some models' caches do not follow
+            num_return_sequences=8,
             do_sample=False,
             min_new_tokens=COMPARED_TOKENS,
             max_new_tokens=COMPARED_TOKENS,

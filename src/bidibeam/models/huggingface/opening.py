@@ -6,6 +6,7 @@ from. So everything is opened here, where `trust_remote_code` is always said.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -116,7 +117,8 @@ def _opening(where: str, part: str, config: Any = None) -> Iterator[None]:
     With a config, parts of the model may lack code that `remove_code` took from them.
     """
     try:
-        with _LOADING:
+        with _LOADING, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's word on what it refuses
             yield
     except ValueError as error:
         if "trust_remote_code" in str(error):
