@@ -17,7 +17,7 @@ from transformers.generation import GenerateBeamDecoderOnlyOutput, GenerateBeamE
 
 from bidibeam.api.decoders import load_decoder
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, split_beam
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError, ScorerError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.by_generate import has_ids
@@ -208,7 +208,7 @@ class BidiGenerate:
                 f"generate was given {asked[0]}=True, but a search of both directions keeps no such record: "
                 "leave it out; sequences_scores come anyway."
             )
-        with parameters_of_generate():
+        with parameters_of_generate(task.processors):
             beams, groups = self._search(model, task)
         strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
         count = generation_config.num_return_sequences or 1
@@ -316,13 +316,17 @@ def refuse_dropped_arguments() -> dict[str, Any]:
 
 
 @contextmanager
-def parameters_of_generate() -> Iterator[None]:
-    """Inside the block, messages about settings of a search call them as `generate` does."""
+def parameters_of_generate(processors: LogitsProcessorList) -> Iterator[None]:
+    """Inside the block, messages about a search name the parameters and the processors of `generate`."""
     try:
         yield
     except SettingsError as error:
         names = rf"\b({'|'.join(PARAMETERS)})\b"
         raise SettingsError(re.sub(names, lambda found: PARAMETERS[found[0]], str(error))) from error
+    except ScorerError as error:
+        given = ", ".join(type(one).__name__ for one in processors)
+        said = f"{error} Or options and logits_processor leave no token that may be written: {given}."
+        raise ScorerError(said if given else str(error)) from error
 
 
 def tokenizer_beside(name: str) -> Any:

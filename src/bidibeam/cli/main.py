@@ -138,11 +138,15 @@ class Interruption(KeyboardInterrupt):
     plain KeyboardInterrupt was raised.
     """
 
+    received: int | None = None
+    """The signal that was received; a library that was being imported may have swallowed what it raised."""
+
 
 def _interrupt(number: int, _frame: object) -> None:
     """Unwind what runs; a second signal ends it at once."""
     for each in STOPPING:
         signal.signal(each, signal.SIG_DFL)
+    Interruption.received = number
     raise Interruption(number)
 
 
@@ -160,16 +164,21 @@ def run(args: Sequence[str] | None = None) -> int:
         return 1
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click's own does not know the signal
-        number = cause.args[0] if isinstance(cause, Interruption) else signal.SIGINT
-        click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
-        return 128 + int(number)  # as shells report it
+        return _end_interrupted(cause.args[0] if isinstance(cause, Interruption) else signal.SIGINT, args)
     except Exception as error:
         if session.show_traceback:
             click.echo(printable(traceback.format_exc()), err=True, nl=False)
+        if Interruption.received is not None:  # and half a module fails later
+            return _end_interrupted(Interruption.received, args)
         sentence = " ".join(name_flags(shorten(_sentence(error)), session.command).splitlines())
         click.echo(f"Error: {printable(sentence)}", err=True)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _end_interrupted(number: int, args: Sequence[str] | None) -> int:
+    click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
+    return 128 + int(number)  # as shells report it
 
 
 def way_on(words: Sequence[str]) -> str:

@@ -234,6 +234,18 @@ def test_an_interrupt_is_130_a_commands_own_status_is_kept(
     assert capsys.readouterr().err.strip() == told
 
 
+def test_an_interrupt_that_an_import_swallowed_is_one_all_the_same(
+    fail_with: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(front.Interruption, "received", signal.SIGTERM)
+    fail_with(AttributeError("module 'numpy' has no attribute 'multiply'"))
+
+    assert front.run(["fail"]) == 143
+    assert capsys.readouterr().err.startswith("Interrupted.")
+
+
 RESUMED = "Interrupted. The same command with --resume goes on from what is done.\n"
 
 
