@@ -311,10 +311,15 @@ def load_unique(model: nn.Module, weights: dict[str, Tensor], origin: Path) -> N
 
 def _load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
     names = {parameter: name for name, parameter in model.named_parameters()}
+    shapes = {name: parameter.shape for parameter, name in names.items()}
     by_name: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         name, _, kind = key.rpartition("/")
         by_name.setdefault(name, {})[kind] = value
+        if name not in shapes or value.shape not in ((), shapes[name]):
+            raise ValueError(f"{OPTIMIZER_FILE} does not fit the model: {key}")
+    if len({frozenset(kinds) for kinds in by_name.values()}) > 1:
+        raise ValueError(f"{OPTIMIZER_FILE} lacks some of its tensors")
     ordered = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
     state = {index: by_name[name] for index, name in enumerate(ordered) if name in by_name}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

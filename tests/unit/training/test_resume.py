@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
@@ -198,7 +198,15 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_named(
     (newest(run) / "state.json").write_text(json.dumps({**content, "format_version": 99}))
     with pytest.raises(RunError, match="format version 99, but this bidibeam reads version 1"):
         train_toy(toy_data, run, resume=True)
-    (newest(run) / "optimizer.safetensors").write_bytes(b"nonsense")
+    optimizer = newest(run) / "optimizer.safetensors"
+    tensors = load_file(optimizer)
+    save_file({name: value for name, value in tensors.items() if name != min(tensors)}, optimizer)
+    with pytest.raises(RunError, match=r"cannot be read \(optimizer.safetensors lacks some of its tensors\)"):
+        train_toy(toy_data, run, resume=True)
+    save_file({f"x{name}": value for name, value in tensors.items()}, optimizer)
+    with pytest.raises(RunError, match=r"cannot be read \(optimizer.safetensors does not fit the model: x"):
+        train_toy(toy_data, run, resume=True)
+    optimizer.write_bytes(b"nonsense")
 
     with pytest.raises(RunError, match=r"step-00000002 cannot be read .*remove that folder"):
         train_toy(toy_data, run, resume=True)

@@ -83,9 +83,11 @@ class HuggingFaceFolder:
 def read_metadata(folder: Path) -> dict[str, Any]:
     """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
     try:
-        return read_json(folder / METADATA_FILE)
+        metadata = read_json(folder / METADATA_FILE)
     except (OSError, ValueError):
         return {}
+    sections = {name for name in ("data", "settings") if not isinstance(metadata.get(name, {}), dict)}
+    return {name: value for name, value in metadata.items() if name not in sections}
 
 
 def refuse_adapter(where: str) -> NoReturn:

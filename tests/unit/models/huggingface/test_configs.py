@@ -11,7 +11,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hf import check_pair, check_same_tokens, direction_of, mark
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.bases import wrap_tokenizer
-from bidibeam.models.huggingface.configs import check_same_ids
+from bidibeam.models.huggingface.configs import HuggingFaceFolder, check_same_ids
 from tests.unit.models.huggingface.tiny import tiny_config, tiny_model
 
 
@@ -109,3 +109,13 @@ def test_tokens_that_no_model_reads_and_special_ones_may_differ() -> None:
         check_same_ids(larger, larger, (one, other))
     one.add_special_tokens({"additional_special_tokens": ["<one>"]})
     check_same_ids(larger, larger, (one, other))
+
+
+def test_notes_of_a_training_that_are_damaged_are_not_shown(tmp_path: Path) -> None:
+    tiny_model("bart").save_pretrained(tmp_path)
+    (tmp_path / "bidibeam.json").write_text('{"base": "b", "settings": 10, "data": [1], "steps": 3}')
+
+    described = HuggingFaceFolder.describe(tmp_path)
+
+    assert described["base"] == "b"
+    assert not {"data", "training"} & described.keys()
