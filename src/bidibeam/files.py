@@ -47,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")  # names have 255 bytes at most
     try:
         with writing(path, partial):
             yield partial

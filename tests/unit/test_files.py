@@ -212,3 +212,12 @@ def test_a_process_that_dies_gives_its_folder_free(tmp_path: Path) -> None:
 
     with files.alone_in(folder, "at"):
         assert folder.is_dir()
+
+
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+
+    files.write_text(path, "whole")
+
+    assert path.read_text() == "whole"
+    assert files.names_in(tmp_path) == {path.name}
