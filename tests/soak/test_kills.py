@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from tests.soak import kills
 
-NAMES = ("prepare", "train", "decode", "train-hf", "tune", "reproduce")
 
-
-def test_killed_at_random_and_begun_again_a_command_leaves_what_one_does_that_was_left_alone() -> None:
-    counts = kills.run([6], len(NAMES), lambda _: None, names=NAMES)
+def test_killed_at_random_and_begun_again_a_preparation_equals_one_that_was_left_alone() -> None:
+    counts = kills.run([1, 2], 1, lambda _: None)
 
     assert counts["failures"] == []
-    assert all(counts[f"kills of {name}"] for name in NAMES)
-    assert all(counts[by.name] for by in kills.SIGNALS)
+    assert counts["kills of prepare"] >= 2
