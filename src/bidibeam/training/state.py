@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import PartialState
 from safetensors.torch import load_file
 
 from bidibeam.errors import RunError, SettingsError, TrainingError, check_setting, describe_error
@@ -99,7 +98,8 @@ def training_in(run: Path) -> Iterator[None]:
         RunError: If another process is training there.
         TrainingError: If the disk is full; it says how to go on.
     """
-    with alone_in(run, "training in") if PartialState().is_main_process else nullcontext():
+    is_first = os.environ.get("RANK", "0") == "0"  # as launchers number them
+    with alone_in(run, "training in") if is_first else nullcontext():
         try:
             yield
         except OSError as error:
