@@ -79,7 +79,7 @@ VALUES: dict[str, list[Any]] = {
     "repetition_penalty": [1.8, 0.5, -1.0], "encoder_repetition_penalty": [2.0],
     "length_penalty": [0.0, 2.5, -1.0, 40.0], "no_repeat_ngram_size": [1, 2],
     "bad_words_ids": [[[7], [8], [9]], [[8], [9, 10]], [[2]]], "renormalize_logits": [True],
-    "forced_bos_token_id": [7, 2], "forced_eos_token_id": [2, [2]], "remove_invalid_values": [True],
+    "forced_bos_token_id": [7, 2], "forced_eos_token_id": [2, [2, 9]], "remove_invalid_values": [True],
     "exponential_decay_length_penalty": [(2, 1.6)], "suppress_tokens": [[5, 6, 7, 8, 9, 10], [2]],
     "begin_suppress_tokens": [[2, 9, 11], [2]], "sequence_bias": [[[[7], 4.0], [[9, 10], -3.0]]],
     "token_healing": [True], "guidance_scale": [1.0, 1.5],
