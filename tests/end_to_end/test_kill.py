@@ -17,7 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
 from tests.soak.bases import SMALL
-from tests.soak.kills import BIDIBEAM, ENVIRONMENT, heed_interrupts
+from tests.soak.kills import BIDIBEAM, ENVIRONMENT, heed_signals
 
 SETTINGS = ["epochs=2", "batch_size=32", "save_every=7", "tensorboard=false"]
 FLAGS = " ".join([SMALL, *(f"--set training.{setting}" for setting in SETTINGS)]).split()
@@ -116,7 +116,7 @@ def test_a_reranking_killed_with_sigkill_and_resumed_equals_one_that_was_left_al
 
 
 def test_who_is_interrupted_while_it_starts_says_so_too(tmp_path: Path) -> None:
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_interrupts}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_signals}
     with subprocess.Popen([*BIDIBEAM, "tune", str(tmp_path)], env=ENVIRONMENT, **pipes) as process:
         while process.poll() is None and "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text():
             time.sleep(0.002)

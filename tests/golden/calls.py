@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bidibeam
-from bidibeam.cli.main import main
+from bidibeam.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +51,8 @@ def _streams(typed: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 def call(*argv: object, typed: str | bytes = b"") -> Call:
     """Call the command line in this process."""
-    status: Any = 0
     with _streams(typed.encode() if isinstance(typed, str) else typed) as (out, err):
-        try:
-            main([str(each) for each in argv])
-        except SystemExit as left:
-            status = left.code or 0
+        status = run([str(each) for each in argv])
     return Call(status, out.getvalue().decode(), err.getvalue().decode())
 
 

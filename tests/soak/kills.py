@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -34,16 +33,8 @@ KILLS = 20
 """Kills for each seed of the full soak."""
 EARLIEST_S = 0.3
 """Before that Python itself may still be starting, which is nobody's matter here."""
-STARTING_S = 60
-"""After so long a process does not start any more."""
-FORKS = multiprocessing.get_context("forkserver")
-PRELOADED = ["torch._dynamo", "transformers.models.bart.modeling_bart", "accelerate", "matplotlib.pyplot"]
-PRELOADED += [
-    "tests.soak.kills",
-    "bidibeam.cli.tune",
-    "bidibeam.cli.reproduce",
-    "bidibeam.models.huggingface",
-]
+MOST_TRIES = 6
+"""So often a kill comes earlier and earlier, after which a command cannot be killed."""
 PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
 """Keys of JSON whose values are times."""
 UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt"}
@@ -107,13 +98,12 @@ class Soak:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     undisturbed: dict[str, tuple[float, bytes, dict[str, Any]]] = field(default_factory=dict)
-    is_forked: bool = False  # whether processes are forked from one that has imported all, and need not start
 
     def write_inputs(self) -> None:
         """A corpus with a rule, sources, and the config of a small Hugging Face model."""
         inputs = self.folder / "inputs"
         inputs.mkdir()
-        write_toy_corpus(inputs / "pairs.tsv", 2000 if self.is_forked else 8000)
+        write_toy_corpus(inputs / "pairs.tsv", 8000)
         lines = (inputs / "pairs.tsv").read_text().splitlines()[:60]
         (inputs / "sources").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
         (inputs / "config.json").write_text(json.dumps({**BART, "init_std": 0.3}))
@@ -148,6 +138,7 @@ class Soak:
         self.chance = random.Random(f"{seed}/{number}")
         place, kills = f"seed {seed}, kill {number}: {case.name}", self.chance.choice([1, 1, 2])
         again: list[str] = []
+        tries = 0
         by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
         while True:
             command = [*self.command(case, out), *again]
@@ -155,7 +146,10 @@ class Soak:
             if done.returncode == 0 and kills and not again:  # it was over before it could be killed
                 subprocess.run(["rm", "-r", out], check=True)
                 out.mkdir()
-                share *= 0.5
+                share, tries = share * 0.5, tries + 1
+                if tries == MOST_TRIES:
+                    self.fail("never killed", place, by.name)
+                    return
                 continue
             if not kills or done.returncode == 0:
                 break
@@ -178,33 +172,15 @@ class Soak:
         self, command: list[str], by: signal.Signals | None, after_s: float
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a command, to its end or until it is killed."""
-        if self.is_forked:
-            return self.fork(command, by, after_s)
         after_s = max(EARLIEST_S, after_s)
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, env=ENVIRONMENT, preexec_fn=heed_interrupts, **pipes) as process:
+        with subprocess.Popen(command, env=ENVIRONMENT, preexec_fn=heed_signals, **pipes) as process:
             try:
                 outputs = process.communicate(timeout=after_s if by is not None else None)
             except subprocess.TimeoutExpired:
                 process.send_signal(by or signal.SIGKILL)
                 outputs = process.communicate()
         return subprocess.CompletedProcess(command, process.returncode, *outputs)
-
-    def fork(
-        self, command: list[str], by: signal.Signals | None, after_s: float
-    ) -> subprocess.CompletedProcess[bytes]:
-        """The same in a process that needs no time to start."""
-        ready, files = FORKS.Event(), [self.folder / "stdout", self.folder / "stderr"]
-        process = FORKS.Process(target=be_command, args=(command[len(BIDIBEAM) :], files, ready))
-        process.start()
-        ready.wait(STARTING_S)
-        process.join(after_s if by is not None else None)
-        if process.is_alive():
-            os.kill(process.pid or 0, by or signal.SIGKILL)
-            process.join()
-        return subprocess.CompletedProcess(
-            command, process.exitcode or 0, *(each.read_bytes() for each in files)
-        )
 
     def check_kill(
         self, case: Case, by: signal.Signals, done: subprocess.CompletedProcess[bytes], place: str
@@ -235,29 +211,10 @@ class Soak:
         self.report(self.failures[-1])
 
 
-def heed_interrupts() -> None:
-    """Take signals as a terminal's processes do; a shell has its background jobs ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def be_command(words: list[str], files: Sequence[Path], ready: Any) -> None:
-    """Be the process of a command, which tells when it heeds signals."""
-    import torch
-
-    from bidibeam.cli import main as front
-
-    for number, file in enumerate(files, start=1):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    torch.set_num_threads(1)
-    run_command = front.run
-
-    def run_ready(args: Sequence[str] | None = None) -> int:
-        ready.set()
-        return run_command(args)
-
-    front.run = run_ready
-    front.main(words)
+def heed_signals() -> None:
+    """Take signals as a terminal's processes do; a process inherits which ones the one before it ignores."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def read_tree(folder: Path) -> dict[str, Any]:
@@ -287,20 +244,13 @@ def without_times(value: Any) -> Any:
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
-def run(
-    seeds: Sequence[int], count: int | None, report: Callable[[str], None], *, names: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Kill each command in turn, so many for each seed; count what was found.
-
-    Where they are named, they alone are killed, in processes that are forked: the short trial.
-    """
-    FORKS.set_forkserver_preload(PRELOADED)
-    chosen = [case for case in CASES if case.name in names] or CASES
+def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) -> dict[str, Any]:
+    """Kill each command in turn, so many for each seed; count what was found."""
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(Path(folder), report, is_forked=bool(names))
+        soak = Soak(Path(folder), report)
         soak.write_inputs()
         for seed in seeds:
             for number in range(KILLS if count is None else count):
-                soak.kill(chosen[number % len(chosen)], seed, number)
+                soak.kill(CASES[number % len(CASES)], seed, number)
             report(f"seed {seed}: {soak.counts['kills']} kills, {len(soak.failures)} failures")
     return {**soak.counts, "failures": soak.failures}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +20,7 @@ from bidibeam.hf import BidiGenerate
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_pair
 
-THREADS = 4
+THREADS = 8
 SEARCH = SearchSettings(beam_size=4, max_length=6)
 SAID = ["how are you?", "i love pizza .", "hello", "what is your name ?"]
 
@@ -86,6 +87,7 @@ def in_child(task: Callable[[], str]) -> str:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(100)  # or what waits for ever would be waited for
         try:
             said = task()
         except BaseException as error:

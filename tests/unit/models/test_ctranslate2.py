@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import bidibeam
 from bidibeam.api import load_decoder
 from bidibeam.api.export import export_converted
-from bidibeam.cli.main import main
+from bidibeam.cli.main import run
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Model
@@ -269,9 +269,7 @@ def test_the_command_converts_and_the_folder_is_a_model(
         (["decode", str(out), str(sources), "--beam-size", "4"], 0),
         (["export", regular, "--quantization", "int8", "--out", str(tmp_path / "x")], 2),
     ):
-        with pytest.raises(SystemExit) as exit_:
-            main(argv)
-        assert (exit_.value.code or 0) == status, argv
+        assert run(argv) == status, argv
     captured = capsys.readouterr()
     assert '"quantization": "int8"' in captured.out
     assert len(captured.out.splitlines()[-2:]) == 2
