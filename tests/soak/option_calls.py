@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -91,7 +92,10 @@ class Caller:
                 raise TimeoutError("whoever reads the streamer waits for ever")
             if isinstance(output, Exception):
                 raise output
-            found = [one for line in read(output, model, inputs, options) for one in line]
+            lines = read(output, model, inputs, options)
+            if case.route == "vbs":
+                check_order(lines, ends_of(options))
+            found = [one for line in lines for one in by_score(line)]
             is_plain = case.route == "vbs" and beams > 1 and not {*options} & SCORE_CHANGING
             if is_plain and found[0][1] is not None:
                 check_forced(model, inputs, found)
@@ -107,7 +111,7 @@ class Caller:
         for line in lines:
             line.sort(key=lambda one: one[0][-1] not in ends_of(options))
         most = None if case.route in ("bidia", "bidis") else count
-        found = [one for line in lines for one in line[:most]]
+        found = [one for line in lines for one in by_score(line[:most])]
         if case.route == "reverse-vbs":
             special = {0, 1, 2, *ends_of(options), options.get("forced_bos_token_id", 2)}
             found = [(tuple(reverse_labels([*ids], special)), score) for ids, score in found]
@@ -159,6 +163,21 @@ def read(output: Any, model: Any, inputs: dict[str, Tensor], options: dict[str, 
     values = [None] * len(rows) if scores is None else scores.tolist()
     written = [cut(row[begun:].tolist(), ends_of(options)) for row in rows]
     return split(list(zip(written, values, strict=True)), len(rows) // len(inputs["input_ids"]))
+
+
+def by_score(line: Found) -> Found:
+    """The hypotheses of a source, the best first; as they are where they have no scores."""
+    return sorted(line, key=lambda one: 0.0 if one[1] is None else -one[1])
+
+
+def check_order(lines: Sequence[Found], ends: list[int]) -> None:
+    """Ours come by score, those cut off behind the others; `generate` ranks all of them by score."""
+    for line in lines:
+        for (ids, score), (following, other) in pairwise(line):
+            are_cut_off = ids[-1] not in ends, following[-1] not in ends
+            is_falling = score is None or other is None or score >= other - CLOSE
+            if are_cut_off == (True, False) or (len({*are_cut_off}) == 1 and not is_falling):
+                raise AssertionError(f"{ids}, {score}, comes before {following}, {other}")
 
 
 def split(found: Found, each: int) -> list[Found]:

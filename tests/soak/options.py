@@ -69,11 +69,23 @@ def judge(caller: Caller, case: Case) -> tuple[str, str]:
         is_refusal = isinstance(theirs, ValueError | NotImplementedError)
         return "ignored" if is_refusal else "generate fails", f"generate says: {theirs}"
     difference = compare(ours, theirs, case.route)
-    if not difference:
+    if not difference or is_tie(search, case, ours):
         return "equal", ""
     plain = attempt(lambda: search(case._replace(options={}), "theirs"))
     is_ignored = isinstance(plain, list) and not compare(ours, plain, case.route)
     return "ignored" if is_ignored else "wrong", difference
+
+
+def is_tie(search: Callable[[Case, str], Found], case: Case, ours: Found) -> bool:
+    """Whether a ranking has what `vbs` has in place of an equal of `generate`'s, at the edge of the beam."""
+    if case.route not in ("bidia", "bidis"):
+        return False
+    beams = case.beams - case.beams // 2 if case.route == "bidia" else case.beams
+    same = case._replace(route="vbs", beams=beams)
+    found, theirs = attempt(lambda: search(same, "ours")), attempt(lambda: search(same, "theirs"))
+    if isinstance(found, Exception) or isinstance(theirs, Exception):
+        return False
+    return not compare(found, theirs, "vbs") and not compare(ours, found, case.route)
 
 
 def compare(ours: Found, theirs: Found, route: str) -> str:

@@ -49,8 +49,11 @@ def take_model(model: str | None, flags: dict[str, Any]) -> dict[str, Any]:
 
 def load_model(name: str | None, reverse: str | None = None, **options: Any) -> Model:
     """Load a model; say so if that takes long, and which model it is if none was named."""
+    from torch.backends import cudnn
+
     from bidibeam.models.loading import load
 
+    cudnn.allow_tf32 = False  # by which cuDNN would round a GRU's states so far that the batch shows
     if name is None and reverse is None:
         show(BUNDLED_NOTE, style="dim")
     with notice_if_slow("Loading the model ..."), withhold_stdin():

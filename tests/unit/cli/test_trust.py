@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from bidibeam.cli.main import load_command
 from bidibeam.data.prepared import PreparedData
@@ -207,10 +208,31 @@ def test_code_that_is_trusted_runs(pairs: PreparedData, tmp_path: Path) -> None:
     assert (call.status, "--trust-remote-code goes with --base" in call.told) == (2, True)
 
 
-def test_a_pickle_that_would_run_code_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "holds_code"), [*((call, True) for call in [*CALLS][:-1]), ("decode", False)]
+)
+def test_pickled_weights_are_not_read(
+    call: str, holds_code: bool, pairs: PreparedData, tmp_path: Path
+) -> None:
+    model = write_model(tmp_path / "model", "bart")
+    weights: dict[str, Any] = load_file(model / "model.safetensors")
+    if holds_code:
+        weights["model.shared.weight"] = _Touch(model / "ran")
+    (model / "model.safetensors").unlink()
+    torch.save(weights, model / "pytorch_model.bin")
+
+    told = refused(*words_of(call, model, pairs, tmp_path), typed=YES)
+
+    assert "has no weights as safetensors, and pickles (pytorch_model.bin) are not read" in told
+    assert not (model / "ran").exists()
+
+
+def test_an_index_of_safetensors_may_name_a_pickle_which_runs_no_code_either(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "bart")
     (model / "model.safetensors").unlink()
-    torch.save({"model.shared.weight": _Touch(model / "ran")}, model / "pytorch_model.bin")
+    torch.save({"model.shared.weight": _Touch(model / "ran")}, model / "weights.bin")
+    index = {"metadata": {}, "weight_map": {"model.shared.weight": "weights.bin"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
 
     assert "holds more than tensors" in refused("decode", "--regular", model, "--strategy", "vbs", typed=YES)
     assert not (model / "ran").exists()

@@ -20,7 +20,12 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
 )
-from transformers.utils import find_adapter_config_file
+from transformers.utils import (
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    find_adapter_config_file,
+    has_file,
+)
 
 from bidibeam.errors import InputError
 from bidibeam.models.huggingface.configs import (
@@ -58,6 +63,13 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
     """A model of this config, which `open_config` returned, and which of its weights are not there."""
     if find_adapter_config_file(where) is not None:  # transformers would fetch its base, or forget about it
         refuse_adapter(where)
+    own = getattr(config, "transformers_weights", None)  # the name of a file, where a config has one
+    names = [str(own)] if own else [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME]
+    if not any(".safetensors" in name and has_file(where, name) for name in names):
+        raise InputError(
+            f"{where} has no weights as safetensors, and pickles (pytorch_model.bin) are not read, since a "
+            "pickle can run code: if you trust it, load it by transformers and save it by save_pretrained."
+        )
     with _opening(where, "weights", config):
         model, report = find_auto_class(config).from_pretrained(
             where,

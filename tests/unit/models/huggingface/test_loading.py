@@ -250,6 +250,7 @@ def test_a_name_on_the_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     local.model.config._commit_hash = "0123456789abcdef0123"
     told = {"missing_keys": set[str]()}
+    monkeypatch.setattr("bidibeam.models.huggingface.opening.has_file", lambda *_: True)
     monkeypatch.setattr(AutoConfig, "from_pretrained", lambda _, **__: local.model.config)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda _, **__: local.tokenizer)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: (local.model, told))
