@@ -62,6 +62,26 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder to write into; when the block succeeds, it takes the place of the folder `path`.
+
+    If the block raises, or the process dies in it, `path` stays as it was.
+    """
+    path = resolve(path)
+    remove_leftovers(path)
+    partial = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
+    try:
+        with writing(path, partial):
+            (partial / "new").mkdir(parents=True)
+            yield partial / "new"
+            if path.exists():
+                path.replace(partial / "old")
+            (partial / "new").replace(path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
 def writing(path: Path, partial: Path) -> Iterator[None]:
     """Let the system's errors in the block name `path`, which is written, not `partial`, which becomes it."""
     try:

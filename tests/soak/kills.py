@@ -84,7 +84,7 @@ CASES = [
         f"{SMALL} {TRAINING} {EXPERIMENT}",
     ),
     Case("score", "score {decode}/a.jsonl --model {train}/run --overwrite -o {out}/scored.jsonl"),
-    Case("export", "export {train}/run --out {out}/exported --half --card", "--overwrite"),
+    Case("export", "export {train}/run --out {out}/exported --half --card"),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.api.cards import find_package, read_scores, render_card
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
-from bidibeam.files import leftovers, names_in, reading, resolve, write_json, write_text
+from bidibeam.files import names_in, reading, replacing_folder, resolve, write_json, write_text
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -46,7 +46,7 @@ def export_run(
     """Write a run's weights, tokenizer, configuration and tuned settings into another folder.
 
     The configuration says, under "exported", of which weights this is an export and how far their training
-    came; where the data were is left out. config.json comes after the rest: a folder that has it is a run.
+    came; where the data were is left out. An earlier export stays as it is until all is written.
     Weights are stored in half precision if `half`; test scores of `results`, a results.json of `bidibeam
     reproduce`, are kept; `overwrite` replaces an earlier export.
 
@@ -76,27 +76,15 @@ def export_run(
     kept = {**metadata, "exported": exported}
     if "data" in kept:
         kept["data"] = {name: value for name, value in kept["data"].items() if name != "path"}
-    is_new = not out.exists()
-    try:
-        _remove_export(out)
-        write_weights(out / WEIGHTS_FILE, stored)
-        run.tokenizer.save(out / TOKENIZER_FILE)
+    with replacing_folder(out) as made:
+        write_weights(made / WEIGHTS_FILE, stored)
+        run.tokenizer.save(made / TOKENIZER_FILE)
         if tuned is not None:
-            write_json(out / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(out / WEIGHTS_FILE)})
-        write_config(out, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
+            write_json(made / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(made / WEIGHTS_FILE)})
+        write_config(made, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
         if card:
             with reading(path, "Train again, or leave out the card."):
-                write_text(out / CARD_FILE, render_card(out))
-    except BaseException:  # a full disk, or notes of the run that no card can be made of
-        _remove_export(out)
-        if is_new and out.is_dir():
-            out.rmdir()
-        raise
-
-
-def _remove_export(out: Path) -> None:
-    for earlier in (*(out / name for name in FILES), *leftovers(out, FILES)):
-        earlier.unlink(missing_ok=True)
+                write_text(made / CARD_FILE, render_card(made))
 
 
 def export_converted(model: Model, out: Path, *, quantization: str, overwrite: bool) -> None:
@@ -109,11 +97,7 @@ def export_converted(model: Model, out: Path, *, quantization: str, overwrite: b
     _check_free(out, is_earlier=CTranslate2Model.recognises(out), overwrite=overwrite)
     with require_transformers("A CTranslate2 export"):
         from bidibeam.models.ctranslate2.export import export_to_ctranslate2
-    try:
-        export_to_ctranslate2(model, out, quantization=quantization)
-    except OSError as error:
-        error.filename = str(out)  # not the folder beside it that becomes it
-        raise
+    export_to_ctranslate2(model, out, quantization=quantization)
 
 
 def _check_free(out: Path, *, is_earlier: bool, overwrite: bool) -> None:

@@ -190,7 +190,7 @@ def way_on(words: Sequence[str]) -> str:
         return " The same command with --resume goes on from what is done."
     if name == "reproduce":
         return " The same command goes on from what is done."
-    return f" The same command{' with --overwrite' * (name == 'export')} begins again."
+    return " The same command begins again."
 
 
 def name_flags(message: str, command: click.Command | None) -> str:

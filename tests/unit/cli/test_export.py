@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 import shutil
 from dataclasses import asdict
@@ -115,6 +117,10 @@ def test_it_says_what_it_was_exported_from_and_nothing_of_the_machine(
     assert load_run(tuned_once).fingerprint in called("info", half).err
 
 
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_what_is_there_is_never_overwritten_unasked(copied_run: Path, unsure_run: Path, out: Path) -> None:
     mine = out.parent / "mine"
     mine.mkdir()
@@ -133,7 +139,11 @@ def test_what_is_there_is_never_overwritten_unasked(copied_run: Path, unsure_run
     assert "holds other things" in itself
     assert refused("export", unsure_run, "--out", out).startswith(f"{out} holds an export already.")
     assert load_run(out).fingerprint == load_run(copied_run).fingerprint
-    (out / ".model.safetensors.77.partial").touch()  # an export was killed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bidibeam.api.export.write_config", full_disk)
+        assert "No space left" in refused("export", unsure_run, "--out", out, "--overwrite")
+    assert load_run(out).fingerprint == load_run(copied_run).fingerprint
+    assert not [*out.parent.glob(".*")]
     assert called("export", unsure_run, "--out", out, "--overwrite").status == 0
     kept = {path.name for path in out.iterdir()}
     assert kept == {"config.json", "model.safetensors", "tokenizer.json"}  # nothing of the earlier one

@@ -256,7 +256,7 @@ RESUMED = "Interrupted. The same command with --resume goes on from what is done
         ("--debug decode run in.txt --n-best=out.jsonl", RESUMED),
         ("rerank in.jsonl --n-best out.jsonl", RESUMED),
         ("decode run in.txt", "Interrupted. The same command begins again.\n"),
-        ("export run --out out", "Interrupted. The same command with --overwrite begins again.\n"),
+        ("export run --out out", "Interrupted. The same command begins again.\n"),
         ("reproduce", "Interrupted. The same command goes on from what is done.\n"),
         ("chat", "Interrupted.\n"),
         ("", "Interrupted.\n"),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bidibeam.errors import SettingsError, describe_error
-from bidibeam.files import read_json, write_json
+from bidibeam.files import read_json, replacing_folder, write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import system_errors
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
@@ -55,10 +55,7 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             "encoder-decoders here."
         )
     constraints = _find_shared_constraints(model)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
-        whole = Path(scratch) / "whole"
-        whole.mkdir()
+    with replacing_folder(out) as whole:
         for direction, part in parts.items():
             _convert(library, part.model, part.tokenizer, whole / direction.value, quantization)
         Manifest(
@@ -76,9 +73,6 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             forbidden=tuple(sorted(constraints.roles.forbidden)),
             data={name: value for name, value in model.data.items() if name != "path"},
         ).write(whole)
-        if out.exists():  # empty, or an earlier export that may go
-            out.replace(Path(scratch) / "earlier")
-        whole.replace(out)
     return CTranslate2Model(out, device=torch.device("cpu"))
 
 
