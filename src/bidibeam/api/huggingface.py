@@ -165,6 +165,8 @@ class BidiGenerate:
         self._compared: set[tuple[str, str]] = set()
         self._strategy = StrategySettings.named(strategy).override(similarity=similarity, options=options)
         self._strategy.check_tuned()
+        if self._strategy.compares:
+            self._strategy.check_similarity()
         self._requirements = self._strategy.requirements
         if self._requirements.reference:
             raise SettingsError(

@@ -158,6 +158,8 @@ def test_models_that_do_not_serve_are_refused() -> None:
         answer(model, pair("gpt2")[1])
     with pytest.raises(BidibeamError, match="give vectors= and tokenizer="):
         model.generate(**inputs(model), **HOW, custom_generate=BidiGenerate(reverse, similarity="wmd_t"))
+    with pytest.raises(BidibeamError, match="Did you mean 'bleu_t'"):
+        BidiGenerate(reverse, similarity="blue_t")
     reverse.train()
     with pytest.raises(BidibeamError, match="training mode"):
         answer(model, reverse)

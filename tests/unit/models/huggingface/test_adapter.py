@@ -42,7 +42,7 @@ def log_prob(loaded: DirectionalModel, source: str, reply: tuple[int, ...]) -> f
     """Of ids in reading order, by one plain forward pass."""
     written = reply if loaded.direction is Direction.REGULAR else reverse_labels(reply, SPECIAL)
     ids, model = loaded.tokenizer(source).input_ids, loaded.model
-    with torch.no_grad():
+    with torch.no_grad(), model.device:
         if model.config.is_encoder_decoder:
             decoded = torch.tensor([[2, *written[:-1]]])
             logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=decoded).logits[0]
