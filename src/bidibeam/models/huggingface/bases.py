@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +13,21 @@ from tokenizers.processors import TemplateProcessing
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedTokenizerFast, set_seed
 
 from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
-from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError
+from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.configs import AUTO_MAP, JOINT, mark, remove_code
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import (
+    CONFIG_ERRORS,
     TOKENIZERS,
     WEIGHTS,
     check_reachable,
     check_whole,
-    find_empty_weights,
-    first_sentence,
+    explain_errors,
     has_files,
     load_weights,
-    naming,
-    try_tokenizer,
 )
 from bidibeam.models.huggingface.opening import (
     check_writes_text,
@@ -39,6 +36,7 @@ from bidibeam.models.huggingface.opening import (
     open_config,
     open_tokenizer,
 )
+from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.registry import suggest
 
 if TYPE_CHECKING:
@@ -66,20 +64,6 @@ class Base:
     has_data_tokenizer: bool
 
 
-def _naming_base(function: Callable[..., Base]) -> Callable[..., Base]:
-    """The function, with one sentence for whatever a damaged base makes transformers raise."""
-
-    @wraps(function)
-    def opened(name: str | Mapping[str, Any], *arguments: Any, **options: Any) -> Base:
-        with naming(f"The base {name}" if isinstance(name, str) else "The model's config"):
-            base = function(name, *arguments, **options)
-            try_tokenizer(base.tokenizer)
-            return base
-
-    return opened
-
-
-@_naming_base
 def open_base(
     name: str | Mapping[str, Any],
     direction: str,
@@ -101,37 +85,45 @@ def open_base(
         trust_remote_code: Whether code that comes with the base, or with the tokenizer, may run.
     """
     is_trusted = trust_remote_code
-    if isinstance(name, Mapping):
-        config, is_fresh, where = _check_settings(name), True, "config"
-    else:
-        (config, is_fresh), where = _find_config(name, is_trusted=is_trusted), name
-    _check_direction(config, where, direction, is_trusted=is_trusted)
-    reader, has_data_tokenizer = _find_tokenizer(
-        name, tokenizer, config, is_fresh=is_fresh, data=data, is_trusted=is_trusted
-    )
-    set_seed(seed)
-    if is_fresh:
-        _fit_config(config, reader)
-        model = create_model(config, is_trusted=is_trusted)
-    else:
-        model, missing = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
-        if missing := missing or find_empty_weights(model):
-            raise InputError(f"The weights of {where} lack {missing[0]!r}: save the model again.")
-        one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
-        rows = one.get_input_embeddings().weight.shape[0]
-        largest = max(reader.get_vocab().values())
-        if largest >= rows:
-            raise SettingsError(
-                f"The tokenizer has ids up to {largest:,}, and the weights of {where} know only {rows:,} "
-                "tokens. Name a tokenizer that goes with the weights."
-            )
-    if direction != "both":
-        mark(model, Direction(direction))
-    elif not isinstance(model, BidirectionalSeq2Seq):
-        model = BidirectionalSeq2Seq.from_encoder_decoder(
-            config if is_fresh else model, special_ids=special_ids(reader)
+    told = f"The base {name}" if isinstance(name, str) else "The model's config"
+    with explain_errors(f"{told} cannot be used"):
+        if isinstance(name, Mapping):
+            config, is_fresh, where = _check_settings(name), True, "config"
+        else:
+            (config, is_fresh), where = _find_config(name, is_trusted=is_trusted), name
+        _check_direction(config, where, direction, is_trusted=is_trusted)
+        reader, has_data_tokenizer = _find_tokenizer(
+            name, tokenizer, config, is_fresh=is_fresh, data=data, is_trusted=is_trusted
         )
+        set_seed(seed)
+        if is_fresh:
+            _fit_config(config, reader)
+            model = create_model(config, is_trusted=is_trusted)
+        else:
+            model, missing = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
+            if missing:
+                raise InputError(f"The weights of {where} lack {missing[0]!r}: save the model again.")
+            _check_vocabulary(model, reader, where)
+        if direction != "both":
+            mark(model, Direction(direction))
+        elif not isinstance(model, BidirectionalSeq2Seq):
+            model = BidirectionalSeq2Seq.from_encoder_decoder(
+                config if is_fresh else model, special_ids=special_ids(reader)
+            )
+        source_ids(["a"], reader)  # a tokenizer that loads may still be of no use
     return Base(model, reader, is_fresh, has_data_tokenizer)
+
+
+def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+    """Refuse a tokenizer that has ids which the weights do not know."""
+    one = model.regular if isinstance(model, BidirectionalSeq2Seq) else model
+    rows = one.get_input_embeddings().weight.shape[0]
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise SettingsError(
+            f"The tokenizer has ids up to {largest:,}, and the weights of {name} know only {rows:,} "
+            "tokens. Name a tokenizer that goes with the weights."
+        )
 
 
 def _find_config(name: str, *, is_trusted: bool) -> tuple[Any, bool]:
@@ -156,13 +148,9 @@ def _find_config(name: str, *, is_trusted: bool) -> tuple[Any, bool]:
         config.name_or_path = str(file.parent)
         return config if is_fresh else open_config(name), is_fresh
     check_reachable(name, "base", ("config.json",))
-    try:
+    told = f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub"
+    with explain_errors(told, ".", kinds=CONFIG_ERRORS):
         return open_config(name, is_trusted=is_trusted), False
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"The base {name!r} is neither a folder, nor a config file, nor a model on the Hugging Face Hub "
-            f"({first_sentence(error)})."
-        ) from error
 
 
 def _make_config(values: Any, name: str) -> Any:
@@ -246,15 +234,9 @@ def _find_tokenizer(
             return wrap_tokenizer(own, is_encoder_decoder=config.is_encoder_decoder), is_data
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
-    try:
+    way_out = ": name one, a folder or a model of the Hub."
+    with explain_errors(f"There is no tokenizer in {where}", way_out):
         return open_tokenizer(where, is_trusted=is_trusted), False
-    except BidibeamError:
-        raise
-    except Exception as error:  # the Rust side raises plain Exception, and there are many more
-        raise InputError(
-            f"There is no tokenizer in {where} ({first_sentence(error)}): name one, a folder or a model of "
-            "the Hub."
-        ) from error
 
 
 def wrap_tokenizer(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,8 @@ HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
 DTYPES = ("float32", "bfloat16", "float16")
 WAIT = 10.0
 """Seconds for the Hub to answer."""
+CONFIG_ERRORS = (OSError, ValueError, KeyError)
+"""What transformers raises where there is no config, or none that it knows."""
 
 
 def load_models(
@@ -69,16 +71,13 @@ def load_models(
     where, placed, is_trusted = str(name), find_device(device), trust_remote_code
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"`dtype` is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
-    with naming(f"The config of {where}"):
+    with explain_errors(f"The config of {where} cannot be used"):
         config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
-        with naming(f"The tokenizer of {where}"):
-            try_tokenizer(tokenizer)
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
-    missing = missing or find_empty_weights(model)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
@@ -187,10 +186,8 @@ def _load_config(where: str, *, is_trusted: bool) -> Any:
         raise InputError(f"{where} is a file: name a folder that `save_pretrained` wrote, or a Hub model.")
     else:
         check_reachable(where, "model", ("config.json",))
-    try:
+    with explain_errors(f"The model {where!r} {what}", ".", kinds=CONFIG_ERRORS):
         config = open_config(where, is_trusted=is_trusted)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"The model {where!r} {what} ({first_sentence(error)}).") from error
     check_writes_text(config, where, is_trusted=is_trusted)
     return config
 
@@ -207,31 +204,27 @@ def load_weights(
     where: str, config: Any, *, dtype: str, is_trusted: bool = False
 ) -> tuple[Any, Sequence[str]]:
     """A model, and the names of those of its weights that are not there."""
-    try:
-        return open_model(where, config, dtype=dtype, is_trusted=is_trusted)
-    except BidibeamError:
-        raise
-    except UnpicklingError as error:
-        raise InputError(
-            f"The weights of {where} are a pickle that is damaged or holds more than tensors, and such a "
-            "pickle can run code: it is not read. Ask for the weights as safetensors."
-        ) from error
-    except Exception as error:  # OSError, SafetensorError, RuntimeError and more
-        raise InputError(f"The weights of {where} cannot be loaded ({first_sentence(error)}).") from error
+    with explain_errors(f"The weights of {where} cannot be loaded", "."):
+        try:
+            model, missing = open_model(where, config, dtype=dtype, is_trusted=is_trusted)
+        except UnpicklingError as error:
+            raise InputError(
+                f"The weights of {where} are a pickle that is damaged or holds more than tensors, and such a "
+                "pickle can run code: it is not read. Ask for the weights as safetensors."
+            ) from error
+    # Transformers need not count weights as missing that nothing was loaded into.
+    return model, missing or [name for name, weight in model.named_parameters() if weight.is_meta]
 
 
 def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
     folder, way_out = Path(where), "save it beside the model, with tokenizer.save_pretrained."
     if folder.is_dir() and not has_files(folder, TOKENIZERS):
         raise InputError(f"There is no tokenizer in {where}: {way_out}")  # transformers would make one up
-    try:
-        return open_tokenizer(where, is_trusted=is_trusted)
-    except BidibeamError:
-        raise
-    except Exception as error:  # the Rust side raises plain Exception, and there are many more
-        raise InputError(
-            f"The tokenizer of {where} cannot be loaded ({first_sentence(error)}): {way_out}"
-        ) from error
+    with explain_errors(f"The tokenizer of {where} cannot be loaded", f": {way_out}"):
+        tokenizer = open_tokenizer(where, is_trusted=is_trusted)
+    with explain_errors(f"The tokenizer of {where} cannot be used"):
+        source_ids(["a"], tokenizer)  # one that loads may still be of no use, and that is found out now
+    return tokenizer
 
 
 def has_files(folder: Path, patterns: Sequence[str]) -> bool:
@@ -258,37 +251,30 @@ def check_reachable(name: str, what: str, files: Sequence[str]) -> None:
     """
     if constants.HF_HUB_OFFLINE:  # nothing is tried then
         return
-    try:
+    told = (
+        f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
+        "cannot be reached"
+    )
+    # What the Hub answers with an error, loading will say more about.
+    with explain_errors(told, "."), suppress(HfHubHTTPError, HFValidationError):
         if not any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
             HfApi().model_info(name, timeout=WAIT)
-    except (HfHubHTTPError, HFValidationError):
-        return  # loading will say what is wrong with it
-    except Exception as error:  # each version of the Hub's library has its own for networks
-        raise InputError(
-            f"There is no folder {name}, and the Hugging Face Hub, where there may be a {what} of that name, "
-            f"cannot be reached ({first_sentence(error)})."
-        ) from error
-
-
-def find_empty_weights(model: Any) -> Sequence[str]:
-    """The names of weights that nothing was loaded into; transformers need not count them as missing."""
-    return [name for name, weight in model.named_parameters() if weight.is_meta]
-
-
-def try_tokenizer(tokenizer: Any) -> None:
-    """Have a tokenizer read something: one that loads may still be of no use, and that is found out now."""
-    source_ids(["a"], tokenizer)
 
 
 @contextmanager
-def naming(what: str) -> Iterator[None]:
-    """Turn whatever transformers raises over a damaged file into a sentence that says what it was about."""
+def explain_errors(
+    told: str, way_out: str = ": save it again.", *, kinds: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Turn what other libraries raise in the block into one sentence: `told`, their own words, `way_out`.
+
+    Over a damaged file they raise exceptions of many kinds, those in Rust even a plain Exception.
+    """
     try:
         yield
     except (BidibeamError, MemoryError):
         raise
-    except Exception as error:
-        raise InputError(f"{what} cannot be used ({first_sentence(error)}): save it again.") from error
+    except kinds as error:
+        raise InputError(f"{told} ({first_sentence(error)}){way_out}") from error
 
 
 def first_sentence(error: Exception) -> str:
