@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from bidibeam.errors import RunError, describe_error
+from bidibeam.errors import BidibeamError, RunError, describe_error
 
 if sys.platform != "win32":
     import fcntl
@@ -41,13 +41,13 @@ def replacing(path: Path) -> Iterator[Path]:
     points, and what is no file (a pipe, /dev/stdout) is simply written to.
     """
     if is_stream(path):
-        with writing(path, path):
+        with writing(path):
             yield path
         return
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    partial = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")  # names have 255 bytes at most
+    partial = _partial_of(path)
     try:
         with writing(path, partial):
             yield partial
@@ -68,27 +68,50 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     If the block raises, or the process dies in it, `path` stays as it was.
     """
     path = resolve(path)
+    with folder_beside(path) as partial:
+        (partial / "new").mkdir()
+        yield partial / "new"
+        if path.exists():
+            path.replace(partial / "old")
+        (partial / "new").replace(path)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside a resolved `path`, to write into what will take its place; then it goes."""
     remove_leftovers(path)
-    partial = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
+    partial = _partial_of(path)
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that had our number
     try:
         with writing(path, partial):
-            (partial / "new").mkdir(parents=True)
-            yield partial / "new"
-            if path.exists():
-                path.replace(partial / "old")
-            (partial / "new").replace(path)
+            partial.mkdir(parents=True)
+            yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _partial_of(path: Path) -> Path:
+    return path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")  # names have 255 bytes at most
+
+
 @contextmanager
-def writing(path: Path, partial: Path) -> Iterator[None]:
-    """Let the system's errors in the block name `path`, which is written, not `partial`, which becomes it."""
+def writing(path: Path, partial: Path | None = None) -> Iterator[None]:
+    """Let the system's errors in the block name `path`, which is written, not `partial`, which becomes it.
+
+    Libraries in Rust say in their own words that the system refused to write: theirs become an OSError too.
+    """
     try:
         yield
     except OSError as error:  # writing into an open file names none
-        if error.filename is None or Path(str(error.filename)).is_relative_to(partial):
+        named = error.filename
+        if named is None or (partial is not None and Path(str(named)).is_relative_to(partial)):
             error.filename = str(path)
+        raise
+    except BidibeamError:
+        raise
+    except Exception as error:  # SafetensorError, or a plain one of tokenizers
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
         raise
 
 

@@ -54,7 +54,7 @@ def get_console() -> Console:
 
 def echo(line: str) -> None:
     """Print a line on stdout: to a terminal without control characters, to anything else byte for byte."""
-    with writing(STDOUT, STDOUT):
+    with writing(STDOUT):
         click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, suppress
@@ -43,7 +41,7 @@ from bidibeam.data.prepared import (
 )
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
-from bidibeam.files import alone_in, read_json, remove_leftovers, replacing, resolve, write_json, writing
+from bidibeam.files import alone_in, folder_beside, read_json, replacing, resolve, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -278,26 +276,19 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
 def _make_directory(out: Path) -> Iterator[Path]:
     """Makes a folder that becomes `out` when the block succeeds; until then `out` stays as it is."""
     out = resolve(out)
-    remove_leftovers(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        with writing(out, partial):
-            partial.mkdir(parents=True)
-            yield partial
-            if any(out.iterdir()):
-                if (out / INFO).is_file():  # until the last file is replaced, `out` is no prepared data
-                    with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
-                        if read_json(out / INFO).get("training_text"):
-                            (out / TRAINING_TEXT).unlink(missing_ok=True)
-                    (out / INFO).unlink()
-                for name in (TRAINING_TEXT, *FILES):
-                    if (partial / name).exists():
-                        (partial / name).replace(out / name)
-            else:
-                partial.replace(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with folder_beside(out) as partial:
+        yield partial
+        if not any(out.iterdir()):
+            partial.replace(out)
+            return
+        if (out / INFO).is_file():  # until the last file is replaced, `out` is no prepared data
+            with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
+                if read_json(out / INFO).get("training_text"):
+                    (out / TRAINING_TEXT).unlink(missing_ok=True)
+            (out / INFO).unlink()
+        for name in (TRAINING_TEXT, *FILES):
+            if (partial / name).exists():
+                (partial / name).replace(out / name)
 
 
 def _report_items(stage: str, items: Iterable[T], report: Progress) -> Iterator[T]:

@@ -78,7 +78,7 @@ def open_output(
     if path is None:
         yield Output((), rest, lambda _beams, _ranking: None)
     elif is_stream(path):
-        with writing(path, path), create_text(path) as pipe:
+        with writing(path), create_text(path) as pipe:
             yield Output(
                 (), rest, lambda beams, ranking: print(as_line(beams, ranking), file=pipe, flush=True)
             )

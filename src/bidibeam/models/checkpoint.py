@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from torch import Tensor
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
 from bidibeam.fields import build, build_known
-from bidibeam.files import read_json, reading, replacing, write_json
+from bidibeam.files import read_json, reading, replacing, write_json, writing
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
@@ -166,19 +163,8 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Write a safetensors file."""
-    with system_errors(path):
+    with writing(path):
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
-
-
-@contextmanager
-def system_errors(path: Path) -> Iterator[None]:
-    """Raise an OSError where a library in Rust says in its own words that the system refused to write."""
-    try:
-        yield
-    except Exception as error:  # SafetensorError, or a plain one of tokenizers
-        if number := re.search(r"\(os error (\d+)\)", str(error)):
-            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
-        raise
 
 
 def to_half_precision(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ import torch
 from bidibeam.errors import SettingsError, describe_error
 from bidibeam.files import read_json, replacing_folder, write_json
 from bidibeam.hypotheses import Direction
-from bidibeam.models.checkpoint import system_errors
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
@@ -79,9 +78,8 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
 def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
     """Convert one direction, by way of a folder whose config has what the converter reads."""
     with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
-        with system_errors(out):
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
         content = read_json(Path(folder) / "config.json")
         defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
         write_json(Path(folder) / "config.json", {**defaults, **content})

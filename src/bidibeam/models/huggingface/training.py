@@ -10,8 +10,8 @@ from torch.autograd.function import once_differentiable
 
 from bidibeam.data.batching import IGNORED
 from bidibeam.errors import SettingsError
+from bidibeam.files import writing
 from bidibeam.models.base import Losses
-from bidibeam.models.checkpoint import system_errors
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 
@@ -168,10 +168,9 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write a model and its tokenizer as `from_pretrained` reads them."""
-    with system_errors(folder):
-        model.save_pretrained(folder)
     if not model.config.is_encoder_decoder:
         # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
         tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
-    with system_errors(folder):
+    with writing(folder):
+        model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
