@@ -111,24 +111,8 @@ def fine_tune(
         )
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)
-        position = loop.fit()
-        evaluations = [
-            {"epoch": round(record["step"] / loop.steps_per_epoch, 4), "step": record["step"]}
-            | {name: record[name] for name in record if name.startswith("loss")}
-            for record in read_metrics(out)
-            if record["kind"] == "validation"
-        ]
-        metadata = {
-            **started,
-            "data": describe_data(data),
-            "bidibeam_version": __version__,
-            "is_fresh": opened.is_fresh,
-            "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
-            "trained_on": len(loop.batches),
-            "steps": position.step,
-            "evaluations": evaluations,
-            "best": min(evaluations, key=lambda each: float(each["loss"])),
-        }
+        loop.fit()
+        metadata = {**started, "data": describe_data(data), **_describe_training(task, loop)}
         loop.accelerator.wait_for_everyone()
         if loop.is_main:
             _finish(out, task, metadata)
@@ -189,6 +173,25 @@ class FineTuneTask:
     def save_weights(self, run: Path) -> None:
         """Keep the weights in the training folder: `out` has a model only when it is finished."""
         write_weights(run / FOLDER / KEPT_WEIGHTS, unique_weights(self.network))
+
+
+def _describe_training(task: FineTuneTask, loop: TrainingLoop) -> dict[str, Any]:
+    """What bidibeam.json says of a training that has ended."""
+    evaluations = [
+        {"epoch": round(record["step"] / loop.steps_per_epoch, 4), "step": record["step"]}
+        | {name: record[name] for name in record if name.startswith("loss")}
+        for record in read_metrics(loop.run)
+        if record["kind"] == "validation"
+    ]
+    return {
+        "bidibeam_version": __version__,
+        "is_fresh": task.base.is_fresh,
+        "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
+        "trained_on": len(loop.batches),
+        "steps": loop.position.step,
+        "evaluations": evaluations,
+        "best": min(evaluations, key=lambda each: float(each["loss"])),
+    }
 
 
 def _finish(out: Path, task: FineTuneTask, metadata: dict[str, Any]) -> None:
