@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bidibeam.errors import InputError, SettingsError
@@ -103,22 +104,33 @@ def remove_code(config: Any, *, is_whole: bool = True) -> None:
 
     Transformers builds the parts of a model without being told whether their code is trusted, and asks.
     """
-    fields = config if isinstance(config, dict) else vars(config)
-    if is_whole and AUTO_MAP in fields:
-        fields[AUTO_MAP] = {}  # by which `had_code` knows
-    for part in _find_parts(fields):
-        remove_code(part)
+    for fields in islice(_walk(config), 0 if is_whole else 1, None):
+        if AUTO_MAP in fields:
+            fields[AUTO_MAP] = {}  # by which `had_code` knows
 
 
 def had_code(config: Any) -> bool:
     """Whether `remove_code` found any."""
+    return any(fields.get(AUTO_MAP) == {} for fields in _walk(config))
+
+
+def names_kernel(config: Any) -> bool:
+    """Whether a config, or a part of it, asks for a kernel of the Hub in place of layers of transformers."""
+    named = [item for fields in _walk(config) for item in fields.items() if not _is_part(item[1])]
+    return any("_implementation" in str(name) and "/" in str(value) for name, value in named)
+
+
+def _walk(config: Any) -> Iterator[dict[str, Any]]:
+    """The fields of a config, and then those of all that may be configs of parts of its model."""
     fields = config if isinstance(config, dict) else vars(config)
-    return fields.get(AUTO_MAP) == {} or any(map(had_code, _find_parts(fields)))
+    yield fields
+    for value in fields.values():
+        if _is_part(value):
+            yield from _walk(value)
 
 
-def _find_parts(fields: dict[str, Any]) -> list[Any]:
-    """The values of a config that may be configs of parts of its model."""
-    return [one for one in fields.values() if isinstance(one, dict) or hasattr(one, "model_type")]
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) or hasattr(value, "model_type")
 
 
 def mark(model: Any, direction: Direction) -> None:
@@ -222,17 +234,6 @@ def check_same_tokens(first: Any, second: Any) -> None:
             "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
             "with the tokenizer of the first."
         )
-
-
-def names_kernel(config: Any) -> bool:
-    """Whether a config, or a part of it, asks for a kernel of the Hub in place of layers of transformers."""
-    fields = config if isinstance(config, dict) else vars(config)
-    return any(
-        names_kernel(value)
-        if isinstance(value, dict) or hasattr(value, "model_type")
-        else "_implementation" in str(name) and "/" in str(value)
-        for name, value in fields.items()
-    )
 
 
 def find_rope_types(config: Any) -> set[str]:
