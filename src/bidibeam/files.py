@@ -47,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    partial = _partial_of(path)
+    partial = _partial_path(path)
     try:
         with writing(path, partial):
             yield partial
@@ -80,7 +80,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 def folder_beside(path: Path) -> Iterator[Path]:
     """Yield a new folder beside a resolved `path`, to write into what will take its place; then it goes."""
     remove_leftovers(path)
-    partial = _partial_of(path)
+    partial = _partial_path(path)
     shutil.rmtree(partial, ignore_errors=True)  # of a process that had our number
     try:
         with writing(path, partial):
@@ -90,7 +90,7 @@ def folder_beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _partial_of(path: Path) -> Path:
+def _partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")  # names have 255 bytes at most
 
 

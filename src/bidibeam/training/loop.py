@@ -150,7 +150,7 @@ class TrainingLoop:
                 self.run, step=position.step, evaluated_step=position.evaluated_step, tensorboard=tensorboard
             )
 
-    def fit(self) -> state.Position:
+    def fit(self) -> None:
         """Train until the epochs are over, the loss no longer falls, or something breaks.
 
         Raises:
@@ -199,7 +199,6 @@ class TrainingLoop:
         self.observer.on_end(
             step=position.step, stopped_by=position.stopped_by or "", best_loss=position.best_loss
         )
-        return position
 
     @property
     def steps_per_epoch(self) -> int:

@@ -264,17 +264,23 @@ def token_ids(model: Any, field: str) -> tuple[int, ...]:
     for config in (getattr(model, "generation_config", None), _config(model)):
         value = getattr(config, field, None)
         if value is not None:
-            return tuple(value) if isinstance(value, list | tuple) else (int(value),)
+            return tuple(to_ids(value))
     return ()
 
 
 def special_token_ids(config: Any) -> set[int]:
     """The ids that a config gives a role."""
-    found: set[int] = set()
-    for role in ("pad", "bos", "eos", "decoder_start", "forced_bos", "sep"):
-        value = getattr(config, f"{role}_token_id", None)
-        found.update(value if isinstance(value, list | tuple) else () if value is None else (value,))
-    return found
+    roles = ("pad", "bos", "eos", "decoder_start", "forced_bos", "sep")
+    return {token for role in roles for token in to_ids(getattr(config, f"{role}_token_id", None))}
+
+
+def to_ids(value: Any) -> list[int]:
+    """The ids that a field holds: none, one, or several, as a list or a tensor."""
+    if value is None:
+        return []
+    if hasattr(value, "tolist"):
+        value = value.flatten().tolist()
+    return [int(one) for one in value] if isinstance(value, list | tuple | set) else [int(value)]
 
 
 def _name(model: Any) -> str:

@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from bidibeam.errors import SettingsError
+from bidibeam.models.huggingface.configs import to_ids
 from bidibeam.models.huggingface.reversal import check_first, reverse_processor
 from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -93,7 +94,7 @@ class GenerationConstraints:
                 "guidance_scale keeps a cache of its own, row by row, which does not follow a beam: leave it "
                 "out."
             )
-        ends = _ids(config.eos_token_id)
+        ends = to_ids(config.eos_token_id)
         if not ends:
             raise SettingsError("The generation config has no eos_token_id, so no reply could end; set one.")
         room = config.max_length - prompt_length
@@ -196,7 +197,7 @@ def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
     for one in criteria:
         if type(one) is MaxLengthCriteria and one.max_length == config.max_length:
             continue
-        if type(one) is EosTokenCriteria and {*_ids(one.eos_token_id)} == {*_ids(config.eos_token_id)}:
+        if type(one) is EosTokenCriteria and {*to_ids(one.eos_token_id)} == {*to_ids(config.eos_token_id)}:
             continue
         raise SettingsError(
             f"generate was given stopping_criteria= with {type(one).__name__}, but here a reply ends with an "
@@ -212,7 +213,7 @@ def _add_processor(known: GenerationConstraints, processor: Any) -> GenerationCo
     """
     roles, begun, kind = known.roles, known.prompt_length, type(processor)
     if kind in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
-        if {*_ids(processor.eos_token_id)} != {*roles.ends}:
+        if {*to_ids(processor.eos_token_id)} != {*roles.ends}:
             return None
         if kind is MinLengthLogitsProcessor:
             least = processor.min_length - begun
@@ -225,28 +226,20 @@ def _add_processor(known: GenerationConstraints, processor: Any) -> GenerationCo
             return None
         return replace(known, roles=replace(roles, forbidden=roles.forbidden | {word[0] for word in words}))
     if kind is SuppressTokensLogitsProcessor:
-        forbidden = roles.forbidden | {*_ids(processor.suppress_tokens)}
+        forbidden = roles.forbidden | {*to_ids(processor.suppress_tokens)}
         if forbidden & {*roles.ends}:
             return None
         return replace(known, roles=replace(roles, forbidden=forbidden))
     if kind is SuppressTokensAtBeginLogitsProcessor and processor.begin_index == begun:
-        forbidden = roles.forbidden_first | {*_ids(processor.begin_suppress_tokens)}
+        forbidden = roles.forbidden_first | {*to_ids(processor.begin_suppress_tokens)}
         return replace(known, roles=replace(roles, forbidden_first=forbidden))
     if kind is ForcedBOSTokenLogitsProcessor:
         return replace(known, first=int(processor.bos_token_id)) if begun == 1 else known
     if kind is ForcedEOSTokenLogitsProcessor:
-        forced = _ids(processor.eos_token_id)
+        forced = to_ids(processor.eos_token_id)
         is_last = processor.max_length == begun + known.max_new_tokens and len(forced) == 1
         return replace(known, last=forced[0]) if is_last else None
     return None
-
-
-def _ids(given: Any) -> list[int]:
-    if given is None:
-        return []
-    if isinstance(given, Tensor):
-        given = given.flatten().tolist()
-    return [int(one) for one in given] if isinstance(given, list | tuple | set) else [int(given)]
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def find_obstacle(model: PreTrainedModel) -> str | None:
         return "its model type is not among those that our own search was tested with"
     if not type(model).__module__.startswith("transformers."):
         return "its class is not transformers' own"
-    if kinds := find_rope_types(model.config.get_text_config(decoder=True)) - {*ROPE_TYPES}:
+    if kinds := find_rope_types(model.config) - {*ROPE_TYPES}:
         return f"its rotary embeddings are of the type {kinds.pop()}"
     if has_virtual_tokens(model):
         return "an adapter puts virtual tokens before what it reads"
