@@ -84,17 +84,12 @@ def open_output(
             )
     else:
         with _grow(resolve(path) if path.is_symlink() else path, resume=resume) as (growing, done):
-
-            def write(beams: Beams, ranking: Ranking) -> None:
-                growing.stream.write(as_line(beams, ranking).encode("utf-8") + b"\n")
-                growing.stream.flush()  # so that it stays if the process is killed
-
             replies, begun = _read_done(done, rest, str(signature), batch_size)
             if begun and (following := next(rest, None)) is not None:  # a last batch may be smaller
                 growing.drop(len(begun))
                 del replies[-len(begun) :]
                 rest = chain(begun, [following], rest)
-            yield Output(replies, rest, write)
+            yield Output(replies, rest, lambda beams, ranking: growing.append(as_line(beams, ranking)))
 
 
 @dataclass
@@ -102,12 +97,14 @@ class _Growing:
     """The file to append to."""
 
     stream: IO[bytes]
-    unchanged: int | None = None
-    """Its size while there is nothing in it that is not in the finished file; None before there is one."""
+    has_grown: bool = False
+    """Whether this call has added a line."""
 
-    @property
-    def size(self) -> int:
-        return os.fstat(self.stream.fileno()).st_size
+    def append(self, line: str) -> None:
+        """Add a line."""
+        self.stream.write(line.encode("utf-8") + b"\n")
+        self.stream.flush()  # so that it stays if the process is killed
+        self.has_grown = True
 
     def drop(self, count: int) -> None:
         """Drop the last lines, so many of those that are not empty."""
@@ -115,7 +112,6 @@ class _Growing:
         lines = list(self.stream)
         kept = [number for number, line in enumerate(lines) if line.strip()][-count]
         self.stream.truncate(sum(map(len, lines[:kept])))
-        self.unchanged = self.size
 
 
 def partial_of(path: Path) -> Path:
@@ -138,16 +134,15 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[_Growing, Lines]]:
             if is_whole:  # a finished file is what is resumed
                 stream.writelines(f"{line}\n".encode() for _, line in Lines(path))
                 stream.flush()
-                growing.unchanged = growing.size
             stream.seek(0)
             done = Lines(stream)
             done.name = str(path if is_whole else partial)
             yield growing, done
         except BaseException:
-            if not growing.size or (is_whole and growing.unchanged in (None, growing.size)):
+            if not os.fstat(stream.fileno()).st_size or (is_whole and not growing.has_grown):
                 partial.unlink()
             raise
-        if growing.size == growing.unchanged:  # nothing was left to do
+        if is_whole and not growing.has_grown:  # nothing was left to do
             partial.unlink()
         elif path.suffix in (".gz", ".xz"):
             with (
