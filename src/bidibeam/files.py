@@ -219,6 +219,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_json_or_empty(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; an empty one if the file is missing, damaged or holds something else."""
+    try:
+        return read_json(path)
+    except (OSError, ValueError):
+        return {}
+
+
 def unpack(stream: IO[bytes], name: str) -> IO[bytes]:
     """The bytes of an open file, unpacked if its name ends in .gz or .xz."""
     open_packed = PACKED.get(PurePath(name).suffix)

@@ -17,7 +17,7 @@ from bidibeam.data.prepare import Progress
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError
 from bidibeam.fields import flatten
-from bidibeam.files import lock, read_json, write_json
+from bidibeam.files import lock, read_json_or_empty, write_json
 from bidibeam.training.logs import TrainingObserver
 
 T = TypeVar("T")
@@ -116,10 +116,7 @@ def run_stages(folder: Path, stages: Sequence[Stage], progress: ExperimentObserv
 
 def _read_stamp(path: Path) -> dict[str, Any]:
     """Reads the stamp of a stage; empty if it is damaged, so that the stage runs again."""
-    try:
-        stamp = read_json(path)
-    except (OSError, ValueError):
-        return {}
+    stamp = read_json_or_empty(path)
     is_whole = {"fingerprint", "is_done"} <= stamp.keys()
     return stamp if is_whole and (not stamp["is_done"] or "identity" in stamp) else {}
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
 from bidibeam.fields import build, build_known
-from bidibeam.files import read_json, reading, replacing, write_json, writing
+from bidibeam.files import read_json, read_json_or_empty, reading, replacing, write_json, writing
 from bidibeam.models.networks import NETWORKS
 
 CONFIG_FILE = "config.json"
@@ -125,22 +125,14 @@ def read_config(folder: Path) -> ModelConfig:
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds one of our own runs."""
-    content = _read_object(folder)
+    content = read_json_or_empty(folder / CONFIG_FILE)
     return "format_version" in content and "model_type" not in content
 
 
 def hugging_face_config(folder: Path) -> dict[str, Any] | None:
     """The config of a Hugging Face model, if that is what a folder holds."""
-    content = _read_object(folder)
+    content = read_json_or_empty(folder / CONFIG_FILE)
     return content if "model_type" in content else None
-
-
-def _read_object(folder: Path) -> dict[str, Any]:
-    """What config.json holds; nothing if it is missing or not a JSON object."""
-    try:
-        return read_json(folder / CONFIG_FILE)
-    except (OSError, ValueError):
-        return {}
 
 
 def describe_unfinished(folder: Path) -> str | None:

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError
-from bidibeam.files import parse_json, read_json, reading, write_text
+from bidibeam.files import parse_json, read_json_or_empty, reading, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,20 +98,16 @@ def perplexity(loss: float) -> float:
 def progress_of(run: Path) -> dict[str, Any]:
     """Where a run's training stood at its best evaluation, and at its last if those weights are kept."""
     records = read_metrics(run)
-    with reading(run / METRICS_FILE, "Restore it from a copy."):
-        return _describe_progress(records, keeps_last=_keeps_last(run))
-
-
-def _describe_progress(records: list[dict[str, Any]], *, keeps_last: bool) -> dict[str, Any]:
     evaluations = [record for record in records if record["kind"] == "validation"]
     if not evaluations:
         return {"steps": records[-1]["step"] if records else 0}
-    best, last = min(evaluations, key=lambda record: float(record["loss"])), evaluations[-1]
-    progress = {"epochs": last["epoch"] + 1, "steps": records[-1]["step"], "best step": best["step"]}
-    progress |= _describe_losses(best)
-    if keeps_last:
-        progress["kept step"] = last["step"]
-        progress |= {f"kept {name}": value for name, value in _describe_losses(last).items()}
+    with reading(run / METRICS_FILE, "Restore it from a copy."):
+        best, last = min(evaluations, key=lambda record: float(record["loss"])), evaluations[-1]
+        progress = {"epochs": last["epoch"] + 1, "steps": records[-1]["step"], "best step": best["step"]}
+        progress |= _describe_losses(best)
+        if _keeps_last(run):
+            progress["kept step"] = last["step"]
+            progress |= {f"kept {name}": value for name, value in _describe_losses(last).items()}
     return progress
 
 
@@ -128,10 +124,6 @@ def _describe_losses(record: dict[str, Any]) -> dict[str, float]:
 
 def _keeps_last(run: Path) -> bool:
     """Whether the run's weights are the last ones, not the best."""
-    for file, section in (("config.json", "training"), ("bidibeam.json", "settings")):
-        try:
-            if read_json(run / file)[section]["keep"] == "last":
-                return True
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return False
+    sections = (("config.json", "training"), ("bidibeam.json", "settings"))
+    kept = [read_json_or_empty(run / file).get(section) for file, section in sections]
+    return any(isinstance(settings, dict) and settings.get("keep") == "last" for settings in kept)

@@ -20,6 +20,7 @@ from bidibeam.errors import RunError, SettingsError, TrainingError, check_settin
 from bidibeam.fields import build, build_known
 from bidibeam.files import alone_in, names_in, read_json, reading, write_json
 from bidibeam.models.checkpoint import (
+    AGAIN,
     CONFIG_FILE,
     STARTED_FILE,
     TOKENIZER_FILE,
@@ -73,7 +74,7 @@ def started_with(run: Path) -> dict[str, Any] | None:
     if not (run / CONFIG_FILE).exists() or hugging_face_config(run) is not None:
         return None
     config = read_config(run)
-    with reading(run / CONFIG_FILE, "Restore it from a copy, or train again."):
+    with reading(run / CONFIG_FILE, AGAIN):
         training = build_known(TrainingSettings, config.metadata.get("training", {}), section="training.")
     return {
         "architecture": config.architecture,

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.files import read_json
+from bidibeam.files import read_json_or_empty
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import hugging_face_config, tensor_shapes
 
@@ -83,10 +83,7 @@ class HuggingFaceFolder:
 
 def read_metadata(folder: Path) -> dict[str, Any]:
     """What `bidibeam train --base` left beside a model; nothing where it was trained elsewhere."""
-    try:
-        metadata = read_json(folder / METADATA_FILE)
-    except (OSError, ValueError):
-        return {}
+    metadata = read_json_or_empty(folder / METADATA_FILE)
     sections = {name for name in ("data", "settings") if not isinstance(metadata.get(name, {}), dict)}
     return {name: value for name, value in metadata.items() if name not in sections}
 
