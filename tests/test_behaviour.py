@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.calls import DATA, Call, call, check_same, parse_lists
+from tests.golden.calls import DATA, check_same, parse_lists
+from tests.unit.cli.calls import Call, called
 
 ROOT = Path(__file__).parents[1]
 CHOICE = (
@@ -79,13 +80,13 @@ def _in_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def flags_of(command: str) -> set[str]:
     """The long flags that a command's help lists."""
-    options = call(command, "--help").out.partition("\nOptions:\n")[2]
+    options = called(command, "--help").out.partition("\nOptions:\n")[2]
     heads = (re.split(" {2,}", line.strip())[0] for line in options.splitlines() if line.startswith("  -"))
     return {flag.removeprefix("--") for head in heads for flag in re.findall(r"--[a-z][a-z-]*", head)}
 
 
 def test_every_command_is_there_and_so_are_its_flags() -> None:
-    listed = call("--help").out.partition("Commands:")[2]
+    listed = called("--help").out.partition("Commands:")[2]
 
     assert set(COMMANDS) <= {line.split()[0] for line in listed.splitlines() if re.match(r"  [a-z]", line)}
     missing = {name: set(flags.split()) - flags_of(name) for name, flags in COMMANDS.items()}
@@ -94,7 +95,7 @@ def test_every_command_is_there_and_so_are_its_flags() -> None:
 
 @pytest.mark.parametrize("command", NAMED_IN_HELP)
 def test_help_names_what_can_be_chosen(command: str) -> None:
-    words = set(re.split(r"[\s,.:;()\[\]|='\"]+", call(command, "--help").out))
+    words = set(re.split(r"[\s,.:;()\[\]|='\"]+", called(command, "--help").out))
 
     assert set(NAMED_IN_HELP[command].split()) <= words
 
@@ -300,14 +301,14 @@ def check_refusal(done: Call, fragment: str) -> None:
 def test_bad_input_is_refused_in_one_sentence(line: str, fragment: str, bad: Path) -> None:
     before = sorted(path for path in bad.rglob("*"))
 
-    check_refusal(call(*shlex.split(line.format(tmp=bad)), typed="hello\n"), fragment)
+    check_refusal(called(*shlex.split(line.format(tmp=bad)), typed="hello\n"), fragment)
 
     assert sorted(path for path in bad.rglob("*")) == before
 
 
 def test_input_that_is_no_text_is_refused_where_it_stands() -> None:
-    check_refusal(call("rerank", "-", typed=b'\xff{"regular": []}\n'), "line 1")
-    check_refusal(call("evaluate", "-", typed=b""), "empty")
+    check_refusal(called("rerank", "-", typed=b'\xff{"regular": []}\n'), "line 1")
+    check_refusal(called("evaluate", "-", typed=b""), "empty")
 
 
 def test_a_process_leaves_with_the_status_and_one_line() -> None:
@@ -322,7 +323,7 @@ def test_a_process_leaves_with_the_status_and_one_line() -> None:
 
 
 def test_a_conversation_is_answered_turn_by_turn() -> None:
-    talk = call("chat", "old_run", "--max-length", 8, "--strategy", "vbs", typed="red cat\n/help\nbird\n")
+    talk = called("chat", "old_run", "--max-length", 8, "--strategy", "vbs", typed="red cat\n/help\nbird\n")
 
     assert (talk.status, talk.out.splitlines()) == (0, ["red red!", "green!"])
 
@@ -337,7 +338,7 @@ def test_a_corpus_is_prepared_as_before(tmp_path: Path) -> None:
     shares = ("--validation-share", "0.06", "--test-share", "0.05", "--vocabulary-size", "100")
     lengths = ("--max-source-length", "8", "--max-response-length", "8")
 
-    done = call("prepare", "tsv", "--source", tmp_path / "toy.tsv", "--out", out, *shares, *lengths)
+    done = called("prepare", "tsv", "--source", tmp_path / "toy.tsv", "--out", out, *shares, *lengths)
 
     assert done.status == 0, done.err
     for name in ("pairs.safetensors", "tokenizer.json", "test.jsonl", "validation.jsonl"):
@@ -355,7 +356,7 @@ def run(tmp_path: Path) -> Path:
 def test_an_old_run_is_tuned_and_then_decodes_with_what_was_found(run: Path) -> None:
     search = ("--beam-size", "6", "--max-length", "8")
 
-    done = call("tune", run, "--data", "old_data", *search)
+    done = called("tune", run, "--data", "old_data", *search)
 
     assert done.status == 0, done.err
     tuned = json.loads((run / "tuned.json").read_text())
@@ -367,19 +368,19 @@ def test_an_old_run_is_tuned_and_then_decodes_with_what_was_found(run: Path) -> 
     }
     assert tuned["weights"] == "52c68f3e337a"
     for strategy in ("bidis", "vbs-tuned", "bidia bleu_t tuned"):
-        assert "|tuned:tuned.json@" in call("decode", run, "toy.txt", *search, "--strategy", strategy).err
+        assert "|tuned:tuned.json@" in called("decode", run, "toy.txt", *search, "--strategy", strategy).err
 
 
 def test_an_old_run_is_exported_and_answers_the_same(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    assert call("export", run, "--out", out, "--half", "--card").status == 0
+    assert called("export", run, "--out", out, "--half", "--card").status == 0
 
     names = {path.name for path in out.iterdir()}
     assert names >= {"config.json", "model.safetensors", "tokenizer.json", "MODEL_CARD.md"}
     flags = ("toy.txt", "--max-length", "8", "--beam-size", "4", "--n-best")
     for folder in (run, out):
-        assert call("decode", folder, *flags, tmp_path / f"{folder.name}.jsonl").status == 0
+        assert called("decode", folder, *flags, tmp_path / f"{folder.name}.jsonl").status == 0
     found, expected = (parse_lists(tmp_path / f"{name}.jsonl") for name in ("out", "run"))
     for each, other in zip(found, expected, strict=True):
         check_same([one["text"] for one in each["regular"]], [one["text"] for one in other["regular"]])
@@ -389,13 +390,13 @@ def test_scores_become_a_report(tmp_path: Path) -> None:
     scores = tmp_path / "scores.json"
     few = ("--samples", "20", "--trials", "20")
     assert (
-        call(
+        called(
             "evaluate", "both.jsonl", "--strategy", "vbs", "--strategy", "bidia", *few, "--out", scores
         ).status
         == 0
     )
 
-    assert call("report", scores, "--out", tmp_path / "report").status == 0
+    assert called("report", scores, "--out", tmp_path / "report").status == 0
 
     assert {"report.html", "report.md"} <= {path.name for path in (tmp_path / "report").iterdir()}
     assert "vbs" in (tmp_path / "report" / "report.md").read_text()

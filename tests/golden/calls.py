@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import shlex
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import bidibeam
-from bidibeam.cli.main import run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.unit.cli.calls import Call, called
 
 DATA = Path(__file__).parent / "data"
 EXPECTED = Path(__file__).parent / "expected"
 
 
-@dataclass(frozen=True)
-class Call:
-    """What came of a call."""
-
-    status: int
-    out: str
-    err: str
-
-
-@contextlib.contextmanager
-def _streams(typed: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
-    """Put files in the place of stdin, stdout and stderr, as a shell does."""
-    real = sys.stdin, sys.stdout, sys.stderr
-    out, err = io.BytesIO(), io.BytesIO()
-    streams = [io.TextIOWrapper(stream, encoding="utf-8") for stream in (io.BytesIO(typed), out, err)]
-    sys.stdin, sys.stdout, sys.stderr = streams
-    try:
-        yield out, err
-    finally:
-        sys.stdin, sys.stdout, sys.stderr = real
-        for stream in streams[1:]:
-            stream.flush()
-            stream.detach()
-
-
-def call(*argv: object, typed: str | bytes = b"") -> Call:
-    """Call the command line in this process."""
-    with _streams(typed.encode() if isinstance(typed, str) else typed) as (out, err):
-        status = run([str(each) for each in argv])
-    return Call(status, out.getvalue().decode(), err.getvalue().decode())
-
-
 def call_line(line: str, folder: Path) -> Call:
     """Call a line that must succeed; `{tmp}` in it is a folder to write to."""
-    done = call(*shlex.split(line.format(tmp=folder)))
+    done = called(*shlex.split(line.format(tmp=folder)))
     assert done.status == 0, done.err
     return done
 

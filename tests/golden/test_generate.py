@@ -22,7 +22,8 @@ from transformers import (
 
 from bidibeam import Direction
 from bidibeam.hf import BidiGenerate, BidirectionalSeq2Seq, mark, special_ids
-from tests.golden.calls import call, check_same, parse_lists
+from tests.golden.calls import check_same, parse_lists
+from tests.unit.cli.calls import called
 
 WORDS = [
     *("<pad>", "<unk>", "<s>", "</s>"),
@@ -121,7 +122,7 @@ def searched(pair: dict[str, Path], tmp_path: Path, *flags: object) -> list[dict
     models = ("--regular", pair["regular"], "--reverse", pair["reverse"])
     search = ("--beam-size", 2 * BEAMS, "--max-length", NEW, "--min-length", 1, "--unfinished", "rank")
     length = ("--length-formula", "power", "--length-penalty", "1")
-    done = call("decode", *models, sources, *search, *length, "--n-best", out, *flags)
+    done = called("decode", *models, sources, *search, *length, "--n-best", out, *flags)
     assert done.status == 0, done.err
     lines = parse_lists(out)
     assert done.out.splitlines() == [line["ranking"]["replies"][0]["text"] for line in lines]
@@ -155,7 +156,7 @@ def test_scores_of_a_search_are_those_of_teacher_forcing(
 
     for direction, other in (("regular", "reverse"), ("reverse", "regular")):
         flags = ("--model", folders[direction], "--overwrite", "--out", scored)
-        assert call("score", tmp_path / "out.jsonl", *flags).status == 0
+        assert called("score", tmp_path / "out.jsonl", *flags).status == 0
         for line, again in zip(lines, parse_lists(scored), strict=True):
             for key, way in (("log_prob", direction), ("other_log_prob", other)):
                 before, after = (
@@ -214,4 +215,4 @@ def test_a_shared_encoder_is_both_models(tmp_path: Path) -> None:
             suppress_tokens=[0, 1],
         )
     assert reader.decode(best[0], skip_special_tokens=True) == lines[0]["regular"][0]["text"]
-    assert json.loads(call("info", tmp_path / "joint", "--json").out)["direction"] == "both"
+    assert json.loads(called("info", tmp_path / "joint", "--json").out)["direction"] == "both"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.golden.calls import DATA, call, check_same, expected_of, parse_lists
+from tests.golden.calls import DATA, check_same, expected_of, parse_lists
 from tests.golden.cases import CASES, observe
+from tests.unit.cli.calls import called
 
 SEARCHED = 1e-4
 TO_THE_DIGIT = ("rerank", "evaluate", "analyse", "convert")
@@ -50,7 +51,7 @@ def test_info_tells_all_that_it_told(line: str, tmp_path: Path) -> None:
 
 
 def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
-    done = call("decode", "sources.tsv", "--max-length", 20, "--n-best", tmp_path / "both.jsonl")
+    done = called("decode", "sources.tsv", "--max-length", 20, "--n-best", tmp_path / "both.jsonl")
 
     assert done.status == 0, done.err
     found, expected = parse_lists(tmp_path / "both.jsonl"), parse_lists(DATA / "both.jsonl")
@@ -65,7 +66,7 @@ def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
 def test_batches_and_workers_change_no_reply(flags: tuple[str, ...]) -> None:
     expected = [each["ranking"]["replies"][0]["text"] for each in parse_lists(DATA / "both.jsonl")]
 
-    assert call("decode", "sources.tsv", "--max-length", 20, *flags).out.splitlines() == expected
+    assert called("decode", "sources.tsv", "--max-length", 20, *flags).out.splitlines() == expected
 
 
 def test_sources_come_by_every_way(tmp_path: Path) -> None:
@@ -76,10 +77,10 @@ def test_sources_come_by_every_way(tmp_path: Path) -> None:
     flags = ("--beam-size", "4", "--strategy", "vbs")
 
     answers = {
-        call("decode", "two.txt", *flags).out,
-        call("decode", "-", *flags, typed=sources).out,
-        call("decode", *flags, typed=sources).out,
-        call("decode", tmp_path / "two.jsonl", *flags).out,
+        called("decode", "two.txt", *flags).out,
+        called("decode", "-", *flags, typed=sources).out,
+        called("decode", *flags, typed=sources).out,
+        called("decode", tmp_path / "two.jsonl", *flags).out,
     }
 
     assert len(answers) == 1
@@ -89,17 +90,17 @@ def test_sources_come_by_every_way(tmp_path: Path) -> None:
 def test_a_blank_line_and_a_long_one_are_sources_too() -> None:
     typed = f"\n{'tea and bread ' * 60}\nhello\n"
 
-    assert len(call("decode", "--beam-size", "4", typed=typed).out.splitlines()) == 3
+    assert len(called("decode", "--beam-size", "4", typed=typed).out.splitlines()) == 3
 
 
 def test_a_killed_n_best_file_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
     out, flags = tmp_path / "out.jsonl", ("--strategy", "longest")
-    whole = call("rerank", "both.jsonl", "--n-best", out, *flags)
+    whole = called("rerank", "both.jsonl", "--n-best", out, *flags)
     written = out.read_bytes()
     out.unlink()
     (tmp_path / "out.jsonl.partial").write_bytes(written[: len(written) // 2])
 
-    resumed = call("rerank", "both.jsonl", "--n-best", out, "--resume", *flags)
+    resumed = called("rerank", "both.jsonl", "--n-best", out, "--resume", *flags)
 
     assert (resumed.status, resumed.out) == (0, whole.out)
     assert out.read_bytes() == written
@@ -107,10 +108,10 @@ def test_a_killed_n_best_file_is_resumed_to_the_same_bytes(tmp_path: Path) -> No
 
 def test_lists_come_and_go_by_pipes_and_compressed(tmp_path: Path) -> None:
     lists = (DATA / "both.jsonl").read_bytes()
-    expected = call("rerank", "both.jsonl").out
+    expected = called("rerank", "both.jsonl").out
 
-    assert call("rerank", "-", typed=lists).out == expected
+    assert called("rerank", "-", typed=lists).out == expected
     for ending in ("gz", "xz"):
         packed = tmp_path / f"lists.jsonl.{ending}"
-        assert call("convert", "both.jsonl", "-o", packed).status == 0
-        assert call("rerank", packed).out == expected
+        assert called("convert", "both.jsonl", "-o", packed).status == 0
+        assert called("rerank", packed).out == expected

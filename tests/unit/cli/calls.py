@@ -8,7 +8,7 @@ import random
 import re
 import shlex
 import sys
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,11 +46,25 @@ class Call:
 
 def called(*args: object, typed: str | bytes = b"") -> Call:
     """Call `bidibeam` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    content = typed.encode() if isinstance(typed, str) else typed
-    with _stdin(content), redirect_stdout(out), redirect_stderr(err):
+    with _streams(typed.encode() if isinstance(typed, str) else typed) as (out, err):
         status = run([str(arg) for arg in args])
-    return Call(status, out.getvalue(), err.getvalue())
+    return Call(status, out.getvalue().decode(), err.getvalue().decode())
+
+
+@contextmanager
+def _streams(typed: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    """Put files in the place of stdin, stdout and stderr, as a shell does."""
+    real = sys.stdin, sys.stdout, sys.stderr
+    out, err = io.BytesIO(), io.BytesIO()
+    streams = [io.TextIOWrapper(stream, encoding="utf-8") for stream in (io.BytesIO(typed), out, err)]
+    sys.stdin, sys.stdout, sys.stderr = streams
+    try:
+        yield out, err
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = real
+        for stream in streams[1:]:
+            stream.flush()
+            stream.detach()
 
 
 def refused(*args: object, typed: str | bytes = b"") -> str:
@@ -71,17 +85,6 @@ def fill(text: str, files: Mapping[str, object]) -> str:
 def refused_line(line: str, files: Mapping[str, object]) -> str:
     """What is said of a command line as somebody would type it, its files in braces."""
     return refused(*shlex.split(fill(line, files)))
-
-
-@contextmanager
-def _stdin(content: bytes) -> Iterator[None]:
-    """What a user types, as stdin has it: text over bytes."""
-    real = sys.stdin
-    sys.stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
-    try:
-        yield
-    finally:
-        sys.stdin = real
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
