@@ -93,19 +93,6 @@ def test_a_blank_line_and_a_long_one_are_sources_too() -> None:
     assert len(called("decode", "--beam-size", "4", typed=typed).out.splitlines()) == 3
 
 
-def test_a_killed_n_best_file_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
-    out, flags = tmp_path / "out.jsonl", ("--strategy", "longest")
-    whole = called("rerank", "both.jsonl", "--n-best", out, *flags)
-    written = out.read_bytes()
-    out.unlink()
-    (tmp_path / "out.jsonl.partial").write_bytes(written[: len(written) // 2])
-
-    resumed = called("rerank", "both.jsonl", "--n-best", out, "--resume", *flags)
-
-    assert (resumed.status, resumed.out) == (0, whole.out)
-    assert out.read_bytes() == written
-
-
 def test_lists_come_and_go_by_pipes_and_compressed(tmp_path: Path) -> None:
     lists = (DATA / "both.jsonl").read_bytes()
     expected = called("rerank", "both.jsonl").out
