@@ -91,7 +91,12 @@ def folder_beside(path: Path) -> Iterator[Path]:
 
 
 def _partial_path(path: Path) -> Path:
-    return path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")  # names have 255 bytes at most
+    return path.with_name(f".{_cut_name(path)}.{os.getpid()}.partial")
+
+
+def _cut_name(path: Path) -> str:
+    """The name of a file, cut so that more has room beside it in 255 bytes."""
+    return os.fsencode(path.name)[:200].decode(errors="ignore")
 
 
 @contextmanager
@@ -130,8 +135,9 @@ def resolve(path: Path) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Remove what processes of this machine left that died while they wrote this file or folder."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        if _target_name(partial) != path.name or _is_running(int(partial.name.split(".")[-2])):
+    name = _cut_name(path)
+    for partial in path.parent.glob(f".{glob.escape(name)}.*.partial"):
+        if _target_name(partial) != name or _is_running(int(partial.name.split(".")[-2])):
             continue
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)

@@ -214,10 +214,14 @@ def test_a_process_that_dies_gives_its_folder_free(tmp_path: Path) -> None:
         assert folder.is_dir()
 
 
-def test_a_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
-    path = tmp_path / ("n" * 255)
+@pytest.mark.parametrize("name", ["n" * 255, "é" * 127])
+def test_a_name_may_be_as_long_as_names_can_be(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with files.replacing(path) as partial:
+        partial.touch()
+    partial.with_name(partial.name.replace(f".{os.getpid()}.", ".999999999.")).touch()  # by one that died
 
     files.write_text(path, "whole")
 
     assert path.read_text() == "whole"
-    assert files.names_in(tmp_path) == {path.name}
+    assert [*tmp_path.iterdir()] == [path]

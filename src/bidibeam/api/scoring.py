@@ -12,6 +12,7 @@ import torch
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.models.base import check_fork
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
@@ -55,6 +56,7 @@ class ListScorer:
             RunError: If the model does not have a direction.
             InputError: If a hypothesis has no token.
         """
+        check_fork(self.model)
         scorers = {direction: self.model.sequence_scorer(direction) for direction in self.directions}
         stream = iter(lists)
         while batch := list(islice(stream, batch_size)):

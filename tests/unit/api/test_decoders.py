@@ -48,7 +48,7 @@ def unsure(run: Run) -> Run:
     with torch.no_grad():
         for name, weight in run.network.state_dict().items():
             model.state_dict()[name].copy_(0.6 * weight + 0.1 * torch.randn_like(weight))
-    return replace(run, network=model.eval())
+    return replace(run, network=model.eval().to(run.device))
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,10 @@ import torch
 
 import bidibeam
 from bidibeam.api import load_decoder
+from bidibeam.api.scoring import ListScorer
 from bidibeam.decoding.decoder import Decoder
 from bidibeam.hf import BidiGenerate
+from bidibeam.hypotheses import Direction
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_pair
 
@@ -116,13 +118,21 @@ def test_after_a_fork_a_decoder_works_with_one_thread_and_says_why_not_with_more
     def answer_anew() -> str:
         return str(replies(load_decoder(model, settings=SEARCH), SOURCES, 0))
 
+    def score() -> str:
+        penalty: Any = None  # there is nothing to score
+        return str(list(ListScorer(model, [Direction.REGULAR], penalty).score([], 1)))
+
     def alone() -> str:
         torch.set_num_threads(1)
         return answer()
 
     torch.set_num_threads(2)
     try:
-        expected, found, told = answer(), in_child(alone), [in_child(answer), in_child(answer_anew)]
+        expected, found, told = (
+            answer(),
+            in_child(alone),
+            [in_child(each) for each in (answer, answer_anew, score)],
+        )
     finally:
         torch.set_num_threads(threads)
 

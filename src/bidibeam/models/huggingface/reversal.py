@@ -69,14 +69,19 @@ def reverse_processor(processor: Any, special: Container[int], prompt_length: in
 
 @dataclass(frozen=True)
 class WithoutPrompt:
-    """A logits processor that is shown only what is written."""
+    """A logits processor that sees no token in place of the prompt, only what is written.
+
+    Without any place for it, older releases of transformers leave out words that begin with what is written.
+    """
 
     processor: Any
     prompt_length: int
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Processed scores, (rows, vocabulary), after (rows, length)."""
-        return cast("Tensor", self.processor(input_ids[:, self.prompt_length :], scores))
+        seen = input_ids.clone()
+        seen[:, : self.prompt_length] = -1
+        return cast("Tensor", self.processor(seen, scores))
 
 
 @dataclass(frozen=True)

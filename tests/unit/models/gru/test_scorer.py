@@ -213,6 +213,7 @@ def test_a_replayed_search_finds_what_an_eager_one_finds(stopping: str, directio
         # Padding to a multiple of 8 positions changes the last bits of numbers, so that ties change places.
         for line, same in zip(found, expected, strict=True):
             assert line == pytest.approx(same, abs=1e-4)
+            assert [*line.values()] == pytest.approx([*same.values()], abs=1e-4)  # in this order
     assert capture.recorded == 2
     assert capture.replayed > 3
 
