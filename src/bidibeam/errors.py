@@ -65,6 +65,11 @@ def _leave_out(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 4 * 3]} ... {text[-most // 4 :]}"
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust has given up over what it was given; it raises no Exception then."""
+    return type(error).__name__ == "PanicException"
+
+
 def describe_error(error: Exception) -> str:
     """What an error says, in the middle of a sentence."""
     if isinstance(error, KeyError) and error.args:

@@ -117,6 +117,16 @@ def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path
     assert [seed["seed"] for seed in read_results(out)["seeds"]] == [0, 1]
 
 
+def test_a_device_that_there_is_none_of_is_refused_before_anything_is_written(
+    corpus: Path, tmp_path: Path
+) -> None:
+    call = called(*arguments(corpus, tmp_path / "out"), "--device", "abacus")
+
+    assert call.status == 1
+    assert call.told.startswith("Error: There is no device 'abacus' here that can compute.")
+    assert not (tmp_path / "out").exists()
+
+
 def check_results(results: dict[str, Any]) -> None:
     (seed,) = results["seeds"]
     assert results["sources"] == 12

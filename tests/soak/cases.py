@@ -37,6 +37,7 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "MPLBACKEND": "agg",
     "COLUMNS": "200",
+    "RUST_BACKTRACE": "0",
 }
 MODULES = "modules.json"
 """Where a call that `learns` leaves the names of what it imported."""

@@ -236,7 +236,7 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
     verdicts: Counter[str] = Counter()
     commands: Counter[str] = Counter()
     failures: list[str] = []
-    numbers = [(seed, number) for seed in seeds for number in range(count or FULL)]
+    numbers = [(seed, number) for seed in seeds for number in range(FULL if count is None else count)]
     with _callers(PROCESSES if count is None else 1) as (callers, bases, folder):
         cases = (make_case(*each, bases, folder / f"{each[0]}-{each[1]}") for each in numbers)
         for (seed, number), (case, outcome) in zip(numbers, call_all(cases, callers), strict=True):

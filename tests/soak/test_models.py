@@ -8,7 +8,7 @@ from tests.soak.models import run
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lists_equal_generate_or_the_model_is_refused() -> None:
+def test_models_that_must_be_searched_give_the_lists_of_generate() -> None:
     said: list[str] = []
 
     found = run([18], 10, said.append)

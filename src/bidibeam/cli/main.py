@@ -16,7 +16,7 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import streams
-from bidibeam.errors import BidibeamError, shorten
+from bidibeam.errors import BidibeamError, is_panic, shorten
 from bidibeam.registry import suggest
 from bidibeam.text import printable
 
@@ -165,7 +165,9 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click's own does not know the signal
         return _end_interrupted(cause.args[0] if isinstance(cause, Interruption) else signal.SIGINT, args)
-    except Exception as error:
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         if session.show_traceback:
             click.echo(printable(traceback.format_exc()), err=True, nl=False)
         if Interruption.received is not None:  # and half a module fails later
@@ -211,7 +213,7 @@ def name_flags(message: str, command: click.Command | None) -> str:
     return message
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     """What to tell a user who can mend it; of what nobody but us can, that it is a bug."""
     if isinstance(error, BidibeamError):
         return str(error)

@@ -28,6 +28,7 @@ from bidibeam.experiments.stages import (
 )
 from bidibeam.files import write_json
 from bidibeam.models.base import Model
+from bidibeam.models.checkpoint import find_device
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
 from bidibeam.strategies.settings import StrategySettings, requirements_of
@@ -82,6 +83,7 @@ class Experiment(Plan):
 
         Raises SettingsError if the folder holds other files, or an experiment on another corpus.
         """
+        find_device(self.device)  # which says at once if there is none
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
             raise SettingsError(
                 f"{self.folder} holds files, but no experiment, and they might be replaced. Name another "

@@ -37,7 +37,7 @@ from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
-from bidibeam.training.state import NOT_DECISIVE, is_finished
+from bidibeam.training.state import NOT_DECISIVE, is_finished_hugging_face
 from bidibeam.training.train import train
 
 WORTH_A_PROCESS = 20_000
@@ -145,7 +145,7 @@ class Seed:
         is_ours = settings.architecture != HUGGING_FACE
 
         def work() -> None:
-            if is_ours or not is_finished(self.run):
+            if is_ours or not is_finished_hugging_face(self.run):
                 with plan.progress.show_training() as observer:
                     train(
                         PreparedData.open(plan.data_folder),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import RunError
@@ -74,7 +75,10 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         RunError: If another line is damaged.
     """
     path = run / METRICS_FILE
-    lines = path.read_bytes().split(b"\n") if path.is_file() else [b""]
+    lines = [b""]
+    if os.path.lexists(path):
+        with reading(path, "Restore it from a copy."):
+            lines = path.read_bytes().split(b"\n")
     records = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -62,7 +62,7 @@ class Started:
 
 
 def started_with(run: Path) -> dict[str, Any] | None:
-    """What an unfinished training in a folder began with; None where there is none.
+    """What the training in a folder began with; None where there is none, or no more of it.
 
     Of a Hugging Face model: its base, direction, tokenizer and settings, and the fingerprint of the data. Of
     a network of our own: architecture, model, training and fingerprint.
@@ -84,7 +84,7 @@ def started_with(run: Path) -> dict[str, Any] | None:
     }
 
 
-def is_finished(run: Path) -> bool:
+def is_finished_hugging_face(run: Path) -> bool:
     """Whether a folder holds a Hugging Face model, and nothing of its training any more."""
     return hugging_face_config(run) is not None and started_with(run) is None
 
@@ -125,7 +125,7 @@ def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
         SettingsError: If a setting differs, which is named.
     """
     is_written = hugging_face_config(run) is not None  # if not finished: killed at its very end
-    if is_written and (not resume or is_finished(run)):
+    if is_written and (not resume or is_finished_hugging_face(run)):
         what = (
             "is finished already: there is nothing to resume" if resume else "holds a finished model already"
         )

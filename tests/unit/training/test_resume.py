@@ -245,6 +245,21 @@ def test_damaged_metrics_are_named_before_anything_is_changed(
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_metrics_that_are_no_file_are_named_before_anything_is_changed(
+    whole: Path, toy_data: PreparedData, tmp_path: Path, is_loop: bool
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    metrics = run / "metrics.jsonl"
+    metrics.unlink()
+    metrics.symlink_to(metrics.name) if is_loop else metrics.mkdir()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    with pytest.raises(RunError, match=r"metrics\.jsonl cannot be read \(.*\)\. Restore it from a copy"):
+        train_toy(toy_data, run, resume=True, epochs=3)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_run_that_another_process_trains_is_left_to_it(
     toy_data: PreparedData, tmp_path: Path, resume: bool

@@ -16,7 +16,7 @@ from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.configs import AUTO_MAP, JOINT, mark, remove_code
+from bidibeam.models.huggingface.configs import AUTO_MAP, JOINT, check_layers, mark, remove_code
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
 
-MOST_LAYERS = 10_000
 """Layers are made one by one, so that a number without end would take time without end."""
 
 
@@ -160,6 +159,7 @@ def _make_config(values: Any, name: str) -> Any:
             f"{name} is no model's config: it must be a JSON object with a model_type, such as bart, t5, "
             "marian, gpt2 or llama."
         )
+    check_layers(values, name)
     options = {key: value for key, value in values.items() if key != "model_type"}
     try:
         config = AutoConfig.for_model(values["model_type"], **options)
@@ -169,11 +169,6 @@ def _make_config(values: Any, name: str) -> Any:
         raise InputError(
             f"{name} has the model_type {values['model_type']!r}, which transformers does not know."
         ) from error
-    for field, value in options.items():
-        if "layer" in field and isinstance(value, int) and value > MOST_LAYERS:
-            raise InputError(
-                f"{name} has {field} {value:,}; no network has more than {MOST_LAYERS:,} layers."
-            )
     remove_code(config, is_whole=False)
     return config
 

@@ -32,6 +32,7 @@ SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 ADAPTER_FILE = "adapter_config.json"
 """What peft writes beside the weights of an adapter."""
+MOST_LAYERS = 10_000
 AUTO_MAP = "auto_map"
 """The config's field that names classes in Python files of its folder or of another one."""
 
@@ -115,6 +116,15 @@ def names_kernel(config: Any) -> bool:
     """Whether a config, or a part of it, asks for a kernel of the Hub in place of layers of transformers."""
     named = [item for fields in _walk(config) for item in fields.items() if not _is_part(item[1])]
     return any("_implementation" in str(name) and "/" in str(value) for name, value in named)
+
+
+def check_layers(config: Any, name: str) -> None:
+    """Refuse a config that asks for more layers than any network has: they would be made one by one."""
+    for field, value in [item for fields in _walk(config) for item in fields.items()]:
+        if "layer" in field and isinstance(value, int) and value > MOST_LAYERS:
+            raise InputError(
+                f"{name} has {field} {value:,}; no network has more than {MOST_LAYERS:,} layers."
+            )
 
 
 def _walk(config: Any) -> Iterator[dict[str, Any]]:

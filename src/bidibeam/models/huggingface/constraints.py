@@ -53,7 +53,7 @@ FOLLOWED = {
     *("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold"),
     *("max_matching_ngram_size", "assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight"),
 }
-"""Fields of a generation config that mean what they mean in `generate`; all others are refused."""
+"""Fields of a generation config that mean what they mean in `generate`, or are checked elsewhere."""
 CACHES = (None, "dynamic", "static", "offloaded", "offloaded_static", "hybrid")
 """Caches that change nothing that is written."""
 

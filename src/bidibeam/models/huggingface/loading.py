@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from bidibeam.errors import BidibeamError, InputError, SettingsError
+from bidibeam.errors import BidibeamError, InputError, SettingsError, is_panic
 from bidibeam.hypotheses import Direction
 from bidibeam.models.base import read_length
 from bidibeam.models.checkpoint import (
@@ -41,9 +40,11 @@ from bidibeam.models.huggingface.scorer import find_obstacle, refusal
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
 
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin*")
+SAFETENSORS = ("*.safetensors", "*.safetensors.index.json")
+WEIGHTS = (*SAFETENSORS, "pytorch_model*.bin*")
+"""Files of weights, read or refused."""
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
-HASHED = ("config.json", "generation_config.json", *WEIGHTS, *TOKENIZERS)
+HASHED = ("config.json", "generation_config.json", *SAFETENSORS, *TOKENIZERS)
 """Files of a folder on which replies depend."""
 DTYPES = ("float32", "bfloat16", "float16")
 WAIT = 10.0
@@ -205,13 +206,7 @@ def load_weights(
 ) -> tuple[Any, Sequence[str]]:
     """A model, and the names of those of its weights that are not there."""
     with explain_errors(f"The weights of {where} cannot be loaded", "."):
-        try:
-            model, missing = open_model(where, config, dtype=dtype, is_trusted=is_trusted)
-        except UnpicklingError as error:
-            raise InputError(
-                f"The weights of {where} are a pickle that is damaged or holds more than tensors, and such a "
-                "pickle can run code: it is not read. Ask for the weights as safetensors."
-            ) from error
+        model, missing = open_model(where, config, dtype=dtype, is_trusted=is_trusted)
     # Transformers need not count weights as missing that nothing was loaded into.
     return model, missing or [name for name, weight in model.named_parameters() if weight.is_meta]
 
@@ -273,11 +268,13 @@ def explain_errors(
         yield
     except (BidibeamError, MemoryError):
         raise
-    except kinds as error:
+    except BaseException as error:
+        if not (isinstance(error, kinds) or is_panic(error)):
+            raise
         raise InputError(f"{told} ({first_sentence(error)}){way_out}") from error
 
 
-def first_sentence(error: Exception) -> str:
+def first_sentence(error: BaseException) -> str:
     """What an error of another library says, in one sentence."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text.split(". ")[0].rstrip(".")[:200]

@@ -6,9 +6,9 @@ from. So everything is opened here, where `trust_remote_code` is always said.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -23,14 +23,17 @@ from transformers import (
 from transformers.utils import (
     SAFE_WEIGHTS_INDEX_NAME,
     SAFE_WEIGHTS_NAME,
+    cached_file,
     find_adapter_config_file,
     has_file,
 )
 
 from bidibeam.errors import InputError
+from bidibeam.files import read_json_or_empty
 from bidibeam.models.huggingface.configs import (
     AUTO_MAP,
     JOINT,
+    check_layers,
     had_code,
     names_kernel,
     refuse_adapter,
@@ -43,6 +46,9 @@ _LOADING = RLock()
 
 def open_config(where: str, *, is_trusted: bool = False) -> Any:
     """The config of a folder or of a model on the Hub; parts of it bring no code that could not run."""
+    file = Path(where) / "config.json"
+    if file.is_file():
+        check_layers(read_json_or_empty(file), where)
     with _opening(where, "config"):
         config = AutoConfig.from_pretrained(where, trust_remote_code=is_trusted)
     if not is_trusted and names_kernel(config):
@@ -63,13 +69,7 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
     """A model of this config, which `open_config` returned, and which of its weights are not there."""
     if find_adapter_config_file(where) is not None:  # transformers would fetch its base, or forget about it
         refuse_adapter(where)
-    own = getattr(config, "transformers_weights", None)  # the name of a file, where a config has one
-    names = [str(own)] if own else [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME]
-    if not any(".safetensors" in name and has_file(where, name) for name in names):
-        raise InputError(
-            f"{where} has no weights as safetensors, and pickles (pytorch_model.bin) are not read, since a "
-            "pickle can run code: if you trust it, load it by transformers and save it by save_pretrained."
-        )
+    check_weights(where, config)
     with _opening(where, "weights", config):
         model, report = find_auto_class(config).from_pretrained(
             where,
@@ -79,6 +79,23 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
             trust_remote_code=is_trusted,
         )
     return model, sorted(report["missing_keys"])
+
+
+def check_weights(where: str, config: Any) -> None:
+    """Refuse weights that are a pickle, or of which an index says that they are, or lie in another folder."""
+    own = getattr(config, "transformers_weights", None)  # the name of a file, where a config has one
+    names = [str(own)] if own else [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME]
+    files = [name for name in names if has_file(where, name)][:1]
+    if files and files[0].endswith(".json"):
+        parts = read_json_or_empty(Path(cached_file(where, files[0]))).get("weight_map")
+        files = [str(name) for name in parts.values()] if isinstance(parts, dict) else []
+    if not files or any(
+        not name.endswith(".safetensors") or ".." in name or name[0] == "/" for name in files
+    ):
+        raise InputError(
+            f"{where} has no weights as safetensors, and pickles (pytorch_model.bin) are not read, since a "
+            "pickle can run code: if you trust it, load it by transformers and save it by save_pretrained."
+        )
 
 
 def create_model(config: Any, *, is_trusted: bool = False) -> Any:
@@ -129,8 +146,7 @@ def _opening(where: str, part: str, config: Any = None) -> Iterator[None]:
     With a config, parts of the model may lack code that `remove_code` took from them.
     """
     try:
-        with _LOADING, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's word on what it refuses
+        with _LOADING:
             yield
     except ValueError as error:
         if "trust_remote_code" in str(error):

@@ -14,6 +14,10 @@ from bidibeam.models.huggingface.bases import wrap_tokenizer
 from tests.unit.models.huggingface.folders import tokenizer_of, write_joint, write_model
 from tests.unit.models.huggingface.tiny import prepared, tiny_model, write_config
 
+PIECES = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+TEMPLATE = {"type": "TemplateProcessing", "single": PIECES, "pair": PIECES, "special_tokens": {}}
+"""A post-processor that names a token which it does not have: tokenizers panics over it."""
+
 
 @pytest.fixture(scope="session")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
@@ -55,6 +59,8 @@ def unusable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, file, changes in (
         ("typeless", "config.json", {"d_model": "a"}),
         ("endless", "tokenizer_config.json", {"model_max_length": {"x": []}}),
+        ("tall", "config.json", {"encoder_layers": 10**19}),
+        ("panicking", "tokenizer.json", {"post_processor": TEMPLATE}),
     ):
         changed = write_model(folder / name, "bart") / file
         changed.write_text(json.dumps({**json.loads(changed.read_text()), **changes}))

@@ -109,6 +109,8 @@ NO_MODELS = {
     "unfilled": r"^The weights of unfilled lack '.*layernorm_embedding\.weight'",
     "typeless": r"typeless.* cannot be (used|read) \(",
     "endless": r"^The tokenizer of endless cannot be used \(",
+    "tall": r"^tall has encoder_layers 10,000,000,000,000,000,000; no network has more than 10,000 layers\.$",
+    "panicking": r"^The tokenizer of panicking cannot be used \(no entry found for key\)",
     "vit": "vit is a vit model, which is neither an encoder-d",
 }
 
