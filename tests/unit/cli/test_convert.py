@@ -156,6 +156,7 @@ WRONG = {
     "have the same sources, by id.",
     "{sources}": "{sources}: neither its name nor its first lines tell what format this is. Say it by "
     "--from: jsonl, moses, fairseq, mbrs, openai; flat text, mbrs, needs --per-source too.",
+    "{ours} --from fairseq": "{ours} has no line of fairseq's (H-0, D-0, ...) but such as the string",
     "{ours} -o {csv}": "{csv}: its name",
     "{ours} --out {link}": "--out would overwrite the input, {ours}. Name another file.",
     "{ours} --sources {objects} -o {objects}": "--out would overwrite the input, {objects}. Name another",

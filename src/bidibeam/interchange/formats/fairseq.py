@@ -52,10 +52,11 @@ class Fairseq(OneDirection):
         lines = open_lines(source)
         samples: dict[int, Beams] = {}
         lists: defaultdict[int, list[Hypothesis]] = defaultdict(list)
-        last = None
+        last, other = None, ""
         for number, line in lines:
             match = LINE.fullmatch(line)
             if match is None:
+                other = other or line.strip()
                 continue
             kind, id_, text, place = match[1], int(match[2]), match[3] or "", lines.place(number)
             if id_ != last and id_ in samples:
@@ -82,6 +83,11 @@ class Fairseq(OneDirection):
             elif log_probs := [_parse_number(each, place) for each in text.split()]:
                 log_prob = math.fsum(log_probs) * LOG_2
                 hypotheses[-1] = hypotheses[-1]._replace(log_prob=log_prob, length=len(log_probs))
+        if other and not samples:
+            raise InputError(
+                f"{lines.name} has no line of fairseq's (H-0, D-0, ...) but such as {describe(other)}: name "
+                "another `from_format`, or leave it out."
+            )
         for id_, beams in sorted(samples.items()):
             beams = beams.with_hypotheses(self.direction, NBest(tuple(lists[id_])))
             check_source(beams, lines.place(beams.line), line_of_id={}, allow_empty=allow_empty)
