@@ -19,6 +19,8 @@ from bidibeam.training.settings import HUGGING_FACE, FineTuneSettings, RunSettin
 
 DEFAULT_ARCHITECTURE = "gru"
 
+LONGEST_NUMBER = 1000
+"""In characters; Python does not even spell numbers that are much longer."""
 TAG = "tag:yaml.org,2002:"
 PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "merge"}
 """The YAML that settings are made of."""
@@ -183,6 +185,8 @@ def _check_plain(root: yaml.Node | None) -> None:
         kind = node.tag.removeprefix(TAG)
         if kind not in PLAIN_TAGS:
             raise ValueError(f"the tag {kind!r} stands for no plain value")
+        if kind in ("int", "float") and len(node.value) > LONGEST_NUMBER:
+            raise ValueError(f"a number of {len(node.value):,} characters")
         if count > MOST_VALUES:
             raise ValueError(f"it holds itself, or more than {MOST_VALUES:,} values")
         if not isinstance(node, yaml.ScalarNode):

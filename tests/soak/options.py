@@ -22,7 +22,9 @@ from bidibeam.errors import BidibeamError
 from tests.soak.option_calls import CLOSE, Caller, Case, Found, attempt
 from tests.soak.option_values import TOGETHER, UNTRIED, VALUES, WITH
 
-KINDS = ("bart", "gpt2", "t5", "llama")
+KINDS = ("bart", "gpt2", "t5", "llama", "mvp", "gemma2")
+BY_GENERATE = KINDS[-2:]
+"""Those that our own search does not run."""
 BEAMS = (1, 2, 4)
 COMBINATIONS = 600
 """Random pairs and triples of options, for each seed."""
@@ -43,6 +45,7 @@ def make_cases(seed: int) -> list[Case]:
     alone = [{**WITH.get(name, {}), name: value} for name, values in VALUES.items() for value in values]
     known = [(options, kind) for options in (*alone, *TOGETHER) for kind in KINDS[:2]]
     cases = [Case("vbs", kind, beams, options, seed) for options, kind in known for beams in BEAMS]
+    cases += [Case("vbs", kind, 4, options, seed) for options in (*alone, *TOGETHER) for kind in BY_GENERATE]
     for _ in range(COMBINATIONS):
         names = chance.sample(sorted(VALUES), chance.choice((2, 2, 3)))
         options = {**WITH.get(names[0], {}), **{name: chance.choice(VALUES[name]) for name in names}}

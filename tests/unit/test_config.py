@@ -229,6 +229,8 @@ def test_a_section_written_twice_is_one_section_and_anchors_work(tmp_path: Path)
         ("model: !!set {a}\n", "is not YAML for settings: the tag 'set' stands for no plain value."),
         ("model: !!bool a\n", "is not YAML for settings: 'a'."),
         ("model: &a [*a]\n", "is not YAML for settings: it holds itself, or more than 10,000 values."),
+        (f"model: 0x{'f' * 5000}\n", "is not YAML for settings: a number of 5,002 characters."),
+        (f"model: {'9' * 5000}\n", "is not YAML for settings: a number of 5,000 characters."),
         (BOMB, "is not YAML for settings: it holds itself, or more than 10,000 values."),
         ("model: " + "[" * 3000 + "\n", "is nested too deeply for settings."),
         ("model: !!python/name:os.system\n", "the tag 'python/name:os.system' stands for no plain value."),

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bidibeam.files import writing
 from bidibeam.text import printable
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
-STDOUT = Path("<stdout>")
 """What messages call it, as Python does."""
 FEW_SOURCES = 100
 """Below so many, scores and tests say little."""
@@ -54,8 +51,7 @@ def get_console() -> Console:
 
 def echo(line: str) -> None:
     """Print a line on stdout: to a terminal without control characters, to anything else byte for byte."""
-    with writing(STDOUT):
-        click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
+    click.echo(printable(line) if sys.stdout.isatty() else line, color=True)  # or click drops some, too
 
 
 def show(thing: RenderableType, **options: Any) -> None:

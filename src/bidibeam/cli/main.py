@@ -154,6 +154,8 @@ def run(args: Sequence[str] | None = None) -> int:
     """Run the command line; every exception becomes one sentence."""
     session = Session()
     try:
+        if hasattr(signal, "pthread_sigmask"):  # what came while we were imported comes now
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -222,7 +224,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError) or is_torchs:
         return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
     if isinstance(error, OSError):
-        where = "<stdout>" if error.filename is None and streams.is_of_stdout(error) else error.filename
+        where = "<stdout>" if streams.is_of_stdout(error) else error.filename
         where = "" if where is None else f"{where}: "
         return f"{where}{error.strerror}." if error.strerror else told
     ours = [each for each in traceback.extract_tb(error.__traceback__) if PACKAGE in each.filename]

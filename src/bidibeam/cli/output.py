@@ -14,7 +14,7 @@ from typing import Any
 from bidibeam.cli.console import echo, format_count, note, show, tell, track
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import SettingsError
-from bidibeam.files import create_text, replacing, resolve
+from bidibeam.files import create_text, replacing, resolve, writing
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import resumable
 from bidibeam.interchange.formats import Format
@@ -82,7 +82,8 @@ def write_lists(target: Format, lists: Iterable[Beams], out_file: str) -> None:
             target.write(lists, stream)
         return
     with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as kept:
-        target.write(lists, kept)
+        with writing(Path(tempfile.gettempdir())):
+            target.write(lists, kept)
         kept.seek(0)
         if sys.stdout.isatty():
             sys.stdout.writelines(map(printable, kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+"""What the system says of a full or broken disk, and of a stream that is closed."""
 
 
 def set_up() -> None:
@@ -45,12 +49,8 @@ def withhold_stdin() -> Iterator[None]:
 
 
 def is_of_stdout(error: OSError) -> bool:
-    """Whether it was stdout that could not be written to; what is left to write then fails again."""
-    try:
-        sys.stdout.flush()
-    except OSError as again:
-        return again.errno == error.errno
-    return False
+    """Whether it was stdout that could not be written to; if it was a file, `files.writing` names it."""
+    return error.filename is None and error.errno in WRITE_ERRORS
 
 
 def drop_unwritten() -> None:

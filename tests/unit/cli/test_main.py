@@ -305,6 +305,8 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(lines: int) -> None:
         ("convert - --to moses <&- >&-", "Error: <stdin> cannot be read: Bad file descriptor.\n"),
         ("convert {lists} >&-", "Error: <stdout>: Bad file descriptor.\n"),
         ("rerank {lists} >/dev/full", "Error: <stdout>: No space left on device.\n"),
+        ("convert {lists} --to moses >/dev/full", "Error: <stdout>: No space left on device.\n"),
+        ("--help >/dev/full", "Error: <stdout>: No space left on device.\n"),
         ("rerank {lists} --n-best /dev/full", "Error: /dev/full: No space left on device.\n"),
         ("rerank {lists} >/dev/null <&-", ""),
     ],

@@ -227,6 +227,18 @@ def test_pickled_weights_are_not_read(
     assert not (model / "ran").exists()
 
 
+@pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack", "x.safetensors.bin"])
+def test_a_base_whose_weights_are_not_read_is_not_taken_for_a_config_alone(
+    name: str, pairs: PreparedData, tmp_path: Path
+) -> None:
+    model = write_model(tmp_path / "model", "bart")
+    (model / "model.safetensors").rename(model / name)
+
+    told = refused(*words_of("train --base", model, pairs, tmp_path))
+
+    assert "has no weights as safetensors" in told
+
+
 @pytest.mark.parametrize("name", ["weights.bin", "../other/model.safetensors", "/model.safetensors", None])
 def test_an_index_names_safetensors_of_its_own_folder(name: str | None, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "bart")

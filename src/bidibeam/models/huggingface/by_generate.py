@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -66,6 +67,8 @@ def search_by_generate(
             "its generation config from the end of a reply: take them out of generation_config.json."
         )
     processors, device = LogitsProcessorList(task.processors), task.prompt.device
+    config = copy(task.config)
+    config.watermarking_config = None  # `generate` would add the watermark once more; others it replaces
     if constraints.roles.forbidden:
         processors.append(SuppressTokensLogitsProcessor(sorted(constraints.roles.forbidden), device=device))
     if settings.min_length:
@@ -74,7 +77,7 @@ def search_by_generate(
     with _reading_alone(loaded.model), quiet_transformers():
         output = loaded.model.generate(
             **_what_to_read(task),
-            generation_config=task.config,
+            generation_config=config,
             logits_processor=processors,
             num_beams=beams,
             num_return_sequences=beams,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
 
 SAFETENSORS = ("*.safetensors", "*.safetensors.index.json")
-WEIGHTS = (*SAFETENSORS, "pytorch_model*.bin*")
+WEIGHTS = (*SAFETENSORS, "*.bin*", "*.pt", "*.pth", "*.ckpt*", "*.h5", "*.msgpack")
 """Files of weights, read or refused."""
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
 HASHED = ("config.json", "generation_config.json", *SAFETENSORS, *TOKENIZERS)

@@ -120,6 +120,17 @@ def test_a_search_inside_generate_finds_what_generate_finds(name: str) -> None:
         assert listed(found) == listed(generate(one, sources, output_scores=True))
 
 
+@pytest.mark.parametrize("kind", ["gemma2", "mvp"])
+def test_a_watermark_is_put_on_once(kind: str) -> None:
+    one = loaded(model_of(kind))
+    inside = BidiGenerate(strategy="vbs", tokenizer=one.tokenizer)
+    how: dict[str, Any] = {"watermarking_config": {"greenlist_ratio": 0.25, "bias": 3.0}}
+
+    found = generate(one, SOURCES, custom_generate=inside, **how)
+
+    assert listed(found) == listed(generate(one, SOURCES, output_scores=True, **how))
+
+
 @VIRTUAL
 @pytest.mark.parametrize("name", MODELS)
 def test_lists_and_scores_are_those_of_each_source_alone(name: str) -> None:
