@@ -57,7 +57,7 @@ PUBLIC = {
     "SearchSettings StrategySettings Tokenizer __version__ beam_search load_decoder load_run per_pair",
     "bidibeam.hf": "BidiGenerate BidirectionalSeq2Seq BidirectionalSeq2SeqConfig FineTuneSettings "
     "HFGenerator HFScorer PairCollator ReverseCollator check_pair check_same_tokens direction_of fine_tune "
-    "load_hf_decoder load_models load_pair mark reverse_labels special_ids started_with",
+    "load_hf_decoder load_models load_pair mark reverse_labels source_ids special_ids started_with",
 }
 GROUPS = "analyses corpora formats length_penalties metrics models networks similarities stopping strategies"
 NAMED_IN_HELP = {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bidibeam.models.huggingface.labels import special_ids as special_ids
     from bidibeam.models.huggingface.loading import load_models as load_models
     from bidibeam.models.huggingface.loading import load_pair as load_pair
+    from bidibeam.models.huggingface.pairs import source_ids as source_ids
     from bidibeam.models.huggingface.scorer import HFScorer as HFScorer
     from bidibeam.training.fine_tune import fine_tune as fine_tune
     from bidibeam.training.settings import FineTuneSettings as FineTuneSettings
@@ -39,6 +40,7 @@ _HOMES = {
     "models.huggingface.joint": ("BidirectionalSeq2Seq", "BidirectionalSeq2SeqConfig"),
     "models.huggingface.labels": ("PairCollator", "ReverseCollator", "reverse_labels", "special_ids"),
     "models.huggingface.loading": ("load_models", "load_pair"),
+    "models.huggingface.pairs": ("source_ids",),
     "models.huggingface.scorer": ("HFScorer",),
     "training.fine_tune": ("fine_tune",),
     "training.settings": ("FineTuneSettings",),

@@ -52,7 +52,7 @@ beside one more busy process, training was ten times slower. On an idle machine 
 
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 """How the paths of our own files begin."""
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a command at its next line of Python: what is open is closed, and what is done is kept."""
 
 
@@ -120,13 +120,13 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status: 0, 1 for an error, 2 for wrong usage, 130, 143."""
     is_launched = os.environ.get("WORLD_SIZE", "1") != "1"  # torchrun ends its processes at once, all of them
-    for number in STOPPING[: 1 if is_launched else None]:
+    for number in STOP_SIGNALS[: 1 if is_launched else None]:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     streams.set_up()
     status = run(args)
     streams.drop_unwritten()
-    for number in STOPPING:  # all is said and done
+    for number in STOP_SIGNALS:  # all is said and done
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
 
@@ -144,7 +144,7 @@ class Interruption(KeyboardInterrupt):
 
 def _interrupt(number: int, _frame: object) -> None:
     """Unwind what runs; a second signal ends it at once."""
-    for each in STOPPING:
+    for each in STOP_SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     Interruption.received = number
     raise Interruption(number)
@@ -155,7 +155,7 @@ def run(args: Sequence[str] | None = None) -> int:
     session = Session()
     try:
         if hasattr(signal, "pthread_sigmask"):  # what came while we were imported comes now
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         status = bidibeam.main(args, prog_name="bidibeam", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.ClickException as error:

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from bidibeam.errors import InputError
-from bidibeam.files import create_text, is_stream, lock, replacing, resolve, writing
+from bidibeam.files import PACKED, create_text, is_stream, lock, replacing, resolve, writing
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe
@@ -144,7 +144,7 @@ def _grow(path: Path, *, resume: bool) -> Iterator[tuple[_Growing, Lines]]:
             raise
         if is_whole and not growing.has_grown:  # nothing was left to do
             partial.unlink()
-        elif path.suffix in (".gz", ".xz"):
+        elif path.suffix in PACKED:
             with (
                 partial.open(encoding="utf-8", newline="\n") as plain,
                 replacing(path) as packed,

@@ -87,7 +87,7 @@ def open_base(
     told = f"The base {name}" if isinstance(name, str) else "The model's config"
     with explain_errors(f"{told} cannot be used"):
         if isinstance(name, Mapping):
-            config, is_fresh, where = _check_settings(name), True, "config"
+            config, is_fresh, where = _config_from_settings(name), True, "config"
         else:
             (config, is_fresh), where = _find_config(name, is_trusted=is_trusted), name
         _check_direction(config, where, direction, is_trusted=is_trusted)
@@ -173,7 +173,7 @@ def _make_config(values: Any, name: str) -> Any:
     return config
 
 
-def _check_settings(values: Mapping[str, Any]) -> Any:
+def _config_from_settings(values: Mapping[str, Any]) -> Any:
     """A config from its values, if a config has them all: transformers would keep options without a word."""
     known = _make_config({"model_type": values.get("model_type")}, "The model's config")
     for name in values:

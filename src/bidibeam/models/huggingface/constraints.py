@@ -26,7 +26,7 @@ from transformers import (
 
 from bidibeam.errors import SettingsError
 from bidibeam.models.huggingface.configs import to_ids
-from bidibeam.models.huggingface.reversal import check_first, reverse_processor
+from bidibeam.models.huggingface.reversal import check_only_special, reverse_processor
 from bidibeam.models.huggingface.scorer import HFScorer, HFState, Inputs
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
 
@@ -164,8 +164,8 @@ class GenerationConstraints:
         The other processors see what is written in the order in which it is written. `special` ids stay in
         place when a reply is reversed.
         """
-        check_first("begin_suppress_tokens", self.roles.forbidden_first, special)
-        check_first("forced_bos_token_id", () if self.first is None else (self.first,), special)
+        check_only_special("begin_suppress_tokens", self.roles.forbidden_first, special)
+        check_only_special("forced_bos_token_id", () if self.first is None else (self.first,), special)
         if self.processors is None:
             return self
         reversed_ones = [reverse_processor(one, special, self.prompt_length) for one in self.processors]
@@ -189,7 +189,7 @@ def check_followed(config: GenerationConfig) -> None:
             )
 
 
-def check_criteria(criteria: Iterable[Any], config: GenerationConfig) -> None:
+def check_searchable(criteria: Iterable[Any], config: GenerationConfig) -> None:
     """Refuse a config that is not followed, and criteria other than its greatest length and end tokens."""
     if config.do_sample:
         raise SettingsError("Both directions are searched, not sampled: leave do_sample=True out.")

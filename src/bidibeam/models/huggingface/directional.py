@@ -19,7 +19,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import has_ids, score_sequences, search_by_generate
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
-from bidibeam.models.huggingface.constraints import GenerationConstraints, check_criteria, check_followed
+from bidibeam.models.huggingface.constraints import GenerationConstraints, check_followed, check_searchable
 from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
@@ -80,7 +80,7 @@ def read_task(
     each = max(generation_config.num_beams or 1, generation_config.num_return_sequences or 1)
     prompt = input_ids[::each]  # (sources, length)
     mask = model_kwargs.get("attention_mask")
-    check_criteria(stopping_criteria or (), generation_config)
+    check_searchable(stopping_criteria or (), generation_config)
     _check_tensors(model_kwargs, each, is_encoder_decoder=model.config.is_encoder_decoder)
     if model.config.is_encoder_decoder:
         outputs = model_kwargs["encoder_outputs"]

@@ -28,7 +28,6 @@ IRREVERSIBLE: dict[type, str] = {
 }
 """Which argument of `generate` asks for a processor that has no counterpart from the end."""
 WAY_OUT = "leave it out, or choose a strategy in which only the regular model writes, such as vbs or bidis."
-BEGINS_REPLY = f"{{name}} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
 
 
 def reverse_processor(processor: Any, special: Container[int], prompt_length: int = 0) -> Any:
@@ -37,11 +36,11 @@ def reverse_processor(processor: Any, special: Container[int], prompt_length: in
     One that goes by neighbours is not shown the prompt: what is written first does not follow it.
     """
     if name := IRREVERSIBLE.get(type(processor)):
-        raise SettingsError(BEGINS_REPLY.format(name=name))
+        raise _begins_reply(name)
     if isinstance(processor, ForcedBOSTokenLogitsProcessor):
-        check_first("forced_bos_token_id", [processor.bos_token_id], special)
+        check_only_special("forced_bos_token_id", [processor.bos_token_id], special)
     if isinstance(processor, SuppressTokensAtBeginLogitsProcessor):
-        check_first("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
+        check_only_special("begin_suppress_tokens", processor.begin_suppress_tokens.tolist(), special)
     if isinstance(processor, SequenceBiasLogitsProcessor):  # bad words are such
         for ids in processor.sequence_bias:
             if len(ids) > 1 and any(token in special for token in ids):
@@ -102,7 +101,13 @@ class NoRepeatFromTheEnd:
         return cast("Tensor", of_prompt(written, scores))
 
 
-def check_first(name: str, tokens: Iterable[int], special: Container[int]) -> None:
+def _begins_reply(name: str) -> SettingsError:
+    return SettingsError(
+        f"{name} goes by what a reply begins with, which the reverse model writes last: {WAY_OUT}"
+    )
+
+
+def check_only_special(name: str, tokens: Iterable[int], special: Container[int]) -> None:
     """Refuse what is asked of the first token of replies, unless it is about special tokens."""
     if any(token not in special for token in tokens):
-        raise SettingsError(BEGINS_REPLY.format(name=name))
+        raise _begins_reply(name)
