@@ -35,8 +35,8 @@ EARLIEST_S = 0.3
 """Before that Python itself may still be starting, which is nobody's matter here."""
 MOST_TRIES = 6
 """So often a kill comes earlier and earlier, after which a command cannot be killed."""
-FINISHED = b"is finished already"
-"""What a training says that is resumed, but had ended when it was killed."""
+FINISHED = (b"is finished already", b"holds an export already")
+"""What a command says that is begun again, but had ended when it was killed."""
 PASSING = {"took_s", "tokens_per_s", "cost", "seconds"}
 """Keys of JSON whose values are times."""
 UNCOMPARED = {".svg", ".png", ".html", ".md", ".txt"}
@@ -153,7 +153,7 @@ class Soak:
                     self.fail("never killed", place, by.name)
                     return
                 continue
-            if not kills or done.returncode == 0 or FINISHED in done.stderr:
+            if not kills or done.returncode == 0 or is_finished(done):
                 break
             place += f", {by.name} at {share:.2f}"
             self.check_kill(case, by, done, place)
@@ -161,7 +161,7 @@ class Soak:
             kills, again = kills - 1, case.again.split()
             by, share = self.chance.choice(list(SIGNALS)), self.chance.uniform(0.05, 1)
         told = done.stderr.decode()
-        if (done.returncode and FINISHED not in done.stderr) or done.stdout != printed:
+        if (done.returncode and not is_finished(done)) or done.stdout != printed:
             self.fail("not resumed", place, told[-300:] or "other replies")
             return
         found = read_tree(out)
@@ -211,6 +211,11 @@ class Soak:
         self.counts[kind] += 1
         self.failures.append(f"{place}: {kind}: {' '.join(what.split())}")
         self.report(self.failures[-1])
+
+
+def is_finished(done: subprocess.CompletedProcess[bytes]) -> bool:
+    """Whether there was nothing left to do."""
+    return any(told in done.stderr for told in FINISHED)
 
 
 def heed_signals() -> None:

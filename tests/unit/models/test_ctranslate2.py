@@ -253,6 +253,20 @@ def test_a_source_without_words_for_which_the_engine_does_not_search_has_no_hypo
     assert (len(replies[0]), len(replies[1]) > 0) == (0, True)
 
 
+def test_what_ctranslate2_cannot_load_is_not_kept(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = bidibeam.load(*pair)
+    for part in model.models.values():
+        monkeypatch.setattr(part.tokenizer, "convert_ids_to_tokens", lambda _: None)
+
+    with pytest.raises(
+        SettingsError, match=r"^What CTranslate2 made of .* is of no use: .*out/regular is damaged"
+    ):
+        convert(model, tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_command_converts_and_the_folder_is_a_model(
     pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bidibeam.errors import SettingsError, describe_error
+from bidibeam.errors import RunError, SettingsError, describe_error
 from bidibeam.files import read_json, replacing_folder, write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
@@ -72,6 +72,11 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
             forbidden=tuple(sorted(constraints.roles.forbidden)),
             data={name: value for name, value in model.data.items() if name != "path"},
         ).write(whole)
+        try:
+            CTranslate2Model(whole, device=torch.device("cpu"))
+        except RunError as error:
+            reason = str(error).replace(str(whole), str(out))
+            raise SettingsError(f"What CTranslate2 made of {model.name} is of no use: {reason}") from error
     return CTranslate2Model(out, device=torch.device("cpu"))
 
 

@@ -259,7 +259,7 @@ def find_max_positions(config: Any) -> int | None:
     if "dynamic" in find_rope_types(config):
         return None
     known = [getattr(part, "max_position_embeddings", None) for part in parts]
-    return min((most for most in known if isinstance(most, int) and most > 0), default=None)
+    return min((most for most in known if isinstance(most, int) and most >= 0), default=None)
 
 
 def _config(model: Any) -> Any:

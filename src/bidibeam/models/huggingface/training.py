@@ -156,6 +156,8 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
     lengths = max_source_length, max_response_length
     if positions is None or (max(lengths) if has_encoder else sum(lengths)) <= positions:
         return
+    if positions < 2:
+        raise SettingsError(f"The model has max_position_embeddings {positions}: no text fits into it.")
     response = min(max_response_length, positions if has_encoder else positions // 2)
     source = min(max_source_length, positions if has_encoder else positions - response)
     fitting = {"max_source_length": (source, lengths[0]), "max_response_length": (response, lengths[1])}

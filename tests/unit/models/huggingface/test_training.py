@@ -228,6 +228,13 @@ def test_a_model_with_too_few_positions_is_refused(kind: str, lengths: tuple[int
     check_positions(model_of("t5"), **limits)
 
 
+def test_a_model_without_positions_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^The model has max_position_embeddings 0: no text fits into it"
+    ):
+        check_positions(tiny_model("bart", max_position_embeddings=0), **LIMITS)
+
+
 def test_a_decoder_alone_learns_one_direction(make: Make) -> None:
     with pytest.raises(SettingsError, match="learns one direction"):
         make(model_of("gpt2"), *Direction)
