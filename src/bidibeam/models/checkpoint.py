@@ -19,6 +19,7 @@ from bidibeam.fields import build, build_known
 from bidibeam.files import read_json, read_json_or_empty, reading, replacing, write_json, writing
 from bidibeam.models.networks import NETWORKS
 
+LARGEST_VOCABULARY = 10**12
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
@@ -65,6 +66,10 @@ class StoredConfig:
 
     def __post_init__(self) -> None:
         check_setting(self.vocabulary_size >= 1, "vocabulary_size", self.vocabulary_size, "at least 1")
+        rule = f"at most {LARGEST_VOCABULARY:,}"
+        check_setting(
+            self.vocabulary_size <= LARGEST_VOCABULARY, "vocabulary_size", self.vocabulary_size, rule
+        )
         build_known(KnownData, self.data, section="data.")
 
 

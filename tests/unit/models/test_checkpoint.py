@@ -139,6 +139,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         NO_MODEL + r"\(vocabulary_size must be at least 1, not -3\)",
     ),
     "an endless vocabulary": (
+        edited(lambda config: config.update(vocabulary_size=10**19)),
+        NO_MODEL + r"\(vocabulary_size must be at most 1,000,000,000,000, not 10000000000000000000\)",
+    ),
+    "an infinite vocabulary": (
         edited(lambda config: config.update(vocabulary_size=float("inf"))),
         NO_MODEL + r"\(The setting vocabulary_size is Infinity; it must be a whole number\)",
     ),
