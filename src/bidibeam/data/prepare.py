@@ -261,6 +261,11 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
     """Refuses a directory that holds something, unless it may be overwritten."""
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
+    for name in (TRAINING_TEXT, *FILES):
+        if (out / name).is_dir():
+            raise SettingsError(
+                f"{out / name} is a directory, where a file has to be; name another directory."
+            )
     if not out.is_dir() or overwrite:
         return
     if (out / INFO).is_file():

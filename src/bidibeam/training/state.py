@@ -270,8 +270,11 @@ def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Acce
         content = read_json(folder / STATE_FILE)
         version = content.pop("format_version", None)
         position = build(Position, content) if version == FORMAT_VERSION else None
-        load_unique(model, load_file(folder / MODEL_FILE), folder)
-        _load_optimizer(model, optimizer, load_file(folder / OPTIMIZER_FILE))
+        weights, averages = load_file(folder / MODEL_FILE), load_file(folder / OPTIMIZER_FILE)
+        _check_finite({name: weights[name] for name, _ in model.named_parameters() if name in weights})
+        _check_finite(averages)
+        load_unique(model, weights, folder)
+        _load_optimizer(model, optimizer, averages)
         random_state = load_file(folder / RANDOM_FILE.format(accelerator.process_index))
         torch.set_rng_state(random_state["cpu"])
         if accelerator.device.type == "cuda" and "cuda" in random_state:
@@ -308,6 +311,12 @@ def load_unique(model: nn.Module, weights: dict[str, Tensor], origin: Path) -> N
     """
     check_weights(weights, unique_weights(model), origin)
     model.load_state_dict(weights, strict=False)
+
+
+def _check_finite(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"numbers of {name!r} are not finite")
 
 
 def _load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:

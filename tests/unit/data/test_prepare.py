@@ -199,6 +199,20 @@ def test_a_directory_of_other_things_is_refused_unless_told(tmp_path: Path) -> N
     assert prepare(settings(), source, tmp_path, overwrite=True).path == tmp_path
 
 
+def test_a_directory_in_the_place_of_a_file_is_refused_before_anything_is_replaced(tmp_path: Path) -> None:
+    make(tmp_path)
+    (tmp_path / "out" / "test.jsonl").unlink()
+    (tmp_path / "out" / "test.jsonl").mkdir()
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+
+    with pytest.raises(
+        SettingsError, match=r"test\.jsonl is a directory, where a file has to be; name another"
+    ):
+        prepare(settings(limit=50), tmp_path / "c.jsonl", tmp_path / "out", overwrite=True)
+
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+
+
 def test_an_interrupted_replacement_is_ours_and_the_current_directory_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,6 +232,24 @@ def test_a_position_of_other_types_is_damage(
         train_toy(toy_data, run, resume=True)
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors"])
+def test_a_checkpoint_with_numbers_that_are_not_finite_is_refused_before_anything_is_changed(
+    whole: Path, toy_data: PreparedData, tmp_path: Path, file: str
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    path = newest(run) / file
+    tensors = load_file(path)
+    next(each for each in tensors.values() if each.ndim > 1)[0, 0] = float("nan")
+    save_file(tensors, path)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    with pytest.raises(
+        RunError, match=r"cannot be read \(numbers of '.*' are not finite\)\. Restore it from"
+    ):
+        train_toy(toy_data, run, resume=True, epochs=3)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("content", ['{"kind": "train"}\n', '{"step": "x", "kind": ""}\n', "\ufeff{}\n"])
 def test_damaged_metrics_are_named_before_anything_is_changed(
     whole: Path, toy_data: PreparedData, tmp_path: Path, content: str
