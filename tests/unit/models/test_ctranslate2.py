@@ -205,6 +205,7 @@ def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, exported: Pa
         ({"positions": "x"}, "is damaged .The setting positions is .x.; it must be a whole number or null"),
         ({"max_source_length": 0}, "is damaged .The lengths"),
         ({"min_length": "x"}, "is damaged .The setting min_length"),
+        ({"min_length": 10**19}, "is damaged .The lengths and sizes .* are not all above 0 and below"),
         ({"quantization": 5}, "is damaged .The setting quantization"),
         ({"first": "q"}, "is damaged .The setting first"),
         ({"forbidden": [99999]}, r"is damaged .The tokens \[99999\] are not all in the vocabulary"),
@@ -265,6 +266,16 @@ def test_what_ctranslate2_cannot_load_is_not_kept(
     ):
         convert(model, tmp_path / "out")
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_vocabulary_that_lacks_a_word_is_damaged(exported: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copied"
+    shutil.copytree(exported, folder)
+    words = folder / "regular" / "shared_vocabulary.json"
+    words.write_text(json.dumps(json.loads(words.read_text())[:-1]))
+
+    with pytest.raises(RunError, match=r"regular is damaged \(.*\)\. Export the model again"):
+        bidibeam.load(folder).n_best(Direction.REGULAR, SOURCES, SEARCH)
 
 
 def test_the_command_converts_and_the_folder_is_a_model(

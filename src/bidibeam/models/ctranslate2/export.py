@@ -82,27 +82,31 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
 
 def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
     """Convert one direction, by way of a folder whose config has what the converter reads."""
-    with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        content = read_json(Path(folder) / "config.json")
-        defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
-        write_json(Path(folder) / "config.json", {**defaults, **content})
-        try:
+    try:
+        with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            content = read_json(Path(folder) / "config.json")
+            defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
+            write_json(Path(folder) / "config.json", {**defaults, **content})
             library.converters.TransformersConverter(folder).convert(str(out), quantization=quantization)
-        except OSError:  # a full disk
+        start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
+        content = {**read_json(out / "config.json"), "decoder_start_token": start}
+        content |= {
+            "add_source_bos": False,
+            "add_source_eos": False,
+        }  # sources come with their special tokens
+        write_json(out / "config.json", content)
+        tokenizer.save_pretrained(out / "tokenizer")
+    except OSError:  # a full disk
+        raise
+    except Exception as error:  # the converter raises whatever it meets
+        if "os error" in str(error):  # a full disk, in the words of a library in Rust
             raise
-        except Exception as error:  # the converter raises whatever it meets
-            reason = describe_error(error)
-            raise SettingsError(
-                f"CTranslate2 {library.__version__} cannot convert this {content['model_type']} model: "
-                f"{reason}."
-            ) from error
-    start = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
-    content = {**read_json(out / "config.json"), "decoder_start_token": start}
-    content |= {"add_source_bos": False, "add_source_eos": False}  # sources come with their special tokens
-    write_json(out / "config.json", content)
-    tokenizer.save_pretrained(out / "tokenizer")
+        raise SettingsError(
+            f"CTranslate2 {library.__version__} cannot convert this {model.config.model_type} model: "
+            f"{describe_error(error)}."
+        ) from error
 
 
 def _find_shared_constraints(model: Any) -> GenerationConstraints:

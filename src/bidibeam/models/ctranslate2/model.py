@@ -96,8 +96,8 @@ class Manifest:
         ids = [*self.forbidden, *(token for token in (self.first, self.last) if token is not None)]
         limits = (self.vocabulary_size, self.max_source_length, self.max_length, self.positions)
         sizes = [self.min_length + 1, *(limit for limit in limits if limit is not None)]
-        if any(number < 1 for number in sizes):
-            raise SettingsError(f"The lengths and sizes {sizes} are not all whole numbers above 0.")
+        if any(not 1 <= number < 2**31 for number in sizes):  # as CTranslate2 has them
+            raise SettingsError(f"The lengths and sizes {sizes} are not all above 0 and below {2**31:,}.")
         if any(not 0 <= token < self.vocabulary_size for token in ids):
             raise SettingsError(f"The tokens {ids} are not all in the vocabulary of {self.vocabulary_size}.")
         if not self.directions:
@@ -277,6 +277,16 @@ class DirectionalTranslator:
             )
         return self._made
 
+    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """What the engine answers; over a vocabulary that lacks words it raises a ValueError."""
+        try:
+            return getattr(self._translator, method)(*arguments, **options)
+        except (TypeError, ValueError) as error:
+            place = f"{self.name}/{self.direction.value}"
+            raise RunError(
+                f"{place} is damaged ({describe_error(error)}). Export the model again."
+            ) from error
+
     def n_best(self, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search by the settings; tokens are masked only where they must be."""
         manifest = self.manifest
@@ -311,7 +321,8 @@ class DirectionalTranslator:
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
         forbidden = self.manifest.forbidden if is_masked else ()
-        results = self._translator.translate_batch(
+        results = self._ask(
+            "translate_batch",
             self.tokenize_sources(sources),
             None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources),
             beam_size=settings.beam_size,
@@ -372,7 +383,8 @@ class DirectionalTranslator:
         read = self.tokenize_sources(sources)
         flat = [(source, ids) for source, line in enumerate(written) for ids in line]
         bodies = [ids[:-1] if ids and ids[-1] == self.end_id else ids for _, ids in flat]
-        results = self._translator.score_batch(
+        results = self._ask(
+            "score_batch",
             [read[source] for source, _ in flat],
             [self.tokenizer.convert_ids_to_tokens(list(body)) for body in bodies],
             max_input_length=0,
