@@ -268,6 +268,18 @@ def test_what_ctranslate2_cannot_load_is_not_kept(
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_tokenizer_that_cannot_be_written_is_said_to_be_the_matter(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model: Any = bidibeam.load(*pair)
+    for part in model.models.values():
+        part.tokenizer.init_kwargs["note"] = "\ud800"  # half a surrogate pair
+
+    with pytest.raises(SettingsError, match=r"cannot convert this bart model: .* surrogates not allowed\.$"):
+        convert(model, tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_vocabulary_that_lacks_a_word_is_damaged(exported: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copied"
     shutil.copytree(exported, folder)
