@@ -98,7 +98,7 @@ def test_it_says_what_it_is(wheel: Path) -> None:
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert "bidibeam = bidibeam.cli.main:main" in entry_points
+    assert "bidibeam = bidibeam.__main__:main" in entry_points
 
 
 def test_it_is_the_wheel_that_runs_and_not_the_checkout(environment: Path) -> None:
