@@ -91,8 +91,6 @@ def make_case(chooser: random.Random, bases: Path, folder: Path) -> Case:
         name, argv = f"{path.relative_to(folder)} {how}", chooser.choice(kind.commands).split()
     # A training that breaks leaves what can be resumed.
     may_leave = ["*.partial", *(["out/*", "run/training/*", "run/metrics.jsonl"] * (argv[0] == "train"))]
-    if " numbers " in name:  # a training begins with other numbers, and may fail over them later
-        may_leave.append("run/config.json")
     return Case(name[:200], argv, str(folder), may_leave=may_leave)
 
 
