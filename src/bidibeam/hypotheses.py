@@ -88,10 +88,19 @@ class Beams:
 
     id: str
     source: str
-    reference: str | None = None
+    references: tuple[str, ...] = ()  # what people answered; any of them is right
     regular: NBest = field(default_factory=NBest)
     reverse: NBest = field(default_factory=NBest)
     line: int = field(default=0, compare=False, repr=False, kw_only=True)  # where a file has it, for messages
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.references, tuple):
+            raise TypeError(f"references must be a tuple of strings, not {self.references!r}")
+
+    @property
+    def reference(self) -> str | None:
+        """The first reference; None if there is none."""
+        return self.references[0] if self.references else None
 
     def of(self, direction: Direction) -> NBest:
         """The hypotheses that one direction wrote."""
@@ -104,7 +113,7 @@ class Beams:
             regular = hypotheses
         else:
             reverse = hypotheses
-        return Beams(self.id, self.source, self.reference, regular, reverse, line=self.line)
+        return Beams(self.id, self.source, self.references, regular, reverse, line=self.line)
 
 
 class Ranked(NamedTuple):

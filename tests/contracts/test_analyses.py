@@ -65,7 +65,7 @@ def alike(beams: list[Beams], both: list[Beams]) -> Evidence:
 def lines(texts: list[list[str]], reference: str) -> tuple[list[Beams], list[Beams]]:
     """Regular beams, and the same twice."""
     regular = [NBest(tuple(hypothesis(text, -1.0) for text in each)) for each in texts]
-    one = [Beams(str(number), "hi", reference, found) for number, found in enumerate(regular)]
+    one = [Beams(str(number), "hi", (reference,), found) for number, found in enumerate(regular)]
     return one, [replace(line, reverse=line.regular) for line in one]
 
 
@@ -87,7 +87,7 @@ def test_little_is_enough(name: str, texts: list[list[str]], reference: str) -> 
 def without_references(evidence: Evidence) -> dict[str, dict[int, System]]:
     return {
         key: {
-            size: replace(each, beams=[replace(line, reference=None) for line in each.beams])
+            size: replace(each, beams=[replace(line, references=()) for line in each.beams])
             for size, each in sizes.items()
         }
         for key, sizes in evidence.systems.items()

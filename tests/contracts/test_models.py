@@ -188,7 +188,7 @@ def test_every_strategy_answers_from_the_directions_that_it_needs(model: Model, 
     named = StrategySettings(strategy, OPTIONS.get(strategy, {}))
     decoder = load_decoder(model, named, settings=settings_of(model))
 
-    answers = list(decoder.answers(Beams(str(n), text, "red cat") for n, text in enumerate(SOURCES)))
+    answers = list(decoder.answers(Beams(str(n), text, ("red cat",)) for n, text in enumerate(SOURCES)))
 
     assert len(answers) == len(SOURCES)
     assert all(answer.ranking.entries for answer in answers)

@@ -73,7 +73,7 @@ def random_beams(seed: int) -> Beams:
         )
 
     reference = " ".join(chooser.choices(WORDS, k=chooser.randint(0, 6)))
-    return Beams(str(seed), "hi", reference, nbest(), nbest())
+    return Beams(str(seed), "hi", (reference,), nbest(), nbest())
 
 
 RANDOM = [random_beams(seed) for seed in range(60)]
@@ -154,8 +154,8 @@ nbests = st.lists(
 
 @given(regular=nbests, reverse=nbests)
 def test_no_shortcut_is_led_astray(regular: NBest, reverse: NBest) -> None:
-    found = Beams("1", "hi", "a b c", regular, reverse)
-    turned = Beams("2", "hi", "a b c", reverse, regular)
+    found = Beams("1", "hi", ("a b c",), regular, reverse)
+    turned = Beams("2", "hi", ("a b c",), reverse, regular)
     for case in CASES:
         strategy = build(case)
         first = [Ranking(strategy.rank(each).entries[:1]) for each in (found, turned)]
@@ -189,7 +189,7 @@ def stripped(found: Beams, requirements: Requirements) -> Beams:
 
     return replace(
         found,
-        reference=found.reference if requirements.reference else None,
+        references=found.references if requirements.reference else (),
         regular=bare(Direction.REGULAR),
         reverse=bare(Direction.REVERSE),
     )
@@ -219,7 +219,7 @@ def lacking(requirements: Requirements) -> dict[str, Beams]:
             one = FULL.of(direction).best._replace(**without)
             found[f'{direction.value}[0] has no "{field}"'] = FULL.with_hypotheses(direction, NBest((one,)))
     if requirements.reference:
-        found['no "reference"'] = replace(FULL, reference=None)
+        found['no "reference"'] = replace(FULL, references=())
     return found
 
 
@@ -240,7 +240,7 @@ def test_settings_signature_and_an_empty_list(case: str, strategy: Strategy) -> 
     assert again == strategy
     assert CASES[case].requirements == strategy.requirements
     assert str(strategy.signature).split("|")[0] == f"strategy:{CASES[case].name}"
-    nothing = Beams("1", "hi", reference="a")
+    nothing = Beams("1", "hi", references=("a",))
     assert strategy.rank(nothing) == choose(strategy, nothing) == Ranking()
     assert again.signature == strategy.signature
     assert strategy.signature not in [build(other).signature for other in CASES if other != case]

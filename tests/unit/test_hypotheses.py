@@ -36,15 +36,17 @@ def test_an_empty_list_has_no_best() -> None:
 
 
 def test_one_directions_hypotheses_are_filled_in() -> None:
-    empty = Beams("1", "hi", "hello")
+    empty = Beams("1", "hi", ("hello",))
 
     regular = empty.with_hypotheses(Direction.REGULAR, nbest("a"))
     both = regular.with_hypotheses(Direction.REVERSE, nbest("b"))
 
-    assert both == Beams("1", "hi", "hello", regular=nbest("a"), reverse=nbest("b"))
+    assert both == Beams("1", "hi", ("hello",), regular=nbest("a"), reverse=nbest("b"))
     assert [texts(both.of(direction)) for direction in Direction] == [["a"], ["b"]]
-    assert both.with_hypotheses(Direction.REGULAR, NBest()) == Beams("1", "hi", "hello", reverse=nbest("b"))
-    assert empty == Beams("1", "hi", "hello")
+    assert both.with_hypotheses(Direction.REGULAR, NBest()) == Beams(
+        "1", "hi", ("hello",), reverse=nbest("b")
+    )
+    assert empty == Beams("1", "hi", ("hello",))
 
 
 def ranked(text: str, score: float, *, finished: bool = True) -> Ranked:

@@ -140,7 +140,7 @@ def tune_model(
     """
     assert model.path is not None
     examples = [
-        Beams(example["id"], example["source"], example["reference"])
+        Beams(example["id"], example["source"], tuple(example["references"]))
         for example in islice(data.examples(SPLIT), sources)
     ]
     if not examples:

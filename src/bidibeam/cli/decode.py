@@ -141,7 +141,7 @@ def _open(input_file: str) -> Lines:
 def _check_references(sources: Iterable[Beams], strategy: str) -> Iterator[Beams]:
     """The same sources, as long as each has the reference that the strategy chooses by."""
     for beams in sources:
-        if beams.reference is None:
+        if not beams.references:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the {strategy} chooses by it. Add one, or choose "
                 "another --strategy."

@@ -131,7 +131,7 @@ def _show_example(example: Mapping[str, Any]) -> None:
     beams = Beams(
         example["id"],
         example["source"],
-        example["reference"],
+        tuple(example.get("references") or filter(None, [example["reference"]])),
         make_list(example["regular"]),
         make_list(example["reverse"]),
     )

@@ -152,8 +152,11 @@ class PreparedData:
         """Returns the pairs of "train", "validation" or "test"."""
         return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
 
-    def examples(self, name: str) -> Iterator[dict[str, str]]:
-        """Returns the texts of a split as {"id", "source", "reference"}, in the order of its pairs."""
+    def examples(self, name: str) -> Iterator[dict[str, Any]]:
+        """Returns the texts of a split as {"id", "source", "references", "reference"}, in its order.
+
+        The last is the first of the references.
+        """
         file = TEXTS[name]
         if file == TRAINING_TEXT and not self.info.get("training_text"):
             raise RunError(
@@ -161,12 +164,16 @@ class PreparedData:
                 "again with keep_text, as `bidibeam prepare --keep-text` does."
             )
 
-        def read() -> Iterator[dict[str, str]]:
+        def read() -> Iterator[dict[str, Any]]:
             with (self.path / file).open("rb") as lines:
                 for number, line in enumerate(lines, start=1):
                     with reading(f"{self.path / file}, line {number}", AGAIN):
                         example = parse_json(line)
-                        if not all(isinstance(example[key], str) for key in EXAMPLE):
+                        references = example.setdefault("references", [example.get("reference")])
+                        example.setdefault("reference", references[0])
+                        if not all(
+                            isinstance(text, str) for text in (*map(example.get, EXAMPLE), *references)
+                        ):
                             raise TypeError(f"{', '.join(EXAMPLE)} must be strings")
                     yield example
 

@@ -48,7 +48,7 @@ def ranks(evidence: Evidence) -> dict[str, Any]:
             systems[name] = _count_places(system.rankings, width)
         elif name == AGREEING or evidence.load_vectors is not None:  # it kept the replies alone
             systems[name] = _count_places(evidence.rank(strategy_named(name), system.beams), width)
-    if all(line.reference is not None for line in beams):
+    if all(line.references for line in beams):
         by_reference = evidence.rank(StrategySettings(ORACLE), beams)
         systems[ORACLE] = _count_places(by_reference, width, finished_first=False)
     return {"beam_size": width, "systems": systems}

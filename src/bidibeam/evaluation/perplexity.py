@@ -20,7 +20,7 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
     The end token counts as one; so does every unknown word, as the unknown token.
     """
     for line in examples:
-        if line.reference is None:
+        if not line.references:
             raise InputError(f"Source {line.id!r} has no reference, so it has no perplexity.")
     if not examples:
         raise InputError("There are no sources, so there is no perplexity of their references.")

@@ -84,7 +84,7 @@ class System:
     def reference_words(self) -> list[Sequence[str]]:
         """The references, likewise."""
         for line in self.beams:
-            if line.reference is None:
+            if not line.references:
                 raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
         return [split_words(line.reference or "") for line in self.beams]
 

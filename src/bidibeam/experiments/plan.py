@@ -94,7 +94,7 @@ class Plan:
     def read_examples(self, split: str, count: int | None) -> list[Beams]:
         """Reads sources with references."""
         examples = islice(PreparedData.open(self.data_folder).examples(split), count)
-        return [Beams(example["id"], example["source"], example["reference"]) for example in examples]
+        return [Beams(example["id"], example["source"], tuple(example["references"])) for example in examples]
 
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class BeamFiles:
                 self._read[size] = read_beams(self._paths[size])
         merged = []
         for sources in zip(*(self._read[size] for size in parts.values()), strict=True):
-            beams = Beams(sources[0].id, sources[0].source, sources[0].reference)
+            beams = Beams(sources[0].id, sources[0].source, sources[0].references)
             for direction, read in zip(parts, sources, strict=True):
                 beams = beams.with_hypotheses(direction, read.of(direction))
             merged.append(beams)

@@ -167,9 +167,9 @@ def join_directions(
                 f"same id, is {describe(partner.source)}. If they belong together, give the sources in a "
                 "file of their own."
             )
-        reference = partner.reference if beams.reference is None else beams.reference
+        references = beams.references or partner.references
         source = beams.source or partner.source
-        yield replace(beams, source=source, reference=reference, reverse=partner.reverse)
+        yield replace(beams, source=source, references=references, reverse=partner.reverse)
     for partner in chain(waiting.values(), rest):
         raise _missing_source(partner, names[::-1])
 
@@ -183,7 +183,7 @@ def _missing_source(beams: Beams, names: tuple[str, str]) -> InputError:
 
 def fill_in(
     lists: Iterable[Beams],
-    texts: Sequence[str],
+    texts: Sequence[str] | Sequence[tuple[str, ...]],
     what: Literal["source", "reference"],
     *,
     names: tuple[str, str],
@@ -192,8 +192,8 @@ def fill_in(
     count = 0
     for count, beams in enumerate(lists, start=1):
         if count <= len(texts):
-            text = texts[count - 1]
-            yield replace(beams, source=text) if what == "source" else replace(beams, reference=text)
+            text: Any = texts[count - 1]
+            yield replace(beams, source=text) if what == "source" else replace(beams, references=text)
     if count != len(texts):
         raise InputError(
             f"{names[1]} has {len(texts)} {what}{'' if len(texts) == 1 else 's'}, but {names[0]} has lists "

@@ -42,7 +42,9 @@ def to_json(
 
     With the ranking stands the batch size of the search, where it is given.
     """
-    value: dict[str, object] = {"id": beams.id, "source": beams.source, "reference": beams.reference}
+    value: dict[str, object] = {"id": beams.id, "source": beams.source}
+    several = len(beams.references) > 1
+    value["references" if several else "reference"] = beams.references if several else beams.reference
     for direction in Direction:
         value[direction.value] = [
             dict(zip(WRITTEN, values, strict=True)) for values in map(GET_WRITTEN, beams.of(direction))
@@ -127,8 +129,8 @@ def parse_beams(entry: JsonObject) -> Beams:
             f'{entry.place}: the fields "regular" and "reverse" are both missing; '
             "one of them must be there, a list of hypotheses."
         )
-    id_, source, reference = entry.get_id(), entry.get("source", str) or "", entry.get("reference", str)
-    beams = Beams(id_, source, reference, line=entry.number)
+    source = entry.get("source", str) or ""
+    beams = Beams(entry.get_id(), source, entry.get_references(), line=entry.number)
     for direction in Direction:
         items: list[Any] = entry.get(direction, list) or []
         hypotheses = [

@@ -46,12 +46,12 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
         is_json = isinstance(guess_object(lines.peek(skip_blank=skip_blank)).get("source"), str)
     if is_json:
         for entry in lines.objects():
-            yield Beams(entry.get_id(), entry.require("source", str), _get_reference(entry))
+            yield Beams(entry.get_id(), entry.require("source", str), _get_references(entry))
         return
     is_table = has_ending(lines.name, ".tsv")
     for number, line in lines:
         text, *columns = line.split("\t") if is_table else [line]
-        yield Beams(str(number), text, reference=(columns[0] or None) if columns else None)
+        yield Beams(str(number), text, references=(columns[0],) if columns and columns[0] else ())
 
 
 def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
@@ -67,7 +67,7 @@ def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
         yield beams
 
 
-def read_references(source: LineSource) -> list[str]:
+def read_references(source: LineSource) -> list[tuple[str, ...]]:
     """What people answered: a line of text each, or the "reference" (or "response") of an object a line.
 
     Of a file whose name ends in .tsv (or .tsv.gz, .tsv.xz) it is the second column, as where sources are
@@ -75,13 +75,12 @@ def read_references(source: LineSource) -> list[str]:
     """
     lines = open_lines(source)
     is_table = has_ending(lines.name, ".tsv")
-    references = []
-    if not is_table and _holds_objects(lines, "reference", "response"):
+    references: list[tuple[str, ...]] = []
+    if not is_table and _holds_objects(lines, "references", "reference", "response"):
         for entry in lines.objects():
-            reference = _get_reference(entry)
-            if reference is None:
+            references.append(_get_references(entry))
+            if not references[-1]:
                 raise InputError(f'{entry.place}: there is no "reference".')
-            references.append(reference)
         return references
     for number, line in lines:
         place, columns = lines.place(number), line.split("\t")
@@ -96,7 +95,7 @@ def read_references(source: LineSource) -> list[str]:
                 "the second column is read; otherwise give the references alone: cut -f2 takes them out of a "
                 "table."
             )
-        references.append(columns[1] if is_table else line)
+        references.append((columns[1] if is_table else line,))
     return references
 
 
@@ -105,8 +104,8 @@ def _holds_objects(lines: Lines, *keys: str) -> bool:
     return has_ending(lines.name, ".jsonl") or any(key in guess_object(lines.peek()) for key in keys)
 
 
-def _get_reference(entry: JsonObject) -> str | None:
-    return entry.get("reference" if "reference" in entry.fields else "response", str)
+def _get_references(entry: JsonObject) -> tuple[str, ...]:
+    return entry.get_references("reference" if "reference" in entry.fields else "response")
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
         if not references:
             raise InputError(f"{references_file} is empty; it must hold one reference for each reply.")
         _check_counts(first, references_file, len(references), ("reference", "references"))
-    if not any(map(words.split, references)):
+    if not any(words.split(text) for texts in references for text in texts):
         raise InputError(
             f"Every reference of {references_file or lists[0].file} is empty, so there is nothing to score "
             "replies by. Give references_file, one a line."
@@ -231,25 +230,25 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     completed = []
     for each in files:
         pairs = zip(each.beams, references, strict=True)
-        completed.append(replace(each, beams=[replace(beams, reference=text) for beams, text in pairs]))
+        completed.append(replace(each, beams=[replace(beams, references=texts) for beams, texts in pairs]))
     return completed
 
 
-def _own_references(file: str, lists: Sequence[Replies]) -> list[str]:
+def _own_references(file: str, lists: Sequence[Replies]) -> list[tuple[str, ...]]:
     """Those that the n-best files bring along; it is enough if one of them has a source's."""
     if not lists:
         raise InputError(f"{file} holds replies and no references: give references_file, one a line.")
     for each in lists:
-        _check_same("reference", each, lists[0])
+        _check_same("references", each, lists[0])
     references = []
     for index, lines in enumerate(zip(*(each.beams for each in lists), strict=True)):
-        reference = next((beams.reference for beams in lines if beams.reference is not None), None)
-        if reference is None:
+        found = next((beams.references for beams in lines if beams.references), ())
+        if not found:
             raise InputError(
                 f'{lists[0].place(index)}: source {lines[0].id!r} has no "reference", so its reply cannot be '
                 "scored. Add it, or give references_file."
             )
-        references.append(reference)
+        references.append(found)
     return references
 
 

@@ -234,6 +234,18 @@ class JsonObject:
         """What a field holds, or None where it is null or missing."""
         return None if self.fields.get(key) is None else self.require(key, kind)
 
+    def get_references(self, one: str = "reference") -> tuple[str, ...]:
+        """What people answered: the strings of "references", or that of the field for `one`."""
+        several: list[Any] | None = self.get("references", list)
+        if several is None:
+            reference = self.get(one, str)
+            return () if reference is None else (reference,)
+        odd = [item for item in several if not isinstance(item, str)]
+        if odd or not several:
+            told = describe(odd[0]) if odd else "none"
+            raise InputError(f'{self.place}: "references" must be at least one string, received {told}.')
+        return tuple(several)
+
     def get_id(self, key: str = "id") -> str:
         """The id, which may be a whole number too; where there is none, the number of the line."""
         value = self.number if self.fields.get(key) is None else self.fields[key]

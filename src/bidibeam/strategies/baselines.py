@@ -138,7 +138,7 @@ class Oracle(Signed):
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks the regular hypotheses, nearest to the reference first, whether finished or not."""
-        if beams.reference is None:
+        if not beams.references:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the oracle chooses by it. "
                 "Choose another strategy."

@@ -77,7 +77,7 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
                     )
             if needs_other:
                 normalisation(hypothesis)
-    if requirements.reference and beams.reference is None:
+    if requirements.reference and not beams.references:
         raise InputError(
             f'source {beams.id!r} has no "reference", and {strategy} chooses by it; add one, or choose '
             "another strategy."
@@ -140,6 +140,6 @@ def warm_up(strategy: Strategy) -> None:
     """Ranks two short beams, so that kernels compile now; somebody else's similarity is left alone."""
     if hasattr(strategy, "similarity") and not is_parallel(strategy):
         return
-    beams = Beams("", "", "a b", regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
+    beams = Beams("", "", ("a b",), regular=NBest((EXAMPLE, EXAMPLE)), reverse=NBest((EXAMPLE, EXAMPLE)))
     strategy.rank(beams)
     choose(strategy, beams)

@@ -162,7 +162,7 @@ class HypothesisTable:
         self._hypotheses: list[Hypothesis] = []
         references: list[list[str]] = []
         for line in beams:
-            if line.reference is None:
+            if not line.references:
                 raise InputError(
                     f"Source {line.id!r} has no reference, and tuning compares replies with one."
                 )

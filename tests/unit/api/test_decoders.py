@@ -55,7 +55,7 @@ def unsure(run: Run) -> Run:
 def sources(toy_data: PreparedData) -> list[Beams]:
     """The toy test sources with their references."""
     return [
-        Beams(str(number), example["source"], example["reference"])
+        Beams(str(number), example["source"], (example["reference"],))
         for number, example in enumerate(toy_data.examples("test"))
     ]
 
@@ -74,7 +74,7 @@ def test_a_trained_run_answers_by_every_strategy(run: Run, name: str) -> None:
     decoder = load_decoder(run, name, settings=SearchSettings(beam_size=4, max_length=6))
 
     found = answers(
-        decoder, [Beams("1", "red cat", "red cat!"), Beams("2", "blue dog fish", "blue dog fish!")]
+        decoder, [Beams("1", "red cat", ("red cat!",)), Beams("2", "blue dog fish", ("blue dog fish!",))]
     )
 
     if name != "longest":
@@ -217,4 +217,4 @@ def test_what_is_no_text_or_lacks_a_reference_is_refused_in_a_sentence(toy_run: 
     with pytest.raises(InputError, match=r"^Source '1' has no reference, and the oracle choo") as error:
         oracle.decode(["red cat"])
     assert "--" not in str(error.value)
-    assert [answer.text for answer in oracle.answers([Beams("1", "red cat", "red cat!")])] == ["red cat!"]
+    assert [answer.text for answer in oracle.answers([Beams("1", "red cat", ("red cat!",))])] == ["red cat!"]

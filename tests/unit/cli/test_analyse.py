@@ -56,7 +56,9 @@ def write_random(path: Path, *, regular: int, reverse: int) -> Path:
         (line,) = random_beams(1, regular=regular, reverse=reverse, seed=seed)
         if len(line.regular) == regular and len(line.reverse) == reverse:
             number = len(found)
-            found.append(replace(line, id=f"s{number}", reference=f"a b c d {'e ' * (number % 4)}".strip()))
+            found.append(
+                replace(line, id=f"s{number}", references=(f"a b c d {'e ' * (number % 4)}".strip(),))
+            )
         seed += 1
     nbest.write(found, path)
     return path

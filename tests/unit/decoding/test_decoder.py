@@ -123,7 +123,7 @@ def pairs(count: int) -> list[Beams]:
     lists = [
         (NBest((hypothesis("a"), hypothesis(f"b{i}"))), NBest((hypothesis("c" * i),))) for i in range(count)
     ]
-    return [Beams(str(number), "x", None, *both) for number, both in enumerate(lists)]
+    return [Beams(str(number), "x", (), *both) for number, both in enumerate(lists)]
 
 
 def test_several_threads_share_a_batch_and_keep_its_order() -> None:

@@ -47,7 +47,7 @@ def answering(
 ) -> System:
     """A system with these replies, each the only hypothesis of a regular beam."""
     beams = [
-        Beams(str(number), "hi", reference, NBest((hypothesis(reply, -1.0),)))
+        Beams(str(number), "hi", (reference,), NBest((hypothesis(reply, -1.0),)))
         for number, (reply, reference) in enumerate(zip(replies, references, strict=True))
     ]
     return replace(system("longest", beams, beam_size), name=name)
@@ -80,7 +80,7 @@ def random_beams(sources: int, *, regular: int, reverse: int, seed: int = 0) -> 
         )
 
     return [
-        Beams(f"s{number}", sentence(3), sentence(6), nbest(regular), nbest(reverse))
+        Beams(f"s{number}", sentence(3), (sentence(6),), nbest(regular), nbest(reverse))
         for number in range(sources)
     ]
 
@@ -94,7 +94,7 @@ def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **
         both = random_beams(sources, regular=size // 2, reverse=size // 2, seed=seed + 1)
         references = references or [line.reference for line in wide]
         wide, both = (
-            [replace(line, reference=reference) for line, reference in zip(each, references, strict=True)]
+            [replace(line, references=(reference,)) for line, reference in zip(each, references, strict=True)]
             for each in (wide, both)
         )
         for name in (*ONE_SIDED, *TWO_SIDED):

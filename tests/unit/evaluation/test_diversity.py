@@ -111,7 +111,7 @@ def test_any_reward_chooses_as_a_plain_loop_does_and_none_comes_nearer_to_a_leng
 
 
 def rewarded_of(*regular: Hypothesis) -> RewardedVbs:
-    return RewardedVbs(system("vbs", [Beams("1", "hi", "r", NBest(regular))], 4))
+    return RewardedVbs(system("vbs", [Beams("1", "hi", ("r",), NBest(regular))], 4))
 
 
 def test_a_reward_by_hand() -> None:

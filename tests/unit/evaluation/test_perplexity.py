@@ -24,7 +24,10 @@ def run(toy_run: Path) -> Run:
 
 
 def examples(data: PreparedData, split: str) -> list[Beams]:
-    return [Beams(example["id"], example["source"], example["reference"]) for example in data.examples(split)]
+    return [
+        Beams(example["id"], example["source"], tuple(example["references"]))
+        for example in data.examples(split)
+    ]
 
 
 def test_it_is_the_exponential_of_the_validation_loss(run: Run, toy_data: PreparedData) -> None:
@@ -58,6 +61,6 @@ def test_a_missing_reference_or_no_source_at_all_is_refused(run: Run, toy_data: 
     line = examples(toy_data, "test")[0]
 
     with pytest.raises(InputError, match="has no reference"):
-        perplexities(run, [replace(line, reference=None)])
+        perplexities(run, [replace(line, references=())])
     with pytest.raises(InputError, match="no sources"):
         perplexities(run, [])

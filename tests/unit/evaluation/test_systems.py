@@ -28,7 +28,7 @@ from tests.unit.evaluation.evidences import (
 )
 
 WIDE = [
-    Beams(str(number), "hi", "a b", NBest(tuple(hypothesis(text, -1.0) for text in texts)))
+    Beams(str(number), "hi", ("a b",), NBest(tuple(hypothesis(text, -1.0) for text in texts)))
     for number, texts in enumerate([["a", "b", "c", "d"], ["a", "b c"]])
 ]
 BOTH = [
@@ -42,8 +42,7 @@ def texts_alone(beams: list[Beams]) -> list[Beams]:
         return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
 
     return [
-        replace(line, reference=None, regular=bare(line.regular), reverse=bare(line.reverse))
-        for line in beams
+        replace(line, references=(), regular=bare(line.regular), reverse=bare(line.reverse)) for line in beams
     ]
 
 

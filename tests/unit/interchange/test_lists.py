@@ -19,7 +19,10 @@ BOTH = "Both must have the same sources, by id."
 
 def lists(direction: Direction, *ids: str, source: str = "", reference: str | None = None) -> list[Beams]:
     """A list a source; the text says which."""
-    beams = [Beams(id_, source, reference, line=line) for line, id_ in enumerate(ids, start=1)]
+    beams = [
+        Beams(id_, source, () if reference is None else (reference,), line=line)
+        for line, id_ in enumerate(ids, start=1)
+    ]
     return [each.with_hypotheses(direction, NBest((said(f"{direction} {each.id}"),))) for each in beams]
 
 
@@ -103,7 +106,7 @@ def test_there_must_be_as_many_as_lists(count: int, told: str) -> None:
 def test_words_take_the_place_of_tokens() -> None:
     found = NBest((Hypothesis("Don't!", ("Do@@", "n't!"), -1.0, 3, -0.5),))
 
-    (beams,) = split_texts([Beams("x", "", None, found, found)])
+    (beams,) = split_texts([Beams("x", "", (), found, found)])
 
     expected = found.best._replace(tokens=("do", "n't", "!"))
     assert (beams.regular.best, beams.reverse.best) == (expected, expected)

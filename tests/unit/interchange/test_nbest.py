@@ -74,7 +74,7 @@ def test_what_is_written_is_read_again(written: list[Beams], ranking: Ranking | 
 
 @pytest.mark.parametrize("name", ["best.jsonl", "best.jsonl.gz", "best.jsonl.xz"])
 def test_a_path_is_written_whole_and_read_plain_or_packed(tmp_path: Path, name: str) -> None:
-    beams = [Beams("1", "hi\u2028you", "été", NBest((HELLO,)), NBest()), Beams("2", "")]
+    beams = [Beams("1", "hi\u2028you", ("été",), NBest((HELLO,)), NBest()), Beams("2", "")]
     path = tmp_path / name
 
     nbest.write(beams, path)

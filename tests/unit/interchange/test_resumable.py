@@ -28,7 +28,7 @@ from bidibeam.interchange import nbest, resumable
 from bidibeam.scores import Signature
 
 SIGNATURE = Signature((("strategy", "vbs"), ("beam_size", "2")))
-SOURCES = [Beams(str(number), f"où {number}?", "là.") for number in range(1, 6)]
+SOURCES = [Beams(str(number), f"où {number}?", ("là.",)) for number in range(1, 6)]
 
 
 def answered(source: Beams) -> tuple[Beams, Ranking]:

@@ -36,7 +36,7 @@ def beams(
     name: str = "1",
     reference: str | None = None,
 ) -> Beams:
-    return Beams(name, "hi", reference, nbest(*regular), nbest(*reverse))
+    return Beams(name, "hi", () if reference is None else (reference,), nbest(*regular), nbest(*reverse))
 
 
 def texts(ranking: Ranking) -> list[str]:

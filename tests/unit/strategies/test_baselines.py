@@ -108,7 +108,7 @@ def test_the_oracles_ties_go_to_the_better_rank_finished_or_not_and_are_counted(
 
     assert [entry.place for entry in ranking] == [1, 2, 3, 0]
     assert ranking.tied == 2
-    assert Oracle().rank(replace(found, reference="other")).tied == 4
+    assert Oracle().rank(replace(found, references=("other",))).tied == 4
 
 
 def test_a_source_is_drawn_for_whatever_its_id() -> None:

@@ -71,7 +71,7 @@ def realistic(seed: int, sources: int = 40) -> list[Beams]:
         regular, reverse = (
             NBest(tuple(one(reference) for _ in range(chooser.randint(1, 8)))) for _ in range(2)
         )
-        lines.append(Beams(str(number), "hi", " ".join(reference), regular, reverse))
+        lines.append(Beams(str(number), "hi", (" ".join(reference),), regular, reverse))
     return lines
 
 

@@ -69,7 +69,7 @@ class Fairseq(OneDirection):
             if kind == "S":
                 samples[id_] = replace(beams, source=text)
             elif kind == "T":
-                samples[id_] = replace(beams, reference=text)
+                samples[id_] = replace(beams, references=(text,))
             elif kind == "H":
                 score, _, written = text.partition("\t")
                 tokens = tuple(token for token in written.split(" ") if token)

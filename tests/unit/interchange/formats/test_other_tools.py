@@ -130,7 +130,7 @@ def test_every_score_of_fairseqs_is_the_mean_of_its_tokens(file: Path) -> None:
 
 def test_what_is_written_has_fairseqs_lines() -> None:
     found = Hypothesis("At work.", ("at", "work", "."), -8 * math.log(2), 4, -2 * math.log(2))
-    beams = Beams("x", "where\nare you?", "Home.", NBest((found, said("No.", -math.log(2)))))
+    beams = Beams("x", "where\nare you?", ("Home.",), NBest((found, said("No.", -math.log(2)))))
 
     assert written(Fairseq(), [beams, Beams("y", "what?")]) == (
         "S-0\twhere are you?\nT-0\tHome.\n"
