@@ -50,6 +50,8 @@ class LoopSettings:
     """The optimizer's weight decay."""
     gradient_norm: float = 5.0
     """Gradients longer than this are scaled down to it."""
+    label_smoothing: float = 0.0
+    """The share of probability spread over all tokens, in training alone."""
     early_stopping: int = 4
     """Evaluations without improvement before training stops; 0 runs all epochs."""
     keep: str = "best"
@@ -76,6 +78,7 @@ class LoopSettings:
             self._require(getattr(self, name) <= LARGEST, name, f"at most {LARGEST:,}")
         for name in ("learning_rate", "gradient_norm"):
             self._require(0 < getattr(self, name) < math.inf, name, "a positive number")
+        self._require(0 <= self.label_smoothing < 1, "label_smoothing", "at least 0 and below 1")
         self._require(self.keep in KEPT, "keep", f"one of {', '.join(KEPT)}")
         self._require(self.precision in PRECISIONS, "precision", f"one of {', '.join(PRECISIONS)}")
 
@@ -121,8 +124,6 @@ class FineTuneSettings(LoopSettings):
     weight_decay: float = 0.01
     """AdamW's; biases and norms have none."""
     gradient_norm: float = 1.0
-    label_smoothing: float = 0.0
-    """The share of probability spread over all tokens, in training alone."""
     early_stopping: int = 0
     max_source_length: int = 256
     """Tokens of a source; of a longer one the last ones are read."""
@@ -135,6 +136,5 @@ class FineTuneSettings(LoopSettings):
         LoopSettings.__post_init__(self)
         self._require(self.max_source_length >= 1, "max_source_length", "at least 1")
         self._require(self.max_response_length >= 2, "max_response_length", "at least 2")
-        for name in ("warmup", "label_smoothing"):
-            self._require(0 <= getattr(self, name) < 1, name, "at least 0 and below 1")
+        self._require(0 <= self.warmup < 1, "warmup", "at least 0 and below 1")
         self._require(0 <= self.seed < 2**32, "seed", "0 or more, and below 2^32")

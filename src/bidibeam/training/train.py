@@ -50,6 +50,8 @@ class NetworkTask:
         if len(self.directions) > 1:
             self.shares = [weight if each is Direction.REGULAR else 1 - weight for each in self.directions]
         self.loss_options: Mapping[str, Any] = {"shares": self.shares}
+        if settings.label_smoothing:  # which a network of another package need not know
+            self.loss_options = {**self.loss_options, "label_smoothing": settings.label_smoothing}
         self.metadata = {**metadata, "training": asdict(settings), "data": describe_data(data)}
 
     def batches(self, split: str, device: torch.device) -> PairBatches:

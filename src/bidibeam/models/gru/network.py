@@ -224,6 +224,7 @@ class BidirectionalModel(nn.Module):
         inputs: Tensor,
         targets: Tensor,
         shares: Sequence[float] | None = None,
+        label_smoothing: float = 0.0,
     ) -> Losses:
         """Teacher forcing in every direction, in one pass over the encoder; see `Network` and `Batch`."""
         memory, mask = self.encode(sources, lengths)
@@ -252,6 +253,7 @@ class BidirectionalModel(nn.Module):
                 self.b_output[index].to(hidden.dtype),
                 target,
                 row_weights,
+                label_smoothing,
             )
             total = total + loss
             sums.append((rows_losses * real).sum())

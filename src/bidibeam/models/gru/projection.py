@@ -23,16 +23,23 @@ class ProjectedCrossEntropy(torch.autograd.Function):
     """Weighted sum of the rows' cross-entropies, and each row's own (which carries no gradient).
 
     Inputs: hidden (rows, width); weight (vocabulary, width); bias (vocabulary,); targets (rows,);
-    row_weights (rows,).
+    row_weights (rows,); the share of probability that labels spread over all words. Only the gradient knows
+    of that share: the sum and the rows' own are of the labels as they are.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, row_weights: Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        row_weights: Tensor,
+        smoothing: float,
     ) -> tuple[Tensor, Tensor]:
         """Compute losses and, chunk by chunk, their gradients."""
         losses = torch.empty(hidden.shape[0], dtype=torch.float32, device=hidden.device)  # (rows,)
-        slopes = _Slopes(hidden, weight, row_weights) if any(ctx.needs_input_grad) else None
+        slopes = _Slopes(hidden, weight, row_weights, smoothing) if any(ctx.needs_input_grad) else None
         chunk = max(1, CHUNK_ELEMENTS.get(hidden.device.type, 1 << 24) // weight.shape[0])
         for start in range(0, hidden.shape[0], chunk):
             rows = slice(start, start + chunk)
@@ -61,20 +68,22 @@ class ProjectedCrossEntropy(torch.autograd.Function):
             (grad_bias * grad_total).to(bias_dtype),
             None,
             None,
+            None,
         )
 
 
 class _Slopes:
     """The gradients of a weighted sum of cross-entropies, summed up chunk by chunk.
 
-    A row's slope by its logits is its probabilities, less one at the target, times its weight. The weight is
+    A row's slope by its logits is its probabilities, less those of its label, times its weight. The weight is
     applied to the narrow side of each product, and a column of ones there makes the bias's gradient a part of
     the weight's, so the wide side is read by two products and by nothing else. The column comes with others
     of zeros, since tensor cores want widths that are multiples of eight.
     """
 
-    def __init__(self, hidden: Tensor, weight: Tensor, row_weights: Tensor) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, row_weights: Tensor, smoothing: float) -> None:
         self._weight = weight
+        self._smoothing = smoothing
         self._row_weights = row_weights.unsqueeze(1).to(hidden.dtype)  # (rows, 1)
         extended = F.pad(F.pad(hidden, (0, 1), value=1.0), (0, EXTRA_COLUMNS - 1))
         self._weighted = extended * self._row_weights  # (rows, width + extra)
@@ -87,7 +96,9 @@ class _Slopes:
         """Take in a chunk; return its rows' losses. Half precision rounds these by 0.4 % of a probability."""
         slope = torch.softmax(logits, dim=-1, dtype=logits.dtype)  # (chunk, vocabulary)
         likelihood = slope.gather(1, target)  # (chunk, 1)
-        slope.scatter_(1, target, likelihood - 1)
+        slope.scatter_(1, target, likelihood - (1 - self._smoothing))
+        if self._smoothing:
+            slope -= self._smoothing / slope.shape[1]
         self._grad_hidden[rows] = (slope @ self._weight) * self._row_weights[rows]
         self._grad_weight += slope.t() @ self._weighted[rows]
         return -likelihood.squeeze(1).float().clamp_min(torch.finfo(torch.float32).tiny).log()
@@ -99,10 +110,17 @@ class _Slopes:
 
 
 def projected_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, row_weights: Tensor
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    row_weights: Tensor,
+    smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """The weighted total and the rows' losses; see `ProjectedCrossEntropy`."""
     if not torch.is_grad_enabled():  # which a function of autograd's cannot see from inside
         hidden, weight, bias = hidden.detach(), weight.detach(), bias.detach()
-    total, losses = ProjectedCrossEntropy.apply(hidden, weight, bias, targets, row_weights)  # type: ignore[no-untyped-call]
+    total, losses = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, targets, row_weights, smoothing
+    )
     return total, losses

@@ -10,8 +10,11 @@ from bidibeam.models.gru import projection
 from bidibeam.models.gru.projection import projected_cross_entropy
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("chunk_rows", [1, 3, 100])
-def test_losses_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch, chunk_rows: int) -> None:
+def test_losses_and_gradients_equal_pytorchs(
+    monkeypatch: pytest.MonkeyPatch, chunk_rows: int, smoothing: float
+) -> None:
     monkeypatch.setitem(projection.CHUNK_ELEMENTS, "cpu", 11 * chunk_rows)
     generator = torch.Generator().manual_seed(3)
     tensors = [torch.randn(*shape, generator=generator) for shape in ((8, 5), (11, 5), (11,))]
@@ -21,13 +24,15 @@ def test_losses_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch, ch
     ours = [tensor.clone().requires_grad_() for tensor in tensors]
     theirs = [tensor.clone().requires_grad_() for tensor in tensors]
 
-    total, losses = projected_cross_entropy(ours[0], ours[1], ours[2], targets, row_weights)
-    expected = F.cross_entropy(theirs[0] @ theirs[1].T + theirs[2], targets, reduction="none")
+    total, losses = projected_cross_entropy(ours[0], ours[1], ours[2], targets, row_weights, smoothing)
+    logits = theirs[0] @ theirs[1].T + theirs[2]
+    expected = F.cross_entropy(logits, targets, reduction="none")
+    smoothed = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
 
     torch.testing.assert_close(losses, expected.detach())
     torch.testing.assert_close(total, (expected * row_weights).sum())
     torch.autograd.backward(3 * total)
-    torch.autograd.backward(3 * (expected * row_weights).sum())
+    torch.autograd.backward(3 * (smoothed * row_weights).sum())
     for our, their in zip(ours, theirs, strict=True):
         torch.testing.assert_close(our.grad, their.grad)
 

@@ -1,0 +1,91 @@
+"""The control of both ends: a second regular network in the reverse one's place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import SettingsError
+from bidibeam.hypotheses import Direction
+from bidibeam.models.base import Model
+from bidibeam.scores import Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import torch
+
+    from bidibeam.hypotheses import NBest
+    from bidibeam.protocols import SequenceScorer, StepScorer
+    from bidibeam.search.settings import SearchSettings
+    from bidibeam.similarities.word_vectors import WordVectors
+
+
+@dataclass(frozen=True, eq=False)
+class ControlModel:
+    """A model whose two "directions" both write from left to right: two networks, such as two seeds.
+
+    Every strategy of both ends runs on it unchanged. What both ends gain over it is not what any second
+    opinion brings.
+    """
+
+    model: Model
+    control: Model
+
+    def __post_init__(self) -> None:
+        for each in (self.model, self.control):
+            if Direction.REGULAR not in each.directions:
+                raise SettingsError(f"{each.name} has no regular direction, and a control compares two.")
+        if self.model.fingerprint == self.control.fingerprint:
+            raise SettingsError(
+                f"{self.control.name} has the same weights as {self.model.name}: give a control that was "
+                "trained with another seed."
+            )
+
+    directions = (Direction.REGULAR, Direction.REVERSE)
+    path = None
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.model.name} and {self.control.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Both fingerprints."""
+        return f"{self.model.fingerprint}+{self.control.fingerprint}"
+
+    @property
+    def signature(self) -> Signature:
+        """The model's, and which weights stand in the reverse direction's place."""
+        return self.model.signature.extended(control=self.control.fingerprint)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else is asked of a model, the first one answers."""
+        return getattr(self.model, name)
+
+    def check_shared_tokens(self) -> None:
+        """Refuse two networks that do not know the same tokens: neither can score the other's hypotheses."""
+        texts = ["a", "b c", "hello, you!"]
+        one, other = (each.sequence_scorer(Direction.REGULAR) for each in (self.model, self.control))
+        if self.model.vocabulary_size != self.control.vocabulary_size or one.encode(texts) != other.encode(texts):
+            raise SettingsError(
+                f"{self.model.name} and {self.control.name} do not have the same tokens: train the control "
+                "on the same prepared data."
+            )
+
+    def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
+        """Search one of the two, from left to right."""
+        return self._of(direction).n_best(Direction.REGULAR, sources, settings)
+
+    def sequence_scorer(self, direction: Direction) -> SequenceScorer:
+        """What scores texts under one of the two."""
+        return self._of(direction).sequence_scorer(Direction.REGULAR)
+
+    def scorer(self, direction: Direction) -> StepScorer[Any] | None:
+        """One of the two as a step scorer."""
+        return self._of(direction).scorer(Direction.REGULAR)
+
+    def _of(self, direction: Direction) -> Model:
+        return self.model if direction is Direction.REGULAR else self.control
