@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import NBest as NBest
     from bidibeam.hypotheses import Ranking as Ranking
     from bidibeam.models.base import Model as Model
+    from bidibeam.models.function import FunctionModel as FunctionModel
+    from bidibeam.models.function import scorer_from_function as scorer_from_function
     from bidibeam.models.gru.network import BidirectionalModel as BidirectionalModel
+    from bidibeam.protocols import StepScorer as StepScorer
     from bidibeam.search.beam import beam_search as beam_search
     from bidibeam.search.settings import SearchSettings as SearchSettings
+    from bidibeam.search.settings import VocabularyRoles as VocabularyRoles
     from bidibeam.similarities.custom import per_pair as per_pair
     from bidibeam.strategies.settings import StrategySettings as StrategySettings
 
@@ -42,10 +46,12 @@ _HOMES = {
     "errors": ("BidibeamError",),
     "hypotheses": ("Beams", "Direction", "Hypothesis", "NBest", "Ranking"),
     "models.base": ("Model",),
+    "models.function": ("FunctionModel", "scorer_from_function"),
     "models.gru.network": ("BidirectionalModel",),
     "models.loading": ("load",),
+    "protocols": ("StepScorer",),
     "search.beam": ("beam_search",),
-    "search.settings": ("SearchSettings",),
+    "search.settings": ("SearchSettings", "VocabularyRoles"),
     "similarities.custom": ("per_pair",),
     "strategies.settings": ("StrategySettings",),
 }
