@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.api import load_run as load_run
     from bidibeam.data.tokenization import Tokenizer as Tokenizer
     from bidibeam.decoding.decoder import Decoder as Decoder
+    from bidibeam.decoding.explaining import Explanation as Explanation
     from bidibeam.errors import BidibeamError as BidibeamError
     from bidibeam.hypotheses import Beams as Beams
     from bidibeam.hypotheses import Direction as Direction
@@ -43,6 +44,7 @@ _HOMES = {
     "api": ("load_decoder", "load_run"),
     "data.tokenization": ("Tokenizer",),
     "decoding.decoder": ("Decoder",),
+    "decoding.explaining": ("Explanation",),
     "errors": ("BidibeamError",),
     "hypotheses": ("Beams", "Direction", "Hypothesis", "NBest", "Ranking"),
     "models.base": ("Model",),

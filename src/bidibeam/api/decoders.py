@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, split_beam
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
+from bidibeam.errors import RunError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
@@ -67,7 +67,7 @@ def load_decoder(
         loaded.check_shared_tokens()
         scored = requirements.directions
     else:
-        scored = requirements.directions if score_other and _can_score_other(loaded) else ()
+        scored = requirements.directions if score_other and can_score_other(loaded) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
     generator = ModelGenerator(loaded, searches, scored, other_weight=other_weight)
     metadata = (*built.signature.facts, *Signature.of_settings(search).facts)
@@ -91,17 +91,6 @@ def default_search(model: Model, **settings: Any) -> SearchSettings:
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
     return SearchSettings(**{"max_length": longest, "stopping": model.default_stopping, **given})
-
-
-def _can_score_other(model: Model) -> bool:
-    """Whether it has two directions that know each other's tokens."""
-    if len(model.directions) < 2:
-        return False
-    try:
-        model.check_shared_tokens()
-    except SettingsError:
-        return False
-    return True
 
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:

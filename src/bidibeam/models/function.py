@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -160,7 +160,7 @@ def scorer_from_function(
     return FunctionScorer(function, vocabulary_size, padding)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FunctionModel:
     """Your own model, in one direction or in both: a `Model`, as `load_decoder` takes it.
 
@@ -201,15 +201,18 @@ class FunctionModel:
     max_length: int | None = field(default=None, kw_only=True)
     name: str = field(default="function", kw_only=True)
 
-    path: ClassVar[None] = None
-    tokenizer: ClassVar[None] = None
-    device: ClassVar[torch.device] = torch.device("cpu")
-    batch_size: ClassVar[int] = 32
-    data: ClassVar[Mapping[str, Any]] = {}
-    fingerprint: ClassVar[str] = ""
-    default_stopping: ClassVar[str] = "shrinking"
+    path = None  # there is no folder in which something tuned could lie
+    device = torch.device("cpu")  # where searches compute; the functions may do so anywhere
+    batch_size = 32
+    fingerprint = ""  # nothing tells one function from another
+    default_stopping = "shrinking"
 
     def __post_init__(self) -> None:
+        self.tokenizer: Any = None
+        self.limits = Limits(max_length=self.max_length)
+        self.data: Mapping[str, Any] = {}
+        self.signature = Signature((("model", self.name),))
+        self.directions = tuple(direction for direction in Direction if self._function(direction) is not None)
         if not self.directions:
             raise SettingsError("A function model has no function: give `regular`, `reverse` or both.")
         for direction in self.directions:
@@ -217,21 +220,6 @@ class FunctionModel:
         for name in ("encode", "decode"):
             check_setting(callable(getattr(self, name)), name, getattr(self, name), "a function")
         check_setting(isinstance(self.roles, VocabularyRoles), "roles", self.roles, "VocabularyRoles")
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions that have a function."""
-        return tuple(direction for direction in Direction if self._function(direction) is not None)
-
-    @property
-    def limits(self) -> Limits:
-        """T, where it was given."""
-        return Limits(max_length=self.max_length)
-
-    @property
-    def signature(self) -> Signature:
-        """Its name: nothing tells one function from another."""
-        return Signature((("model", self.name),))
 
     def word_vectors(self, file: Path | None = None) -> WordVectors:
         """The vectors of a file; a function has none of its own."""
