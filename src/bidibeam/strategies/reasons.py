@@ -27,9 +27,11 @@ def name_entry(entry: Ranked, *, with_partner: bool = False) -> str:
 def count_digits(ranking: Ranking) -> int:
     """Returns how many decimals tell the first score from the next other one: 2 to 6, or 0 for counts."""
     best = ranking.entries[0].score
-    other = next((entry.score for entry in ranking if entry.score != best), best)
-    if float(best).is_integer() and float(other).is_integer():
+    other = next((entry.score for entry in ranking if entry.score != best), None)
+    if float(best).is_integer() and (other is None or float(other).is_integer()):
         return 0
+    if other is None:
+        return 2
     return next((digits for digits in range(2, 6) if f"{best:.{digits}f}" != f"{other:.{digits}f}"), 6)
 
 
