@@ -320,7 +320,7 @@ def test_a_notebook_outlines_the_pair_that_agrees_and_names_who_chooses() -> Non
 def texts_of(explanation: Explanation) -> list[str]:
     from matplotlib.text import Text
 
-    return [each.get_text() for each in explanation.plot().findobj(Text)]  # type: ignore[attr-defined]
+    return [each.get_text() for each in explanation.plot().findobj(Text)]
 
 
 def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) -> None:
@@ -336,7 +336,8 @@ def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) ->
     assert "bidia bleu, bidis, longest" in shown
     _, middle, _ = figure.axes
     (image,) = middle.images
-    assert np.array_equal(image.get_array(), explanation.matrix)
+    drawn: Any = image.get_array()
+    assert np.array_equal(drawn, explanation.matrix)
     frames = [each for each in middle.patches if isinstance(each, Rectangle)]
     assert [each.get_xy() for each in frames] == [(0.5, 0.5)]  # around row 2, column 2
     assert explanation.plot(str(tmp_path / "again.svg"))
