@@ -7,8 +7,9 @@ import pytest
 import bidibeam
 
 PUBLIC = (
-    "Beams BidibeamError BidirectionalModel Decoder Direction Hypothesis Model NBest Ranking SearchSettings "
-    "StrategySettings Tokenizer __version__ beam_search load load_decoder load_run per_pair"
+    "Beams BidibeamError BidirectionalModel Decoder Direction Explanation FunctionModel Hypothesis Model "
+    "NBest Ranking SearchSettings StepScorer StrategySettings Tokenizer VocabularyRoles __version__ "
+    "beam_search load load_decoder load_run per_pair scorer_from_function"
 )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.api import load_run as load_run
     from bidibeam.data.tokenization import Tokenizer as Tokenizer
     from bidibeam.decoding.decoder import Decoder as Decoder
+    from bidibeam.decoding.explaining import Explanation as Explanation
     from bidibeam.errors import BidibeamError as BidibeamError
     from bidibeam.hypotheses import Beams as Beams
     from bidibeam.hypotheses import Direction as Direction
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import NBest as NBest
     from bidibeam.hypotheses import Ranking as Ranking
     from bidibeam.models.base import Model as Model
+    from bidibeam.models.function import FunctionModel as FunctionModel
+    from bidibeam.models.function import scorer_from_function as scorer_from_function
     from bidibeam.models.gru.network import BidirectionalModel as BidirectionalModel
+    from bidibeam.protocols import StepScorer as StepScorer
     from bidibeam.search.beam import beam_search as beam_search
     from bidibeam.search.settings import SearchSettings as SearchSettings
+    from bidibeam.search.settings import VocabularyRoles as VocabularyRoles
     from bidibeam.similarities.custom import per_pair as per_pair
     from bidibeam.strategies.settings import StrategySettings as StrategySettings
 
@@ -39,13 +44,16 @@ _HOMES = {
     "api": ("load_decoder", "load_run"),
     "data.tokenization": ("Tokenizer",),
     "decoding.decoder": ("Decoder",),
+    "decoding.explaining": ("Explanation",),
     "errors": ("BidibeamError",),
     "hypotheses": ("Beams", "Direction", "Hypothesis", "NBest", "Ranking"),
     "models.base": ("Model",),
+    "models.function": ("FunctionModel", "scorer_from_function"),
     "models.gru.network": ("BidirectionalModel",),
     "models.loading": ("load",),
+    "protocols": ("StepScorer",),
     "search.beam": ("beam_search",),
-    "search.settings": ("SearchSettings",),
+    "search.settings": ("SearchSettings", "VocabularyRoles"),
     "similarities.custom": ("per_pair",),
     "strategies.settings": ("StrategySettings",),
 }

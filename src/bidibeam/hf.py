@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bidibeam.api.huggingface import BidiGenerate as BidiGenerate
     from bidibeam.api.huggingface import HFGenerator as HFGenerator
     from bidibeam.api.huggingface import load_hf_decoder as load_hf_decoder
+    from bidibeam.models.huggingface.adapter import HuggingFaceModel as HuggingFaceModel
     from bidibeam.models.huggingface.configs import check_pair as check_pair
     from bidibeam.models.huggingface.configs import check_same_tokens as check_same_tokens
     from bidibeam.models.huggingface.configs import direction_of as direction_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.huggingface": ("BidiGenerate", "HFGenerator", "load_hf_decoder"),
+    "models.huggingface.adapter": ("HuggingFaceModel",),
     "models.huggingface.configs": ("check_pair", "check_same_tokens", "direction_of", "mark"),
     "models.huggingface.joint": ("BidirectionalSeq2Seq", "BidirectionalSeq2SeqConfig"),
     "models.huggingface.labels": ("PairCollator", "ReverseCollator", "reverse_labels", "special_ids"),

@@ -244,7 +244,8 @@ class Strategy(Protocol):
     """Which of the hypotheses is the answer. Pure; it needs no model.
 
     One that finds the reply without ranking all has `choose(beams)` too: the first entry of `rank`, None if
-    that is empty. Settings that make a difference stand in `signature`.
+    that is empty. One that can say why has `reason(beams, ranking)`: a sentence about the first entry.
+    Settings that make a difference stand in `signature`.
     """
 
     @property

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, split_beam
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
+from bidibeam.errors import InputError, RunError
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
@@ -36,8 +36,9 @@ def load_decoder(
     What `bidibeam tune` found for the model is used where the strategy's own options do not say otherwise.
 
     Args:
-        model: A model, or what `bidibeam.load` takes: a run, a Hugging Face model, a CTranslate2 folder; None
-            for the model that comes with the package.
+        model: What `bidibeam.load` takes: a run, a Hugging Face model, a CTranslate2 folder; None for the
+            model that comes with the package. Or a model: what `load` returned, a `FunctionModel` of your
+            own, or `bidibeam.hf.HuggingFaceModel.wrap(model, reverse, tokenizer=tokenizer)` of loaded ones.
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
             "bidia wmd_t tuned".
         reverse: The model that writes from the end, where it is one of its own.
@@ -51,10 +52,11 @@ def load_decoder(
 
     Raises:
         RunError: If the model lacks a direction that the strategy needs.
+        InputError: If `model` is neither a name nor a model.
         UnknownNameError: If a word of the system's name is unknown.
         SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
-    loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else model
+    loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
     search = settings or default_search(loaded)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
     chosen, tuned = _with_tuned(named, loaded)
@@ -67,7 +69,7 @@ def load_decoder(
         loaded.check_shared_tokens()
         scored = requirements.directions
     else:
-        scored = requirements.directions if score_other and _can_score_other(loaded) else ()
+        scored = requirements.directions if score_other and can_score_other(loaded) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
     generator = ModelGenerator(loaded, searches, scored, other_weight=other_weight)
     metadata = (*built.signature.facts, *Signature.of_settings(search).facts)
@@ -83,6 +85,17 @@ def load_decoder(
     )
 
 
+def check_model(model: Any) -> Model:
+    """Refuse what is no model, such as a network of transformers."""
+    if hasattr(model, "n_best"):
+        known: Model = model
+        return known
+    way_out = "Give a name or folder, what `bidibeam.load` returned, or a `bidibeam.FunctionModel`"
+    if hasattr(model, "generate"):
+        way_out = "Give `bidibeam.hf.HuggingFaceModel.wrap(model, reverse, tokenizer=tokenizer)`"
+    raise InputError(f"`model` is of type {type(model).__name__}, which is not a model by itself. {way_out}.")
+
+
 def default_search(model: Model, **settings: Any) -> SearchSettings:
     """How to search a model where little is said: T is what its data were prepared with.
 
@@ -91,17 +104,6 @@ def default_search(model: Model, **settings: Any) -> SearchSettings:
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
     return SearchSettings(**{"max_length": longest, "stopping": model.default_stopping, **given})
-
-
-def _can_score_other(model: Model) -> bool:
-    """Whether it has two directions that know each other's tokens."""
-    if len(model.directions) < 2:
-        return False
-    try:
-        model.check_shared_tokens()
-    except SettingsError:
-        return False
-    return True
 
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:

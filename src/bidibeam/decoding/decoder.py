@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from bidibeam.decoding.explaining import Explanation, explain_beams
 from bidibeam.decoding.rescoring import score_by_other
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest, Ranking
@@ -52,6 +53,38 @@ class ModelGenerator:
                 line.with_hypotheses(direction, nbest) for line, nbest in zip(filled, lists, strict=True)
             ]
         return filled
+
+    def in_both_directions(self) -> tuple[ModelGenerator, list[str]]:
+        """The same for all directions of the model, each scored by the other where they share tokens.
+
+        Returns it with sentences on what it searches beyond this one, and what it cannot.
+        """
+        model, known = self.model, next(iter(self.searches.values()))
+        searches = {direction: self.searches.get(direction, known) for direction in model.directions}
+        notes = [
+            f"The decoder itself does not search the {direction.value} direction: that beam of "
+            f"{settings.beam_size} is there to explain."
+            for direction, settings in searches.items()
+            if direction not in self.searches
+        ]
+        if len(searches) == 1:
+            (only,) = searches
+            notes.append(
+                f"{model.name} has the {only.value} direction alone: nothing is compared or scored by two."
+            )
+        scored = tuple(searches) if can_score_other(model) else ()
+        return ModelGenerator(model, searches, scored), notes
+
+
+def can_score_other(model: Model) -> bool:
+    """Whether a model has two directions that know each other's tokens."""
+    if len(model.directions) < 2:
+        return False
+    try:
+        model.check_shared_tokens()
+    except SettingsError:
+        return False
+    return True
 
 
 def split_beam(
@@ -125,6 +158,30 @@ class Decoder:
             InputError: If `sources` is one string, which would be answered letter by letter, or one of them
                 is no string; or if the strategy chooses by a reference, which sources alone do not have.
         """
+        return [answer.ranking.nbest for answer in self.answers(self._read(sources))]
+
+    def explain(self, source: str) -> Explanation:
+        """Both beams of a source, how similar they are, and what each strategy chooses from them and why.
+
+        The decoder's own choice is that of `decode`. A direction that its strategy does not search is
+        searched for the explanation, as widely as the other, where the model has it. Other strategies choose
+        from the same two beams, with their default settings.
+
+        Raises:
+            InputError: If the source is no string, or the strategy chooses by a reference.
+        """
+        (empty,) = self._read([source])
+        generator, max_length, notes = self.generator, None, list[str]()
+        if isinstance(generator, ModelGenerator):
+            max_length = next(iter(generator.searches.values())).max_length
+            generator, notes = generator.in_both_directions()
+        (beams,) = generator.generate([empty])
+        return explain_beams(
+            beams, self.ranker.strategy, max_length=max_length, notes=notes, signature=str(self.signature)
+        )
+
+    def _read(self, sources: Sequence[str]) -> list[Beams]:
+        """Sources, numbered from 1, that have no hypotheses yet."""
         if isinstance(sources, str):
             raise InputError(f"Give a list of sources, not one string: [{sources!r}].")
         sources = list(sources)
@@ -137,8 +194,7 @@ class Decoder:
                 f"Source '1' has no reference, and the {name} chooses by it. Give `answers` Beams that have "
                 "one each, or choose another strategy."
             )
-        beams = [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
-        return [answer.ranking.nbest for answer in self.answers(beams)]
+        return [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
 
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
         """Answer a stream of sources in order, a batch at a time."""

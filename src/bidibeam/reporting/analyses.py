@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bidibeam.figures import BLUE, SMALL, VERMILLION, new_figure
 from bidibeam.reporting.blocks import Block, Cell, Picture, Section, make_table, number_columns, text_columns
 from bidibeam.reporting.numbers import (
     LABELS,
@@ -21,7 +22,7 @@ from bidibeam.reporting.numbers import (
     to_number,
 )
 from bidibeam.reporting.paper import COMPLEXITY, FOOTNOTE, RANKED
-from bidibeam.reporting.plots import BLUE, SMALL, VERMILLION, Look, assign_looks, new_figure
+from bidibeam.reporting.plots import Look, assign_looks
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.scores import compare_matched
 

@@ -1,93 +1,44 @@
-"""The style of all figures, drawn with matplotlib where that is installed: it is an extra."""
+"""What figures of reports have in common: the look of systems, lines over N_B, tuning curves."""
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import InputError
+from bidibeam.figures import (
+    BLACK,
+    BLUE,
+    DARK_GREY,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    new_figure,
+    require_matplotlib,
+    use_style,
+)
 from bidibeam.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MISSING = "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
 
-BLACK, GREY, DARK_GREY = "#000000", "#7f7f7f", "#595959"
-ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
-VERMILLION, PURPLE = "#d55e00", "#cc79a7"
-"""The colours of Okabe and Ito, which the colour-blind can tell apart; without yellow, which print loses."""
-SMALL = 9
-"""Points: the smallest text in a figure."""
-DPI = 144
 PANELS_PER_ROW = 3
 SHIFT = 1.013
 """The factor of N_B between the error bars of neighbouring systems."""
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.labelsize": 10,
-    "axes.titlesize": 10,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "bidibeam",
-    "text.parse_math": False,  # a dollar in a corpus is a dollar
-}
-METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-"""No dates and versions: the same numbers give the same bytes."""
 
 
 def check_matplotlib() -> None:
     """Raises InputError if matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        raise InputError(
-            "A report has figures, and matplotlib is not installed: pip install 'bidibeam[plots]'."
-        )
-
-
-@contextmanager
-def use_style() -> Iterator[None]:
-    """Draws and saves in our style; a letter that the font lacks gives no warning."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Makes an empty figure, in inches, with constrained layout."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save_figure(figure: Figure) -> dict[str, bytes]:
-    """Returns the content of a figure's files, by suffix: svg and png."""
-    contents = {}
-    for suffix, metadata in METADATA.items():
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix, dpi=DPI, metadata=metadata)
-        contents[suffix] = buffer.getvalue()
-        figure.set_layout_engine("none")  # the first save has laid it out
-    return contents
+    require_matplotlib("A report has figures")
 
 
 def set_size_axis(axes: Axes, sizes: Sequence[int]) -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
+from bidibeam.figures import save_figure, use_style
 from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
-from bidibeam.reporting.plots import check_matplotlib, save_figure, use_style
+from bidibeam.reporting.plots import check_matplotlib
 from bidibeam.reporting.results import Results
 from bidibeam.reporting.scores import headroom, quality, summary
 from bidibeam.text import escape_markdown, printable

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE, TUNED_VBS
+from bidibeam.figures import new_figure
 from bidibeam.reporting.blocks import (
     Block,
     Cell,
@@ -39,7 +40,7 @@ from bidibeam.reporting.numbers import (
     to_number,
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
-from bidibeam.reporting.plots import Look, Series, assign_looks, draw_series, new_figure, set_size_axis
+from bidibeam.reporting.plots import Look, Series, assign_looks, draw_series, set_size_axis
 from bidibeam.reporting.results import NO_SIZE, TESTS, Comparison, Results
 
 if TYPE_CHECKING:

@@ -251,6 +251,11 @@ class BleuT(Bleu):
 
     recipe: ClassVar[Mapping[str, str]] = {"similarity": "bleu_t"}
 
+    @property
+    def without_length(self) -> Bleu:
+        """The same similarity without BP_T."""
+        return Bleu(self.order, self.weights, self.smoothing)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_max_length(self.max_length)

@@ -114,6 +114,11 @@ class WmdT(Wmd):
 
     recipe: ClassVar[Mapping[str, str]] = {"similarity": "wmd_t"}
 
+    @property
+    def without_length(self) -> Wmd:
+        """The same similarity without BP_T."""
+        return Wmd(self.space, self.weights, self.remove_stop_words, self.form)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_max_length(self.max_length)

@@ -14,6 +14,7 @@ from bidibeam.protocols import Requirements
 from bidibeam.scores import Signed
 from bidibeam.similarities.bleu import sentence_bleus
 from bidibeam.strategies.ranking import best_by, number, rank_by
+from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, tell_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,7 @@ class BeamRanking(Signed, ABC):
     """Ranks one direction's beam by a number of each hypothesis, which a subclass gives."""
 
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,))
+    measure: ClassVar[str] = "score"  # what a sentence calls the number
 
     @abstractmethod
     def score(self, hypothesis: Hypothesis) -> float:
@@ -42,6 +44,15 @@ class BeamRanking(Signed, ABC):
         """Returns the first of `rank`."""
         return best_by(beams, self.requirements.directions[0], self.score)
 
+    def reason(self, beams: Beams, ranking: Ranking) -> str:  # noqa: ARG002
+        """Returns why the first entry is the first."""
+        first, digits = ranking.entries[0], count_digits(ranking)
+        own = first.hypothesis
+        is_likeliest = (self.requirements.score or self.requirements.log_prob) and own.log_prob is not None
+        detail = f" (log P {own.log_prob:.2f}, |Y| {own.length})" if is_likeliest else ""
+        highest = f"{self.measure}{tell_range(ranking)}, {first.score:.{digits}f}{detail}"
+        return f"{name_entry(first)} has the highest {highest}{compare_next(ranking)}"
+
 
 @dataclass(frozen=True)
 class Vbs(BeamRanking):
@@ -49,6 +60,7 @@ class Vbs(BeamRanking):
 
     recipe: ClassVar[Mapping[str, str]] = {"strategy": "vbs"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), score=True)
+    measure: ClassVar[str] = "length-normalised log-probability"
 
     def score(self, hypothesis: Hypothesis) -> float:
         """Returns the search's own score."""
@@ -78,6 +90,7 @@ class VbsTuned(BeamRanking):
     word_reward: float
     recipe: ClassVar[Mapping[str, str]] = {"strategy": "vbs-tuned"}
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), log_prob=True)
+    measure: ClassVar[str] = "log-probability with tuned length settings"
 
     def __post_init__(self) -> None:
         check_finite("length_exponent", self.length_exponent, LARGEST_EXPONENT)
@@ -94,6 +107,7 @@ class Longest(BeamRanking):
     """Rank the regular beam by number of tokens, to see how far length alone goes; ties keep beam order."""
 
     recipe: ClassVar[Mapping[str, str]] = {"strategy": "longest"}
+    measure: ClassVar[str] = "number of tokens"
 
     def score(self, hypothesis: Hypothesis) -> float:
         """Returns the number of tokens."""

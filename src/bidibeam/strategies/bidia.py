@@ -16,6 +16,7 @@ from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPair, ClosestPairFinder, Requirements, Similarity
 from bidibeam.scores import Signature, Signed
 from bidibeam.strategies.ranking import number
+from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, name_hypothesis, tell_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,6 +88,23 @@ class BidiA(Signed):
             if best is None or value > best.score:
                 best = Ranked(hypotheses[row], direction, places[row], value, column)
         return best
+
+    def reason(self, beams: Beams, ranking: Ranking) -> str:
+        """Returns why the first entry is the first."""
+        first, is_pair = ranking.entries[0], self.agreement == "closest"
+        other, name = first.direction.other, name_similarity(self.similarity)
+        if first.partner is None:
+            return f"{name_entry(first)} leads its own beam, and the {other.value} beam is empty."
+        partner, value = name_hypothesis(other, first.partner), f"{first.score:.{count_digits(ranking)}f}"
+        if is_pair:
+            said = f"agrees most{tell_range(ranking)}, with {partner}: {name} {value}"
+            if (plain := getattr(self.similarity, "without_length", None)) is not None:
+                pair = [first.hypothesis], [beams.of(other)[first.partner]]
+                said += f" ({similarity_matrix(plain, *pair)[0, 0]:.2f} without the length term BP_T)"
+        else:
+            highest = f"{self.agreement} {name} with the {other.value} beam{tell_range(ranking)}"
+            said = f"has the highest {highest}, {value}, and is closest to {partner}"
+        return f"{name_entry(first)} {said}{compare_next(ranking, with_partner=is_pair)}"
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
@@ -179,6 +197,10 @@ def _call(similarity: object, method: Callable[..., Any], *lists: Sequence[Hypot
 
 
 def _name(similarity: object) -> str:
+    return f"The similarity {name_similarity(similarity)!r}"
+
+
+def name_similarity(similarity: object) -> str:
+    """Returns what messages call a similarity."""
     signature = getattr(similarity, "signature", None)
-    name = signature.facts[0][1] if isinstance(signature, Signature) else type(similarity).__name__
-    return f"The similarity {name!r}"
+    return signature.facts[0][1] if isinstance(signature, Signature) else type(similarity).__name__

@@ -11,6 +11,7 @@ from bidibeam.protocols import Requirements
 from bidibeam.scores import Signed
 from bidibeam.strategies.baselines import LARGEST_WEIGHT
 from bidibeam.strategies.ranking import normalisation, number
+from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, tell_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,14 @@ class BidiS(Signed):
         if not scored and len(beams.regular):
             number(beams.regular.best, "other_log_prob")
         return Ranking.of(scored)
+
+    def reason(self, beams: Beams, ranking: Ranking) -> str:  # noqa: ARG002
+        """Returns why the first entry is the first."""
+        first, digits = ranking.entries[0], count_digits(ranking)
+        own, other = number(first.hypothesis, "score"), normalise_other(first.hypothesis)
+        terms = f"{own:.{digits}f} + {self.lambda_:g} * {other:.{digits}f} = {first.score:.{digits}f}"
+        highest = f"regular + lambda * reverse score{tell_range(ranking)}, {terms}"
+        return f"{name_entry(first)} has the highest {highest}{compare_next(ranking)}"
 
 
 def normalise_other(hypothesis: Hypothesis) -> float:

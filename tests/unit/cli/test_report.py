@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bidibeam import figures
 from bidibeam.interchange import nbest
-from bidibeam.reporting import plots
 from bidibeam.reporting.report import read_report_sources, write_report
 from tests.unit.cli.calls import called, refused
 from tests.unit.evaluation.evidences import random_beams
@@ -116,7 +116,7 @@ def test_a_folder_with_several_files_is_reported_in_one(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda _: None)
+    monkeypatch.setattr(figures, "find_spec", lambda _: None)
 
     said = refused("report", write_small(tmp_path / "results.json"))
 

@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
+from bidibeam.figures import save_figure, use_style
 from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_positions, draw_ranks
 from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
-from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_tuning_curves, save_figure, use_style
+from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_tuning_curves
 from bidibeam.reporting.scores import draw_headroom, draw_quality
 
 NAMES = ["vbs", "vbs-tuned", "bidia bleu_t"]

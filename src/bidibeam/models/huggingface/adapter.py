@@ -18,7 +18,7 @@ from bidibeam.models.base import Limits
 from bidibeam.models.huggingface.by_generate import check_stopping
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
-from bidibeam.models.huggingface.loading import load_models, load_pair
+from bidibeam.models.huggingface.loading import combine_pair, load_models, load_pair, wrap_loaded
 from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle, refusal
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
@@ -85,6 +85,18 @@ class HuggingFaceModel:
             if obstacle := find_obstacle(loaded.model):
                 LOGGER.warning("%s is searched by its own generate: %s.", loaded.name, obstacle)
         return cls(models, options.get("dtype"))
+
+    @classmethod
+    def wrap(cls, regular: Any = None, reverse: Any = None, *, tokenizer: Any) -> HuggingFaceModel:
+        """Use transformers models that are loaded already, in evaluation mode, wherever they lie.
+
+        Raises:
+            BidibeamError: If they cannot be searched, or are not a regular and a reverse one.
+        """
+        given = [wrap_loaded(model, tokenizer) if model is not None else {} for model in (regular, reverse)]
+        if not any(given):
+            raise SettingsError("No model was given: give a regular model, a reverse model, or both.")
+        return cls(combine_pair(*given))
 
     @property
     def device(self) -> torch.device:

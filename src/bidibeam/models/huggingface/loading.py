@@ -35,7 +35,7 @@ from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.opening import check_writes_text, open_config, open_model, open_tokenizer
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import find_obstacle, refusal
+from bidibeam.models.huggingface.scorer import check_eval_mode, find_obstacle, refusal
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -90,12 +90,23 @@ def load_models(
     metadata = read_metadata(folder) if folder else {}
     source_length = read_length(metadata, "settings", "max_source_length")
     response_length = read_length(metadata, "data", "settings", "max_response_length")
+    return _by_direction(model, tokenizer, shown, fingerprint, source_length, folder, response_length)
+
+
+def wrap_loaded(model: Any, tokenizer: Any) -> dict[Direction, DirectionalModel]:
+    """A model that is loaded already by its direction; of one with a shared encoder both halves."""
+    check_eval_mode(model)
+    name = Path(getattr(model, "name_or_path", "") or "").name or type(model).__name__
+    with explain_errors(f"The tokenizer that was given for {name} cannot be used", "."):
+        source_ids(["a"], tokenizer)
+    return _by_direction(model, tokenizer, name)
+
+
+def _by_direction(model: Any, tokenizer: Any, *known: Any) -> dict[Direction, DirectionalModel]:
     loaded = {}
     for half in [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]:
         direction = direction_of(half)
-        loaded[direction] = DirectionalModel(
-            half, tokenizer, direction, shown, fingerprint, source_length, folder, response_length
-        )
+        loaded[direction] = DirectionalModel(half, tokenizer, direction, *known)
         check_usable(loaded[direction])
     return loaded
 
@@ -121,6 +132,13 @@ def load_pair(
         regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
     )
     second = {} if reverse is None or (is_same and len(first) == 2) else load_models(reverse, **options)
+    return combine_pair(first, second)
+
+
+def combine_pair(
+    first: dict[Direction, DirectionalModel], second: dict[Direction, DirectionalModel]
+) -> dict[Direction, DirectionalModel]:
+    """Put together what was given as the regular model and as the reverse one, of which one may be empty."""
     models = {
         direction: loaded.get(direction) or loaded[direction.other]
         for direction, loaded in ((Direction.REGULAR, first), (Direction.REVERSE, second))

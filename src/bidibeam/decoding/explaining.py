@@ -1,0 +1,228 @@
+"""Why a decoder answers as it does: both beams, how similar they are, and each strategy's choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
+from bidibeam.strategies.bidia import name_similarity, similarity_matrix
+from bidibeam.strategies.ranking import check_requirements
+from bidibeam.strategies.reasons import explain_choice
+from bidibeam.strategies.settings import OPTION_WORDS, StrategySettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from bidibeam.protocols import Matrix, Similarity, Strategy
+
+ASKED = ("vbs", "reverse-vbs", "bidis", "bidia", "longest")
+"""The strategies that are asked besides the decoder's own."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a strategy chooses from two beams, and why.
+
+    Attributes:
+        system: The strategy's name as tables have it, such as "bidia bleu_t".
+        ranked: The hypothesis, whose beam it is from, its place there, and what the strategy ranked by.
+        reason: A sentence with the numbers that decided.
+    """
+
+    system: str
+    ranked: Ranked
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The reply."""
+        return self.ranked.hypothesis.text
+
+    def __str__(self) -> str:
+        return f"{self.system}: {self.text!r}, since {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Both beams of a source, how similar they are, and what each strategy chooses from them.
+
+        explanation = load_decoder().explain("i love pizza.")
+        print(explanation)  # each strategy's choice, and why
+        explanation.plot("pizza.svg")
+        explanation  # at the end of a notebook's cell: everything as a table
+
+    Attributes:
+        beams: The source and both beams, each hypothesis with its numbers.
+        system: The decoder's own strategy.
+        choices: What each strategy chooses, the decoder's own first.
+        similarity: What `matrix` compares by.
+        notes: Sentences on what is missing, or was searched for this explanation alone.
+        signature: That of the decoder.
+    """
+
+    beams: Beams
+    system: str
+    choices: tuple[Choice, ...]
+    similarity: Similarity
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    @property
+    def source(self) -> str:
+        """The source."""
+        return self.beams.source
+
+    @property
+    def reply(self) -> str:
+        """What the decoder answers; empty where nothing was found."""
+        return next((choice.text for choice in self.choices if choice.system == self.system), "")
+
+    @property
+    def similarity_name(self) -> str:
+        """What signatures call the similarity."""
+        return name_similarity(self.similarity)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """How similar each regular hypothesis is to each reverse one, (regular, reverse)."""
+        return similarity_matrix(
+            self.similarity, self.beams.regular.hypotheses, self.beams.reverse.hypotheses
+        )
+
+    @cached_property
+    def matrix_without_length(self) -> Matrix | None:
+        """The same without the length term BP_T; None if the similarity has none."""
+        plain = getattr(self.similarity, "without_length", None)
+        hypotheses, references = self.beams.regular.hypotheses, self.beams.reverse.hypotheses
+        return None if plain is None else similarity_matrix(plain, hypotheses, references)
+
+    def choosers(self, direction: Direction) -> dict[int, list[str]]:
+        """Who chooses each place of one beam, by name."""
+        names: dict[int, list[str]] = {}
+        for choice in self.choices:
+            if choice.ranked.direction is direction:
+                names.setdefault(choice.ranked.place, []).append(choice.system)
+        return names
+
+    def pairs(self) -> dict[tuple[int, int], list[str]]:
+        """Who chooses by each pair of places, (regular, reverse), where a strategy compares."""
+        names: dict[tuple[int, int], list[str]] = {}
+        for choice in self.choices:
+            entry = choice.ranked
+            if entry.partner is not None:
+                pair = entry.place, entry.partner
+                pair = pair if entry.direction is Direction.REGULAR else pair[::-1]
+                names.setdefault(pair, []).append(choice.system)
+        return names
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON takes it; ranks are counted from 1."""
+        plain = self.matrix_without_length
+        return {
+            "source": self.source,
+            "reply": self.reply,
+            "system": self.system,
+            "regular": [_hypothesis_dict(each) for each in self.beams.regular],
+            "reverse": [_hypothesis_dict(each) for each in self.beams.reverse],
+            "similarity": {
+                "name": self.similarity_name,
+                "matrix": self.matrix.tolist(),
+                "without_length": None if plain is None else plain.tolist(),
+            },
+            "choices": [
+                {
+                    "system": choice.system,
+                    "text": choice.text,
+                    "direction": choice.ranked.direction.value,
+                    "rank": choice.ranked.place + 1,
+                    "partner": None if choice.ranked.partner is None else choice.ranked.partner + 1,
+                    "score": choice.ranked.score,
+                    "reason": choice.reason,
+                }
+                for choice in self.choices
+            ],
+            "notes": [*self.notes],
+            "signature": self.signature,
+        }
+
+    def plot(self, path: Path | str | None = None) -> Figure:
+        """Draws both beams and the matrix between them, winners marked.
+
+        Args:
+            path: Where to write the figure, whose suffix is its format, such as .svg, .png or .pdf; None to
+                write nothing and use the figure that is returned.
+
+        Raises:
+            InputError: If matplotlib is not installed, or does not write such files.
+        """
+        from bidibeam.decoding.views import draw_explanation
+
+        return draw_explanation(self, None if path is None else Path(path))
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"{self.source!r} is answered with {self.reply!r}.", *map(str, self.choices), *self.notes]
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: tables, which need nothing from elsewhere."""
+        from bidibeam.decoding.views import explanation_html
+
+        return explanation_html(self)
+
+
+def explain_beams(
+    beams: Beams,
+    strategy: Strategy,
+    *,
+    max_length: int | None = None,
+    notes: Sequence[str] = (),
+    signature: str = "",
+) -> Explanation:
+    """Asks the strategy, and others besides, to choose from the same beams.
+
+    `max_length` is T, for a similarity with a length term where the strategy has no similarity of its own.
+    """
+    own, similarity = system_of(strategy), getattr(strategy, "similarity", None)
+    bidia: Any = StrategySettings("bidia")
+    bidia = (replace(bidia, similarity=similarity) if similarity else bidia).build(max_length=max_length)
+    asked = {own: strategy}
+    for name in ASKED:
+        other = bidia if name == "bidia" else StrategySettings(name).build()
+        asked.setdefault(system_of(other), other)
+    choices: list[Choice] = []
+    unable: list[str] = []
+    for system, each in asked.items():
+        try:
+            if each is not strategy:  # which answers whatever it was given
+                check_requirements(beams, each.requirements, system)
+            ranking = each.rank(beams)
+        except InputError:
+            unable.append(system)
+            continue
+        if ranking.entries:
+            choices.append(Choice(system, ranking.entries[0], explain_choice(each, beams, ranking)))
+    if unable:
+        notes = [*notes, f"Not asked, since something that they need is missing: {', '.join(unable)}."]
+    return Explanation(beams, own, tuple(choices), bidia.similarity, tuple(notes), signature)
+
+
+def system_of(strategy: Strategy) -> str:
+    """The name that tables have for a strategy, such as "bidia bleu_t either"."""
+    known = dict(strategy.signature.facts)
+    words = [known.get("strategy", type(strategy).__name__), known.get("similarity")]
+    words += [known[kind] for kind in dict.fromkeys(OPTION_WORDS.values()) if known.get(kind) in OPTION_WORDS]
+    return " ".join(word for word in words if word)
+
+
+def _hypothesis_dict(hypothesis: Hypothesis) -> dict[str, Any]:
+    """A hypothesis as n-best files have it."""
+    names = ("text", "tokens", "log_prob", "other_log_prob", "length", "score", "finished")
+    values = {name: getattr(hypothesis, name) for name in names}
+    return {**values, "tokens": [*hypothesis.tokens]}
