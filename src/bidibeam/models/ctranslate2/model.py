@@ -322,8 +322,7 @@ class DirectionalTranslator:
         So they do with a repetition penalty, since teacher forcing knows of none.
         """
         is_masked, tokenizer = added is None, self.tokenizer
-        is_penalised = settings.repetition_penalty != 1
-        if is_penalised:
+        if settings.repetition_penalty != 1:
             added = [0.0] * len(sources)
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
@@ -347,7 +346,7 @@ class DirectionalTranslator:
             max_decoding_length=settings.max_length - (last is not None),
             max_input_length=0,
             return_end_token=True,
-            return_scores=not is_masked or is_penalised,
+            return_scores=added is not None,
         )
         written = [[tokenizer.convert_tokens_to_ids(each) for each in line.hypotheses] for line in results]
         if last is not None:  # what reaches T is ended there, with certainty
