@@ -117,6 +117,21 @@ class Fixed:
         pass
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_finds_the_same() -> None:
+    roles = roles_with(frozenset({(3, 4), (5,), (4, 4, 3)}), START, 2)
+    for seed in range(5):
+        row = random_rows(seed, 70, [k / 7 for k in range(-30, 9)])
+        how = SearchSettings(4, 8, no_repeat_ngram_size=1 + seed % 3, repetition_penalty=1.5)
+        on_cpu, on_gpu = (
+            beam_search(TableScorer(row), source_batch(range(6)).to(device), how, roles)
+            for device in ("cpu", "cuda")
+        )
+        assert [[one.tokens for one in found] for found in on_gpu] == [
+            [one.tokens for one in found] for found in on_cpu
+        ]
+
+
 def test_a_penalty_is_paid_by_what_was_written_and_no_probability_is_shared_out() -> None:
     halves = {"a": math.log(0.5), "b": math.log(0.25), ".": math.log(0.25)}
     row = rows_of(dict.fromkeys(("", "a", "b", "aa", "ab", "ba", "bb"), halves))

@@ -211,5 +211,5 @@ def _search(
     forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
     task = task._replace(constraints=constraints.forbid(forbidden))
     least = max(settings.min_length, constraints.min_new_tokens)
-    free = {"no_repeat_ngram_size": 0, "repetition_penalty": 1.0, "bad_words": ()}  # the task has them now
-    return loaded.search(task, replace(settings, min_length=least, **free))
+    unbound = replace(settings, no_repeat_ngram_size=0, repetition_penalty=1.0, bad_words=())  # the task is
+    return loaded.search(task, replace(unbound, min_length=least))
