@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any, ClassVar
 
-FACT = "fact"
+FACT, OPTIONAL = "fact", "optional"
+"""Keys of a field's metadata: what its fact is called; that it is one only where it is not the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,14 @@ class Signature:
     def of_settings(cls, settings: Any, **facts: object) -> Signature:
         """Some facts, and behind them every field of a dataclass that its `repr` shows.
 
-        A field whose value has a signature of its own brings that along; one that is None is left out. A fact
-        is called as the field is, unless the field's metadata have another name under `FACT`.
+        A field whose value has a signature of its own brings that along; one that is None is left out, as
+        is an `OPTIONAL` one that is its default. A fact is called as the field is, unless the field's
+        metadata have another name under `FACT`.
         """
         collected: list[tuple[str, str]] = [(key, str(value)) for key, value in facts.items()]
         for each in fields(settings):
             value: Any = getattr(settings, each.name)
-            if not each.repr or value is None:
+            if not each.repr or value is None or _is_left_out(each, value):
                 continue
             inner = getattr(value, "signature", None)
             if isinstance(inner, cls):
@@ -59,10 +61,25 @@ class Signed:
         return Signature.of_settings(self, **self.recipe)
 
 
+def recorded(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass as JSON has them; an `OPTIONAL` one is there where it is not the default."""
+    values = {each: getattr(settings, each.name) for each in fields(settings)}
+    return {
+        each.name: list(value) if isinstance(value, tuple) else value
+        for each, value in values.items()
+        if not _is_left_out(each, value)
+    }
+
+
+def _is_left_out(each: Field[Any], value: object) -> bool:
+    return bool(each.metadata.get(OPTIONAL)) and value == each.default
+
+
 def _format(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(_format, value))
-    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    shown = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    return shown.replace("|", "%7C")  # a bar ends a fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bidibeam.scores import Score, Signature
+from bidibeam.scores import OPTIONAL, Score, Signature, recorded
 
 
 def test_a_signature_prints_its_facts_in_order_and_more_go_behind() -> None:
@@ -46,6 +46,21 @@ def test_settings_stand_behind_the_facts_and_bring_their_own_signatures() -> Non
 
 def test_what_is_not_set_is_left_out() -> None:
     assert "weights" not in str(Signature.of_settings(Settings(Inner(), 0.5)))
+
+
+@dataclass(frozen=True)
+class Grown:
+    size: int = 3
+    words: tuple[str, ...] = field(default=(), metadata={OPTIONAL: True})
+
+
+def test_an_optional_setting_is_a_fact_only_where_it_is_not_the_default() -> None:
+    grown = Grown(words=("a", "b|c"))
+
+    assert (str(Signature.of_settings(Grown())), recorded(Grown())) == ("size:3", {"size": 3})
+    assert recorded(grown) == {"size": 3, "words": ["a", "b|c"]}
+    assert str(Signature.of_settings(grown)) == "size:3|words:a,b%7Cc"
+    assert Signature.parse("size:3|words:a,b%7Cc") == Signature.of_settings(grown)
 
 
 def test_numbers_are_written_in_full_and_whole_ones_short() -> None:

@@ -210,6 +210,8 @@ def _flags(values: Mapping[str, Any], defaults: Any) -> list[str]:
         value, flag = values.get(name, default := getattr(defaults, name)), name.rstrip("_").replace("_", "-")
         if isinstance(value, bool) and value != default:
             words.append(f"--{'' if value else 'no-'}{flag}")
+        elif isinstance(value, list):
+            words += [part for each in value for part in (f"--{flag}", str(each))]
         elif value != default:
             words += [f"--{flag}", str(value)]
     return words

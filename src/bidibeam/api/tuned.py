@@ -12,6 +12,7 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.fields import build_known
 from bidibeam.files import read_json, reading, write_json
 from bidibeam.metrics import METRICS
+from bidibeam.scores import recorded
 
 if TYPE_CHECKING:
     from bidibeam.search.settings import SearchSettings
@@ -75,7 +76,7 @@ def describe_conditions(tuned: TuningResult, search: SearchSettings, weights: st
     """What tuned settings depend on."""
     metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
     found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
-    return {**found_on, "search": asdict(search), "metric": str(metric)}
+    return {**found_on, "search": recorded(search), "metric": str(metric)}
 
 
 def write_tuned(path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str) -> None:

@@ -174,6 +174,20 @@ search = together(
         "keep",
     ),
     option("--allow-unknown", "Let the unknown token be written.", bool),
+    option("--no-repeat-ngram-size", "No n-gram of so many tokens twice in a reply; 0 allows it.", int, 0),
+    option(
+        "--repetition-penalty",
+        "What the log-probability of a token that the reply has already is multiplied by; more than 1 avoids "
+        "repetition.",
+        float,
+        1.0,
+    ),
+    option(
+        "--bad-words",
+        "A word or phrase that no reply may contain, as the model's tokenizer spells it. May be repeated.",
+        "WORD",
+        multiple=True,
+    ),
 )
 """The options of a search."""
 

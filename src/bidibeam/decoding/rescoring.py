@@ -26,6 +26,7 @@ def score_by_other(
 ) -> list[NBest]:
     """Fill in `other_log_prob`: what the other direction makes of each hypothesis as a whole reply.
 
+    It is the model's own log-probability: options of the search, such as a repetition penalty, do not count.
     With a weight of 0 or more, only the reply is wanted, the hypothesis with the highest
     score + weight * (other_log_prob, normalised as the score is). A log-probability only falls as a sequence
     goes on, so that of its beginning bounds that of the whole. Hypotheses whose bound is below the best total

@@ -31,6 +31,7 @@ from bidibeam.models.base import Model
 from bidibeam.models.checkpoint import find_device
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
+from bidibeam.scores import recorded
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 COUNTS = ("sources", "validation_sources", "examples", "cost_sources", "cost_turns")
@@ -139,7 +140,7 @@ class Experiment(Plan):
             "settings": {
                 "beam_sizes": list(settings.beam_sizes),
                 "max_length": settings.search.max_length,
-                "search": asdict(settings.search),
+                "search": recorded(settings.search),
                 "systems": list(settings.systems),
                 "vectors": None if self.vectors is None else self.vectors.name,
                 **model,

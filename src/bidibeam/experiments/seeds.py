@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
+from bidibeam.scores import Signature
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
@@ -332,8 +333,7 @@ class Seed:
         """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
         plan, settings, tuned = self.plan, self.plan.settings, self.read_tuned(beam_size)
         files = BeamFiles({size: self.beams_file(TEST, size) for size in plan.beams[TEST]})
-        search = asdict(settings.search_with(beam_size))
-        given = {key: value for key, value in search.items() if value is not None}
+        search = Signature.of_settings(settings.search_with(beam_size))
         systems = {}
         for name in settings.systems:
             beams = files.for_system(requirements_of(name), beam_size)
@@ -346,7 +346,9 @@ class Seed:
                 name,
                 strategy,
                 beams,
-                signature=strategy.signature.extended(**given, model=self.weights, bidibeam=__version__),
+                signature=Signature((*strategy.signature.facts, *search.facts)).extended(
+                    model=self.weights, bidibeam=__version__
+                ),
                 beam_size=beam_size,
                 replies_only=replies_only,
                 workers=plan.workers,

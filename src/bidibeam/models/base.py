@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -71,6 +71,26 @@ def check_fork(model: Model) -> None:
             f"This process was forked from one that had a model, and {what} cannot be used after a fork: "
             f'{way_out}start the process by multiprocessing.get_context("spawn").'
         )
+
+
+def spell_bad_words(
+    words: Sequence[str], spellings: Sequence[Sequence[Sequence[int]]], name: str, special: Container[int]
+) -> list[tuple[int, ...]]:
+    """The token sequences that spell words, in reading order, where a tokenizer may have several for each.
+
+    Raises:
+        SettingsError: If all spellings of a word are empty or need a `special` token, as the unknown one is.
+    """
+    found: dict[tuple[int, ...], None] = {}
+    for word, rows in zip(words, spellings, strict=True):
+        known = [tuple(ids) for ids in rows if ids and not any(token in special for token in ids)]
+        if not known:
+            raise SettingsError(
+                f"bad_words has {word!r}, which the tokenizer of {name} cannot spell, so that no reply could "
+                "contain it: leave it out."
+            )
+        found |= dict.fromkeys(known)
+    return [*found]
 
 
 class Model(Protocol):

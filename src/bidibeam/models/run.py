@@ -13,7 +13,7 @@ from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
-from bidibeam.models.base import Limits, read_length
+from bidibeam.models.base import Limits, read_length, spell_bad_words
 from bidibeam.models.n_best import to_n_best
 from bidibeam.models.networks import check_direction
 from bidibeam.scores import Signature
@@ -137,7 +137,8 @@ class RunModel:
         """Nothing to see to: a run has one tokenizer."""
 
     def check_settings(self, settings: SearchSettings) -> None:
-        """Nothing to see to: our own search follows all settings."""
+        """Refuse bad words that it could not write; our own search follows all other settings."""
+        self._spell(settings.bad_words)
 
     def scorer(self, direction: Direction) -> Any:
         """One direction of the network."""
@@ -152,8 +153,14 @@ class RunModel:
         if not sources:
             return []
         unknown = () if settings.allow_unknown else (tokenizer.unknown_id,)
-        forbidden = frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown})
-        roles = VocabularyRoles(tokenizer.start_id, tokenizer.end_id, forbidden)
+        bad = [direction.arrange(ids) for ids in self._spell(settings.bad_words)]
+        single = [ids[0] for ids in bad if len(ids) == 1]  # which need not be looked for in what is written
+        roles = VocabularyRoles(
+            tokenizer.start_id,
+            tokenizer.end_id,
+            forbidden=frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown, *single}),
+            forbidden_sequences=frozenset(ids for ids in bad if len(ids) > 1),
+        )
         lists: list[NBest] = []
         for line in beam_search(scorer, self.encode_sources(sources), settings, roles):
             hypotheses = []
@@ -174,6 +181,11 @@ class RunModel:
         if (longest := self.limits.max_source_length) is not None:
             encoded = [ids[-longest:] for ids in encoded]
         return pad_sources(encoded).to(self.device)
+
+    def _spell(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of bad words, in reading order."""
+        spellings = [[ids] for ids in self.tokenizer.encode_batch(words)]
+        return spell_bad_words(words, spellings, self.name, {self.tokenizer.unknown_id})
 
     def _read_tokens(
         self, written: tuple[int, ...], direction: Direction

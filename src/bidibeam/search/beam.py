@@ -11,6 +11,7 @@ from bidibeam.errors import ScorerError, SettingsError
 from bidibeam.protocols import SearchProgress
 from bidibeam.search.backpointers import Step, read_back, scatter
 from bidibeam.search.candidates import PLACES, Candidates, Forbidden, best_candidates, forbid
+from bidibeam.search.constraints import check_logits, constrain
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
@@ -37,7 +38,8 @@ def beam_search(
     A source's sequences do not depend on the other sources of the batch. Finished sequences come before those
     cut off; equal scores rank by the step at which they ended, then by beam, then by token.
 
-    Cost per step: one `StepScorer.step` over the live hypotheses, and a few passes over its logits.
+    Cost per step: one `StepScorer.step` over the live hypotheses, and a few passes over its logits. Where
+    what may follow depends on what was written (`constrain`), there are more, and no CUDA graph replays them.
 
     Args:
         scorer: The model.
@@ -53,6 +55,7 @@ def beam_search(
     if not count:
         return []
     with torch.no_grad():
+        scorer = constrain(scorer, settings, roles)
         stepper = BeamStepper(settings, roles, is_normalised=getattr(scorer, "is_normalised", False))
         beams, state = stepper.start(count, sources.device), scorer.start(sources)
         steps: list[Step] = []
@@ -182,13 +185,8 @@ class BeamStepper:
 
     def first_step(self, beams: BeamState, logits: Tensor) -> tuple[BeamState, Step]:
         """Checks the first logits, (sources, vocabulary), learns the vocabulary, and takes a step."""
-        shape, rows = tuple(logits.shape), len(beams.sources)
-        if len(shape) != 2 or shape[0] != rows:
-            raise ScorerError(f"The model's logits have shape {shape}, not ({rows}, vocabulary).")
+        check_logits(logits, len(beams.sources), self.roles)
         roles, beam_size, vocabulary = self.roles, self.settings.beam_size, logits.shape[1]
-        highest = max(roles.start, *roles.ends, *roles.forbidden, *roles.forbidden_first)
-        if highest >= vocabulary:
-            raise SettingsError(f"Token {highest} is not in the model's vocabulary of {vocabulary} tokens.")
         if beam_size * vocabulary > PLACES:
             raise SettingsError(
                 f"beam_size {beam_size} is too large for a vocabulary of {vocabulary} tokens; "

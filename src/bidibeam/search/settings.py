@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from itertools import chain
 
 from bidibeam.errors import SettingsError, check_choice, check_finite, check_setting
+from bidibeam.scores import OPTIONAL
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
@@ -30,6 +33,11 @@ class SearchSettings:
             room among B; "rank" lets them compete by score, as Hugging Face does; "drop" leaves them out.
         allow_unknown: Whether the unknown token may be generated. The search itself knows only which
             tokens are forbidden: whoever fills in `VocabularyRoles` reads this.
+        no_repeat_ngram_size: No n-gram of so many tokens comes twice in a reply; 0 allows it.
+        repetition_penalty: What the log-probability of a token that the reply has already is multiplied by: a
+            number above 1 makes it less likely, and 1 changes nothing. Scores count the penalty.
+        bad_words: Words and phrases that no reply may contain, as the tokenizer spells them. Whoever fills in
+            `VocabularyRoles` reads this, too.
 
     Raises:
         SettingsError: If a value is out of range.
@@ -45,9 +53,13 @@ class SearchSettings:
     stopping: str = "shrinking"
     unfinished: str = "keep"
     allow_unknown: bool = False
+    no_repeat_ngram_size: int = field(default=0, metadata={OPTIONAL: True})
+    repetition_penalty: float = field(default=1.0, metadata={OPTIONAL: True})
+    bad_words: tuple[str, ...] = field(default=(), metadata={OPTIONAL: True})
 
     def __post_init__(self) -> None:
-        for name, least in (("beam_size", 1), ("max_length", 1), ("min_length", 0)):
+        leasts = (("beam_size", 1), ("max_length", 1), ("min_length", 0), ("no_repeat_ngram_size", 0))
+        for name, least in leasts:
             value = getattr(self, name)
             is_whole = isinstance(value, int) and not isinstance(value, bool)
             check_setting(is_whole, name, value, "a whole number")
@@ -63,6 +75,16 @@ class SearchSettings:
         check_choice("unfinished", self.unfinished, UNFINISHED)
         LENGTH_PENALTIES.get(self.length_formula)
         stopping_rule(self.stopping)
+        penalty, words = self.repetition_penalty, self.bad_words
+        is_number = isinstance(penalty, int | float) and not isinstance(penalty, bool)
+        is_positive = is_number and 0 < penalty < math.inf
+        check_setting(is_positive, "repetition_penalty", penalty, "a finite number above 0")
+        check_setting(isinstance(words, list | tuple), "bad_words", words, "a list of words")
+        for word in words:
+            check_setting(
+                isinstance(word, str) and bool(word.strip()), "bad_words", word, "words, none empty"
+            )
+        object.__setattr__(self, "bad_words", tuple(words))
 
     def length_after(self, steps: int) -> int:
         """Returns |Y| of a hypothesis that ended at step `steps`."""
@@ -81,6 +103,7 @@ class VocabularyRoles:
             Their probability stays with them: the others are not scaled up, so a hypothesis has the
             log-probability that the model itself gives it.
         forbidden_first: What must not be written first, besides.
+        forbidden_sequences: Tokens in writing order that must not be written one after the other.
     """
 
     start: int
@@ -88,15 +111,24 @@ class VocabularyRoles:
     forbidden: frozenset[int] = frozenset()
     forbidden_first: frozenset[int] = frozenset()
     other_ends: frozenset[int] = frozenset()
+    forbidden_sequences: frozenset[tuple[int, ...]] = frozenset()
 
     @property
     def ends(self) -> tuple[int, ...]:
         """All that finishes a hypothesis."""
         return (self.end, *sorted(self.other_ends - {self.end}))
 
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All tokens that have a role."""
+        sequences = chain.from_iterable(self.forbidden_sequences)
+        return (self.start, *self.ends, *self.forbidden, *self.forbidden_first, *sequences)
+
     def __post_init__(self) -> None:
-        for token in (self.start, *self.ends, *self.forbidden, *self.forbidden_first):
+        for token in self.tokens:
             if token < 0:
                 raise SettingsError(f"Token ids start at 0; received {token}.")
+        if () in self.forbidden_sequences:
+            raise SettingsError("A forbidden sequence must have a token, and one has none: leave it out.")
         if self.end in self.forbidden:
             raise SettingsError(f"The end token ({self.end}) is forbidden, so no hypothesis could finish.")

@@ -13,7 +13,7 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
+from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.metrics import METRICS
 from bidibeam.models.run import RunModel as Run
@@ -76,7 +76,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "weights": "abc",
         "split": "validation",
         "sources": 17,
-        "search": asdict(SearchSettings(beam_size=7)),
+        "search": {
+            "beam_size": 7,
+            "max_length": 20,
+            "min_length": 1,
+            "length_penalty": 0.6,
+            "length_formula": "gnmt",
+            "count_end": True,
+            "stopping": "shrinking",
+            "unfinished": "keep",
+            "allow_unknown": False,
+        },
         "metric": str(METRICS.create("bleu").score([["a"]], [["a"]]).signature),
         "options": FOUND.options,
         "bleu": FOUND.bleu,
@@ -87,6 +97,19 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "curves": json.loads(json.dumps([asdict(curve) for curve in FOUND.curves])),
     }
     tuned.check_weights("abc")
+
+
+def test_search_options_are_conditions_where_they_are_used(tmp_path: Path) -> None:
+    path, search = tmp_path / TUNED_FILE, SearchSettings(bad_words=("a", "b c"), no_repeat_ngram_size=3)
+    write_tuned(path, FOUND, search=search, weights="abc")
+
+    content = TunedSettings(path).content["search"]
+    same, nothing = merge_with_earlier(path, FOUND.without(["bidis"]), search=search, weights="abc")
+    _, lost = merge_with_earlier(path, FOUND.without(["bidis"]), search=SearchSettings(), weights="abc")
+
+    assert (content["bad_words"], content["no_repeat_ngram_size"]) == (["a", "b c"], 3)
+    assert "repetition_penalty" not in content
+    assert (same.options, nothing, lost) == (FOUND.options, [], ["bidis"])
 
 
 def test_its_name_tells_its_content(tmp_path: Path) -> None:

@@ -187,6 +187,10 @@ REFUSED = {
     "--beam-size 0": "--beam-size must be at least 1, not 0.",
     "--max-length 0": "--max-length must be at least 1, not 0.",
     "--length-penalty nan": "--length-penalty must be a finite number, not nan.",
+    "--no-repeat-ngram-size -1": "--no-repeat-ngram-size must be at least 0, not -1.",
+    "--repetition-penalty 0": "--repetition-penalty must be a finite number above 0, not 0.0.",
+    "--repetition-penalty nan": "--repetition-penalty must be a finite number above 0, not nan.",
+    "--bad-words red --bad-words xyzzy": "--bad-words has 'xyzzy', which the tokenizer of run cannot spell",
     "--beam-size 1": "--beam-size must be at least 2 for bidia",
     "--strategy bidis --lambda=-inf": "lambda must be a finite number, not -inf.",
     "--strategy vbs-tuned --word-reward inf --length-exponent 1": "--word-reward must be a finite number",
@@ -217,6 +221,26 @@ def test_what_cannot_be_done_is_said_in_one_sentence(toy_run: Path, tmp_path: Pa
     said = refused("decode", toy_run, "-", *fill(flags, files).split(), typed="red cat\n")
 
     assert fill(REFUSED[flags], files) in said
+
+
+def test_replies_follow_options_of_repetition_and_bad_words(toy_run: Path, tmp_path: Path) -> None:
+    def tokens(*flags: str) -> list[list[str]]:
+        out = tmp_path / "out.jsonl"
+        out.unlink(missing_ok=True)
+        call = called("decode", toy_run, *QUICK, *flags, "--n-best", out, typed="red red red\nblue cat\n")
+        facts = {"--no-repeat-ngram-size": "no_repeat_ngram_size:1", "--bad-words": "bad_words:cat,red red"}
+        assert [fact in call.signature for fact in facts.values()] == [flag in flags for flag in facts]
+        assert ("repetition_penalty:10000|" in call.signature) == ("--repetition-penalty" in flags)
+        found = [one for line in lines_of(out) for one in (*line["regular"], *line["reverse"])]
+        return [one["tokens"] for one in found]
+
+    assert ["red", "red", "red", "!"] in tokens()
+    assert ["blue", "cat", "!"] in tokens()
+    assert all(len({*each}) == len(each) for each in tokens("--no-repeat-ngram-size", "1"))
+    assert ["red", "red", "red", "!"] not in tokens("--repetition-penalty", "1e4")
+    for each in tokens("--bad-words", "cat", "--bad-words", "red red"):
+        assert "cat" not in each
+        assert "red red" not in " ".join(each)
 
 
 def test_a_missing_input_file_is_named_before_anything_is_loaded(

@@ -39,9 +39,10 @@ def card_of(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def tuned_once(toy_run: Path, toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy run, tuned on a few sources with a beam of 4."""
+    """The toy run, tuned on a few sources with a beam of 4 and with words that it must not say."""
     run = copied(toy_run, tmp_path_factory.mktemp("tuned-run") / "run")
-    assert called("tune", run, "--data", toy_data.path, "--beam-size", "4", "--sources", "5").status == 0
+    search = ("--beam-size", "4", "--bad-words", "horse", "--bad-words", "red cat")
+    assert called("tune", run, "--data", toy_data.path, *search, "--sources", "5").status == 0
     return run
 
 
@@ -216,6 +217,7 @@ def test_the_commands_of_the_card_make_such_a_run(half: Path) -> None:
     assert settings.model == config.model
     assert asdict(settings.training) == config.metadata["training"]
     assert (given["tune"]["beam_size"], given["tune"]["sources"]) == (4, 5)
+    assert given["tune"]["bad_words"] == ("horse", "red cat")
     assert given["export"]["half"]
     assert str(given["train"]["run"]) == str(given["tune"]["model"]) == str(given["export"]["model"])
 

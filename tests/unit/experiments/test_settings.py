@@ -8,7 +8,8 @@ import pytest
 
 from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
-from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment
+from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment, stamp_settings
+from bidibeam.search.settings import SearchSettings
 
 
 def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
@@ -32,6 +33,19 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
     assert settings.beam_sizes == (2, 4)
     assert settings.search_with(4).max_length == 12
     assert settings.search_with(4).beam_size == settings.largest == 4
+
+
+def test_search_options_are_stamped_only_where_they_are_used() -> None:
+    plain, used = SearchSettings(), SearchSettings(repetition_penalty=1.2, bad_words=("a b",))
+
+    assert stamp_settings(used) == {
+        **stamp_settings(plain),
+        "repetition_penalty": 1.2,
+        "bad_words": ["a b"],
+    }
+    assert not {"no_repeat_ngram_size", "repetition_penalty", "bad_words"} & stamp_settings(plain).keys()
+    given = resolve_experiment(preset="demo", overrides=["search.bad_words=[a b]"]).search
+    assert given.bad_words == ("a b",)
 
 
 @pytest.mark.parametrize(

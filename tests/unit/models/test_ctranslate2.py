@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
+from transformers import RepetitionPenaltyLogitsProcessor
 
 import bidibeam
 from bidibeam.api import load_decoder
@@ -21,6 +23,8 @@ from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Model
 from bidibeam.models.ctranslate2.model import MANIFEST, DirectionalTranslator
+from bidibeam.models.huggingface.adapter import HuggingFaceModel
+from bidibeam.models.huggingface.labels import arrange_ids, special_ids
 from bidibeam.search.settings import SearchSettings
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
@@ -387,3 +391,62 @@ def test_directions_with_different_generation_configs_are_refused(
 def test_a_device_that_is_not_there_is_refused(exported: Path) -> None:
     with pytest.raises(SettingsError, match="There is no device 'tpu' here"):
         bidibeam.load(exported, device="tpu")
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"no_repeat_ngram_size": 1},
+        {"no_repeat_ngram_size": 2},
+        {"bad_words": ("red", "dog dog", "cat cat", "blue black")},
+        {"bad_words": ("white cat",), "no_repeat_ngram_size": 2},
+    ],
+)
+def test_search_options_are_followed_and_log_probabilities_stay_the_model_s(
+    pair: tuple[Path, Path], exported: Path, direction: Direction, options: dict[str, Any]
+) -> None:
+    fast, plain, how = bidibeam.load(exported), bidibeam.load(*pair), replace(SEARCH, **options)
+
+    lists = fast.n_best(direction, SOURCES, how)
+
+    size = options.get("no_repeat_ngram_size", SEARCH.max_length)
+    words = [
+        fast.tokenizer(each, add_special_tokens=False).input_ids for each in options.get("bad_words", ())
+    ]
+    for one in (one for nbest in lists for one in nbest):
+        written = arrange_ids(one.ids, direction, special_ids(fast.tokenizer))
+        parts = [tuple(written[at : at + size]) for at in range(len(written) - size + 1)]
+        assert len({*parts}) == len(parts)
+        for word in map(direction.arrange, words):
+            assert all(written[at : at + len(word)] != word for at in range(len(written)))
+    assert log_probs(lists) == pytest.approx(score(plain, direction, lists), abs=1e-4)
+    assert lists != fast.n_best(direction, SOURCES, SEARCH)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_repetition_penalty_is_the_engine_s_and_counts_in_the_scores(
+    pair: tuple[Path, Path], exported: Path, direction: Direction
+) -> None:
+    fast, loaded = bidibeam.load(exported), HuggingFaceModel.load(*pair).models[direction]
+    penalise = RepetitionPenaltyLogitsProcessor(2.0)
+
+    lists = fast.n_best(direction, SOURCES, replace(SEARCH, repetition_penalty=2.0))
+
+    for source, nbest in zip(SOURCES, lists, strict=True):
+        for one in nbest:  # what was written has its logits divided, and all are normalised afterwards
+            written = arrange_ids(one.ids, direction, special_ids(fast.tokenizer))
+            read = torch.tensor([loaded.tokenizer(source).input_ids])
+            with torch.no_grad():
+                steps = loaded.model(read, decoder_input_ids=torch.tensor([[2, *written[:-1]]])).logits[0]
+            total = 0.0
+            for number, token in enumerate(written):
+                logits = penalise(torch.tensor([written[:number]]).long(), steps[number : number + 1])
+                logits[:, [0, 1, *([3] if number == 0 else [])]] = -torch.inf  # what may not be written here
+                total += float(logits.log_softmax(-1)[0, token])
+            assert one.log_prob == pytest.approx(total, abs=1e-4)
+
+
+def test_a_bad_word_that_cannot_be_spelt_is_refused(exported: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^bad_words has 'xyzzy', which the tokenizer of float32 cannot"):
+        load_decoder(bidibeam.load(exported), "vbs", settings=replace(SEARCH, bad_words=("xyzzy",)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import torch
 from bidibeam.api import load_decoder, load_run
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.rescoring import score_by_other
-from bidibeam.errors import InputError, RunError
+from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.checkpoint import ModelConfig
 from bidibeam.models.run import RunModel as Run
@@ -95,6 +96,62 @@ def test_the_unknown_token_is_written_only_if_allowed() -> None:
 
     assert best(allow_unknown=False) == "aa"
     assert best(allow_unknown=True) == "<unk>"
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_bad_word_or_phrase_is_in_no_reply_of_either_direction(direction: Direction) -> None:
+    tokenizer = Tokenizer.train(["aa bb cc"], kind="word", vocabulary_size=10)
+    free = TableScorer(lambda _, prefix: [0.0] * 3 + [2.0 * (len(prefix) > 2)] + [1.0, 0.5, 0.2])
+    settings = SearchSettings(beam_size=300, max_length=4, stopping="exhaust", length_penalty=0.0)
+
+    def found(*words: str) -> dict[tuple[str, ...], float | None]:
+        how = replace(settings, bad_words=words)
+        return {one.tokens: one.log_prob for one in n_best(tokenizer, free, direction, how)}
+
+    every = found()
+
+    assert {("aa", "bb", "cc"), ("cc", "bb", "aa"), ("bb",)} <= {*every}
+    for words in (["bb"], ["aa BB"], ["bb", "cc aa"], ["aa bb cc"], ["cc cc"]):
+        phrases = [f" {word.lower()} " for word in words]
+        kept = {
+            tokens: value
+            for tokens, value in every.items()
+            if not any(phrase in f" {' '.join(tokens)} " for phrase in phrases)
+        }
+        assert found(*words) == pytest.approx(kept, abs=1e-5), "the others keep their log-probabilities"
+
+
+def test_a_bad_word_that_the_model_cannot_write_is_refused(run: Run) -> None:
+    for word in ("xyzzy", "red xyzzy", "\u200b"):
+        told = f"bad_words has {word!r}, which the tokenizer of run cannot spell, so that no reply could"
+        with pytest.raises(SettingsError, match=re.escape(told)):
+            load_decoder(run, "vbs", settings=SearchSettings(bad_words=("red", word)))
+
+
+def test_options_of_repetition_hold_in_both_directions_and_not_for_scoring(run: Run) -> None:
+    sources, how = ["red red red", "cat dog cat dog"], SearchSettings(beam_size=8, max_length=9)
+
+    for direction in Direction:
+        other = run.sequence_scorer(direction.other)
+        unbound = run.n_best(direction, sources, how)
+        bound = run.n_best(direction, sources, replace(how, no_repeat_ngram_size=1))
+        penalised = run.n_best(direction, sources, replace(how, repetition_penalty=3.0))
+        assert unbound[0].best.text == "red red red!"
+        assert all(len({*one.tokens}) == len(one.tokens) for nbest in bound for one in nbest)
+        (scored,) = score_by_other(other, sources[:1], penalised[:1])
+        for one in scored:
+            ((plain,),) = other.log_probs(sources[:1], [[one.ids if one.finished else (*one.ids, 3)]])
+            assert one.other_log_prob == pytest.approx(plain, abs=1e-4)
+        own = run.sequence_scorer(direction).log_probs(
+            sources, [[one.ids for one in each] for each in penalised]
+        )
+        for nbest, values in zip(penalised, own, strict=True):
+            for one, value in zip(nbest, values, strict=True):
+                is_repeating = len({*one.tokens}) < len(one.tokens)
+                assert one.log_prob is not None
+                assert (
+                    one.log_prob < value if is_repeating else one.log_prob == pytest.approx(value, abs=1e-4)
+                )
 
 
 def test_trap_6_pieces_that_spell_the_same_text_are_one_hypothesis() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,24 @@ def log_probs_of(logits: Sequence[float]) -> list[np.float32]:
     return list(row - normaliser)
 
 
+def follow(
+    log_probs: Sequence[Any], read: tuple[int, ...], settings: SearchSettings, roles: VocabularyRoles
+) -> list[Any]:
+    """What the options of repetition and forbidden sequences make of each token after what was read."""
+    found = []
+    for token, value in enumerate(log_probs):
+        written, size = (*read, token), settings.no_repeat_ngram_size
+        ngrams = [written[place : place + size] for place in range(len(written) - size + 1)]
+        if token in read:
+            value = value * settings.repetition_penalty if value < 0 else value / settings.repetition_penalty
+        if size and ngrams and ngrams.count(ngrams[-1]) > 1:
+            value = -math.inf
+        if any(written[-len(sequence) :] == sequence for sequence in roles.forbidden_sequences):
+            value = -math.inf
+        found.append(value)
+    return found
+
+
 def normalised(log_prob: np.float32, length: int, settings: SearchSettings) -> np.float32:
     base = (5 + length) / 6 if settings.length_formula == "gnmt" else float(max(length, 1))
     return np.float32(log_prob * np.float32(base**-settings.length_penalty))
@@ -40,7 +59,8 @@ def oracle_search(row: PrefixRow, settings: SearchSettings, roles: VocabularyRol
         width = size - len(finished) if name == "shrinking" else size
         candidates = []
         for beam, (prefix, log_prob) in enumerate(live):
-            for token, more in enumerate(log_probs_of(row(prefix))):
+            following = follow(log_probs_of(row(prefix)), (roles.start, *prefix), settings, roles)
+            for token, more in enumerate(following):
                 total = np.float32(more + log_prob)
                 is_early = token in roles.ends and step <= settings.min_length
                 taboo = roles.forbidden | (roles.forbidden_first if step == 1 else set())
@@ -107,6 +127,8 @@ def enumerate_all(
             total = 0.0
             for place, token in enumerate((*tokens, roles.end)):
                 logits = np.array(row(tokens[:place]), dtype=np.float64)
-                total += logits[token] - np.logaddexp.reduce(logits)
-            found.append((tokens, total))
+                log_probs = list(logits - np.logaddexp.reduce(logits))
+                total += follow(log_probs, (roles.start, *tokens[:place]), settings, roles)[token]
+            if total > -math.inf:
+                found.append((tokens, total))
     return found

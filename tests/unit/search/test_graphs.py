@@ -160,6 +160,8 @@ def test_a_replay_stops_soon_after_all_sources_are_done() -> None:
         ({"max_length": 1, "min_length": 0}, "recurrent"),  # there is nothing to replay
         ({"beam_size": VOCABULARY + 5}, "recurrent"),  # the first step does not fill the beam
         ({}, None),  # the scorer has no key
+        ({"no_repeat_ngram_size": 2}, "recurrent"),  # what may follow depends on what was written
+        ({"repetition_penalty": 1.2}, "recurrent"),
     ],
 )
 def test_some_searches_are_always_eager(options: dict[str, Any], key: str | None) -> None:

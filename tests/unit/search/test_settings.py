@@ -37,6 +37,16 @@ from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
         ({"length_penalty": float("nan")}, "length_penalty must be a finite number, not nan."),
         ({"length_penalty": "long"}, "length_penalty must be a finite number, not 'long'."),
         ({"length_penalty": -11}, "length_penalty must lie between -10 and 10, not -11."),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be at least 0, not -1."),
+        ({"no_repeat_ngram_size": 2.0}, "no_repeat_ngram_size must be a whole number, not 2.0."),
+        ({"repetition_penalty": 0}, "repetition_penalty must be a finite number above 0, not 0."),
+        ({"repetition_penalty": -1.5}, "repetition_penalty must be a finite number above 0, not -1.5."),
+        ({"repetition_penalty": math.nan}, "repetition_penalty must be a finite number above 0, not nan."),
+        ({"repetition_penalty": math.inf}, "repetition_penalty must be a finite number above 0, not inf."),
+        ({"repetition_penalty": "2"}, "repetition_penalty must be a finite number above 0, not '2'."),
+        ({"bad_words": "damn"}, "bad_words must be a list of words, not 'damn'."),
+        ({"bad_words": ["damn", " "]}, "bad_words must be words, none empty, not ' '."),
+        ({"bad_words": (3,)}, "bad_words must be words, none empty, not 3."),
         ({"unfinished": "hide"}, "unfinished must be one of keep, rank, drop, not 'hide'."),
         ({"stopping": 3}, "stopping must be a name, not 3."),
         ({"stopping": "constant=2"}, "stopping must be 'constant', not 'constant=2'"),
@@ -54,7 +64,10 @@ def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str
 def test_an_unknown_rule_is_refused_with_a_hint_and_the_defaults_are_our_reading_of_the_paper() -> None:
     with pytest.raises(UnknownNameError, match=r"Unknown stopping rule 'patient'. Did you mean 'patience'\?"):
         SearchSettings(stopping="patient=2")
-    assert SearchSettings() == SearchSettings(10, 20, 1, 0.6, "gnmt", True, "shrinking", "keep", False)
+    assert SearchSettings() == SearchSettings(
+        10, 20, 1, 0.6, "gnmt", True, "shrinking", "keep", False, 0, 1.0, ()
+    )
+    assert hash(SearchSettings(bad_words=["a"])) == hash(SearchSettings(bad_words=("a",)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,8 @@ def test_an_unknown_rule_is_refused_with_a_hint_and_the_defaults_are_our_reading
         ({"start": -1, "end": 2}, "Token ids start at 0; received -1."),
         ({"start": 1, "end": 2, "forbidden": frozenset({-3})}, "Token ids start at 0; received -3."),
         ({"start": 1, "end": 2, "forbidden": frozenset({2})}, "The end token (2) is forbidden, so no hypo"),
+        ({"start": 1, "end": 2, "forbidden_sequences": {(4, -3)}}, "Token ids start at 0; received -3."),
+        ({"start": 1, "end": 2, "forbidden_sequences": {()}}, "A forbidden sequence must have a token, and"),
     ],
 )
 def test_roles_that_cannot_be_are_refused(roles: dict[str, Any], message: str) -> None:

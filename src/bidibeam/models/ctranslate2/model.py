@@ -28,7 +28,7 @@ from bidibeam.models.base import Limits
 from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, KnownData, find_device, hash_file
 from bidibeam.models.huggingface.configs import check_same_tokens
 from bidibeam.models.huggingface.labels import arrange_ids, special_ids
-from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
+from bidibeam.models.huggingface.pairs import bad_word_ids, decode_ids, response_ids, source_ids
 from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -201,8 +201,10 @@ class CTranslate2Model:
             check_same_tokens(*(each.tokenizer for each in self.translators.values()))
 
     def check_settings(self, settings: SearchSettings) -> None:
-        """Refuse a stopping rule that CTranslate2 does not have, and replies too long for the model."""
+        """Refuse a stopping rule that CTranslate2 lacks, and words and lengths that a model cannot write."""
         patience_of(settings.stopping)
+        for translator in self.translators.values():
+            bad_word_ids(settings.bad_words, translator.tokenizer, self.name)
         positions = self.manifest.positions
         if positions is not None and settings.max_length > positions:
             raise SettingsError(
@@ -291,7 +293,8 @@ class DirectionalTranslator:
         """Search by the settings; tokens are masked only where they must be."""
         manifest = self.manifest
         least = max(settings.min_length, manifest.min_length)
-        if manifest.first is not None or manifest.last is not None or least > 1:
+        is_bound = settings.no_repeat_ngram_size or settings.repetition_penalty != 1 or settings.bad_words
+        if is_bound or manifest.first is not None or manifest.last is not None or least > 1:
             return self._search(sources, settings)
         # The end is masked at the first step, if at all: what it had there is added to all other tokens.
         empty = self.score_written(sources, [[[self.end_id]]] * len(sources))
@@ -316,11 +319,17 @@ class DirectionalTranslator:
         """Search with what may not be written masked, and score again.
 
         Given what is added to each source's scores, unwanted tokens are not masked, and its own scores count.
+        So they do with a repetition penalty, since teacher forcing knows of none.
         """
         is_masked, tokenizer = added is None, self.tokenizer
+        if settings.repetition_penalty != 1:
+            added = [0.0] * len(sources)
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
-        forbidden = self.manifest.forbidden if is_masked else ()
+        forbidden = [[token] for token in self.manifest.forbidden] if is_masked else []
+        forbidden += [
+            [*self.direction.arrange(ids)] for ids in bad_word_ids(settings.bad_words, tokenizer, self.name)
+        ]
         results = self._ask(
             "translate_batch",
             self.tokenize_sources(sources),
@@ -330,12 +339,14 @@ class DirectionalTranslator:
             patience=patience_of(settings.stopping),
             length_penalty=0,
             disable_unk=is_masked and not settings.allow_unknown,
-            suppress_sequences=[tokenizer.convert_ids_to_tokens([token]) for token in forbidden] or None,
+            suppress_sequences=[*map(tokenizer.convert_ids_to_tokens, forbidden)] or None,
+            no_repeat_ngram_size=settings.no_repeat_ngram_size,
+            repetition_penalty=settings.repetition_penalty,
             min_decoding_length=max(least - (first is not None), 0),  # what is forced first is not counted
             max_decoding_length=settings.max_length - (last is not None),
             max_input_length=0,
             return_end_token=True,
-            return_scores=not is_masked,
+            return_scores=added is not None,
         )
         written = [[tokenizer.convert_tokens_to_ids(each) for each in line.hypotheses] for line in results]
         if last is not None:  # what reaches T is ended there, with certainty

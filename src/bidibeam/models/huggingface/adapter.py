@@ -17,8 +17,10 @@ from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits
 from bidibeam.models.huggingface.by_generate import check_stopping
 from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_metadata
+from bidibeam.models.huggingface.constraints import options_of
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import combine_pair, load_models, load_pair, wrap_loaded
+from bidibeam.models.huggingface.pairs import bad_word_ids
 from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle, refusal
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
@@ -133,6 +135,7 @@ class HuggingFaceModel:
         """Refuse settings that a model cannot follow, before anything is read."""
         for loaded in self.models.values():
             loaded.find_source_limit(settings.max_length, self.max_source_length)
+            bad_word_ids(settings.bad_words, loaded.tokenizer, loaded.name)
             config = loaded.model.generation_config
             started = int(loaded.model.config.is_encoder_decoder)
             asked = {"min_new_tokens": config.min_new_tokens or 0}
@@ -211,11 +214,14 @@ def _search(
     loaded: DirectionalModel, ids: Tensor, mask: Tensor, settings: SearchSettings
 ) -> list[list[Hypothesis]]:
     """What a model finds for sources, (sources, length), by its generation config and the settings."""
-    task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length)
+    words = bad_word_ids(settings.bad_words, loaded.tokenizer, loaded.name)
+    options = options_of(settings, words, loaded.model.generation_config)
+    task = prepare_task(loaded.model, ids, mask, max_new_tokens=settings.max_length, **options)
     constraints, unknown = task.constraints, getattr(loaded.tokenizer, "unk_token_id", None)
     if loaded.direction is Direction.REVERSE:
         constraints = constraints.reverse(loaded.find_special(task))
     forbidden = [loaded.tokenizer.pad_token_id, *(() if settings.allow_unknown else (unknown,))]
     task = task._replace(constraints=constraints.forbid(forbidden))
     least = max(settings.min_length, constraints.min_new_tokens)
-    return loaded.search(task, replace(settings, min_length=least))
+    unbound = replace(settings, no_repeat_ngram_size=0, repetition_penalty=1.0, bad_words=())  # the task is
+    return loaded.search(task, replace(unbound, min_length=least))

@@ -63,8 +63,9 @@ def search_by_generate(
     constraints, special, beams = task.constraints, loaded.find_special(task), settings.beam_size
     if loaded.direction is Direction.REVERSE and constraints.processors is not None:
         raise SettingsError(
-            f"{loaded.name} is searched by its own generate, which cannot follow the logits processors of "
-            "its generation config from the end of a reply: take them out of generation_config.json."
+            f"{loaded.name} is searched by its own generate, which cannot follow logits processors, such as "
+            "those of no_repeat_ngram_size, from the end of a reply: leave these out, also of "
+            "generation_config.json."
         )
     processors, device = LogitsProcessorList(task.processors), task.prompt.device
     config = copy(task.config)

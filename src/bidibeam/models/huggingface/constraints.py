@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -170,6 +170,23 @@ class GenerationConstraints:
             return self
         reversed_ones = [reverse_processor(one, special, self.prompt_length) for one in self.processors]
         return replace(self, processors=LogitsProcessorList(reversed_ones))
+
+
+def options_of(
+    settings: SearchSettings, words: Sequence[Sequence[int]], config: GenerationConfig
+) -> dict[str, Any]:
+    """A search's options as arguments of `generate`, which go over its generation config, if they are used.
+
+    What the generation config forbids stays forbidden beside the bad words, ids in reading order.
+    """
+    options: dict[str, Any] = {}
+    if settings.no_repeat_ngram_size:
+        options["no_repeat_ngram_size"] = settings.no_repeat_ngram_size
+    if settings.repetition_penalty != 1:
+        options["repetition_penalty"] = float(settings.repetition_penalty)
+    if words:
+        options["bad_words_ids"] = [*(config.bad_words_ids or ()), *map(list, words)]
+    return options
 
 
 def check_followed(config: GenerationConfig) -> None:

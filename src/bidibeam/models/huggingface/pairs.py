@@ -10,6 +10,7 @@ import numpy as np
 from bidibeam.data.batching import Integers, TokenPairs
 from bidibeam.data.words import well_formed
 from bidibeam.errors import InputError, SettingsError
+from bidibeam.models.base import spell_bad_words
 from bidibeam.models.huggingface.labels import special_ids
 
 if TYPE_CHECKING:
@@ -62,6 +63,18 @@ def response_ids(texts: Sequence[str], tokenizer: Any, config: Any = None) -> li
     end, special = tokenizer.eos_token_id, special_ids(tokenizer)
     has_end = [end in takewhile(special.__contains__, reversed(ids)) for ids in rows]
     return [ids if is_ended else [*ids, end] for ids, is_ended in zip(rows, has_end, strict=True)]
+
+
+def bad_word_ids(words: Sequence[str], tokenizer: Any, name: str) -> list[tuple[int, ...]]:
+    """Bad words as ids in reading order: at the beginning of a text, and behind a space."""
+    if not words:
+        return []
+    both = [
+        _tokenize(tokenizer, texts, argument="text_target", add_special_tokens=False)
+        for texts in (words, [f" {word}" for word in words])
+    ]
+    special = {*tokenizer.all_special_ids}
+    return spell_bad_words(words, [*zip(*both, strict=True)], name, special)
 
 
 def decode_ids(ids: Sequence[int], tokenizer: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.configs import HuggingFaceFolder
 from bidibeam.models.huggingface.directional import DirectionalModel
+from bidibeam.models.huggingface.labels import arrange_ids
 from bidibeam.models.loading import load
 from bidibeam.models.n_best import merge_texts
 from bidibeam.search.settings import SearchSettings
@@ -306,3 +308,96 @@ def test_settings_that_generate_does_not_have_are_refused_and_scores_are_ours(tm
         scores = [one.score or 0.0 for one in nbest]
         assert scores == sorted(scores, reverse=True)
         assert scores == near([(one.log_prob or 0.0) * 6 / (5 + one.length) for one in nbest])
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "n-grams": {"no_repeat_ngram_size": 1},
+    "penalty": {"repetition_penalty": 1.7},
+    "words": {"bad_words": ("red", "dog dog", "cat cat", "blue black")},
+    "all": {"no_repeat_ngram_size": 2, "repetition_penalty": 0.8, "bad_words": ("white cat", "?")},
+}
+"""Search options that `generate` has, too."""
+
+
+def by_generate(
+    loaded: DirectionalModel, source: str, beams: int, options: dict[str, Any]
+) -> dict[tuple[int, ...], float]:
+    """The scores of the sequences, in writing order, that `generate` finds; 0 of that of a greedy search."""
+    given = {name: value for name, value in options.items() if name != "bad_words"}
+    if words := options.get("bad_words"):
+        ids = loaded.tokenizer([*words], add_special_tokens=False).input_ids
+        given["bad_words_ids"] = [loaded.direction.arrange(each) for each in ids]
+    read = loaded.tokenizer([source], return_tensors="pt")
+    output = loaded.model.generate(
+        input_ids=read.input_ids,
+        attention_mask=read.attention_mask,
+        num_beams=beams,
+        num_return_sequences=beams,
+        max_new_tokens=GENERATE.max_length,
+        suppress_tokens=[0, 1, 2],
+        return_dict_in_generate=True,
+        **{"early_stopping": True, "output_scores": True} if beams > 1 else {},
+        **given,
+    )
+    begun = 1 if loaded.model.config.is_encoder_decoder else read.input_ids.shape[1]
+    scores = output.sequences_scores.tolist() if beams > 1 else [0.0]
+    rows = [[*row[begun:], 3] for row in output.sequences.tolist()]  # 3 is the end
+    rows = [row[: row.index(3) + 1] if 3 in row[:-1] else row[:-1] for row in rows]
+    return dict(zip(map(tuple, rows), scores, strict=True))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("kind", ["bart", "t5", "gpt2", "mvp", "bloom"])
+def test_search_options_mean_what_they_mean_in_generate(tmp_path: Path, kind: str, name: str) -> None:
+    model = HuggingFaceModel.load(*write_pair(tmp_path, kind, generation={"suppress_tokens": [2]}))
+    for direction in [*Direction] if kind in ("bart", "t5") else [Direction.REGULAR]:
+        loaded, is_other = model.models[direction], False
+        for source, beams in product(SOURCES, (1, 4)):
+            how = replace(GENERATE, beam_size=beams, min_length=0, **OPTIONS[name])
+            (nbest,) = model.n_best(direction, [source], how)
+            found = {tuple(arrange_ids(one.ids, direction, SPECIAL)): one.score for one in nbest}
+            expected = by_generate(loaded, source, beams, OPTIONS[name])
+            assert found.keys() == expected.keys()
+            assert beams == 1 or found == near(expected)
+            is_other |= found.keys() != by_generate(loaded, source, beams, {}).keys()
+        assert is_other, "the option makes a difference"
+
+
+def test_a_batch_follows_search_options_as_each_source_alone(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(*write_pair(tmp_path, "gpt2"))
+    how = replace(SEARCH, **OPTIONS["all"])
+    for direction in Direction:
+        together = model.n_best(direction, SOURCES, how)
+        alone = [model.n_best(direction, [source], how)[0] for source in SOURCES]
+        assert [[one.ids for one in nbest] for nbest in together] == [
+            [one.ids for one in nbest] for nbest in alone
+        ]
+
+
+def test_words_are_forbidden_beside_those_of_a_generation_config_and_refused_if_unknown(
+    tmp_path: Path,
+) -> None:
+    free = HuggingFaceModel.load(write_model(tmp_path / "free", "bart"))
+    (found,) = free.n_best(Direction.REGULAR, SOURCES[:1], SEARCH)
+    first, second = sorted({one.ids[0] for one in found})[:2]
+    folder = write_model(tmp_path / "bound", "bart", generation={"bad_words_ids": [[first]]})
+    bound, word = HuggingFaceModel.load(folder), free.tokenizer.decode([second])
+
+    (kept,) = bound.n_best(Direction.REGULAR, SOURCES[:1], replace(SEARCH, bad_words=(word,)))
+
+    assert not {first, second} & {token for one in kept for token in one.ids}
+    for bad in ("xyzzy", "red xyzzy", "</s> red", "<pad>"):
+        told = rf"^bad_words has '{bad}', which the tokenizer of bound cannot spell, so that no reply could"
+        with pytest.raises(SettingsError, match=told):
+            load_decoder(bound, "vbs", settings=replace(SEARCH, bad_words=(bad,)))
+
+
+def test_what_generate_cannot_follow_from_the_end_is_refused(tmp_path: Path) -> None:
+    model = HuggingFaceModel.load(*write_pair(tmp_path, "mvp"))
+
+    for nbest in model.n_best(Direction.REVERSE, SOURCES, replace(GENERATE, bad_words=("red", "cat"))):
+        assert all(not {"red", "cat"} & {*one.tokens} for one in nbest)
+    with pytest.raises(
+        SettingsError, match=r"^mvp-reverse is searched by its own generate, which cannot follow"
+    ):
+        model.n_best(Direction.REVERSE, SOURCES, replace(GENERATE, no_repeat_ngram_size=2))

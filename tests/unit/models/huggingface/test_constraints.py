@@ -19,6 +19,8 @@ from transformers import (
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     NoBadWordsLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
     SequenceBiasLogitsProcessor,
 )
 
@@ -27,10 +29,12 @@ from bidibeam.hf import BidiGenerate, mark
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.reversal import reverse_processor
-from bidibeam.search.settings import SearchSettings
+from bidibeam.search.constraints import ConstrainedScorer
+from bidibeam.search.settings import SearchSettings, VocabularyRoles
 from tests.unit.api.test_custom_generate import ended, inputs, pair
 from tests.unit.models.huggingface.folders import SOURCES, write_model, write_pair
 from tests.unit.models.huggingface.tiny import model_of
+from tests.unit.search.test_constraints import Fixed, options, sequences
 
 HOW: dict[str, Any] = {"num_beams": 4, "max_new_tokens": 8}
 WRITING = ("reverse-vbs", "bidia", "bidia bleu_t either")
@@ -150,6 +154,29 @@ def test_a_reversed_processor_makes_as_much_of_a_reversed_reply(
         assert total(reverse_processor(processor, {0, 2}), reply[::-1]) == pytest.approx(
             total(processor, reply)
         )
+
+
+@settings(max_examples=40, deadline=None)
+@given(options, sequences, st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(0, 10**6))
+def test_log_probabilities_are_those_of_the_processors_of_transformers(
+    more: dict[str, Any], forbidden: frozenset[tuple[int, ...]], read: list[int], seed: int
+) -> None:
+    logits = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed))
+    scorer = ConstrainedScorer(
+        Fixed(logits), SearchSettings(**more), VocabularyRoles(0, 1, forbidden_sequences=forbidden)
+    )
+    state = scorer.start(torch.zeros(1, 1, dtype=torch.long))
+    for token in read:
+        found, state = scorer.step(torch.tensor([token]), state)
+
+    expected, seen = logits.log_softmax(-1), torch.tensor([read])
+    if more["repetition_penalty"] != 1:
+        expected = RepetitionPenaltyLogitsProcessor(more["repetition_penalty"])(seen, expected)
+    if more["no_repeat_ngram_size"]:
+        expected = NoRepeatNGramLogitsProcessor(more["no_repeat_ngram_size"])(seen, expected)
+    if forbidden:
+        expected = NoBadWordsLogitsProcessor([[*one] for one in sorted(forbidden)])(seen, expected)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 ABOUT_BEGINNINGS: dict[str, dict[str, Any]] = {
