@@ -11,15 +11,11 @@ from bidibeam.models.base import Model
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    import torch
+    from collections.abc import Sequence
 
     from bidibeam.hypotheses import NBest
     from bidibeam.protocols import SequenceScorer, StepScorer
     from bidibeam.search.settings import SearchSettings
-    from bidibeam.similarities.word_vectors import WordVectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,9 @@ class ControlModel:
         """Refuse two networks that do not know the same tokens: neither can score the other's hypotheses."""
         texts = ["a", "b c", "hello, you!"]
         one, other = (each.sequence_scorer(Direction.REGULAR) for each in (self.model, self.control))
-        if self.model.vocabulary_size != self.control.vocabulary_size or one.encode(texts) != other.encode(texts):
+        if self.model.vocabulary_size != self.control.vocabulary_size or one.encode(texts) != other.encode(
+            texts
+        ):
             raise SettingsError(
                 f"{self.model.name} and {self.control.name} do not have the same tokens: train the control "
                 "on the same prepared data."

@@ -22,7 +22,7 @@ from bidibeam.errors import (
     describe_error,
 )
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
-from bidibeam.models.base import Limits
+from bidibeam.models.base import Limits, spell_bad_words
 from bidibeam.models.n_best import to_n_best
 from bidibeam.models.networks import check_direction
 from bidibeam.scores import Signature
@@ -240,6 +240,7 @@ class FunctionModel:
                 f"{self.name} does not know which token is the unknown one: leave out `allow_unknown`, and "
                 "take the token out of `forbidden` of its roles."
             )
+        self._spell(settings.bad_words)
 
     def scorer(self, direction: Direction) -> FunctionScorer:
         """One direction as a step scorer of ids that are padded with -1."""
@@ -255,8 +256,9 @@ class FunctionModel:
         if not rows:
             return []
         padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
+        roles = self.roles.forbidding(map(direction.arrange, self._spell(settings.bad_words)))
         lists = []
-        for line in beam_search(scorer, padded, settings, self.roles):
+        for line in beam_search(scorer, padded, settings, roles):
             hypotheses = []
             for written, log_prob, length, score, finished, end in line:
                 ids = direction.arrange(written)
@@ -270,6 +272,11 @@ class FunctionModel:
                 hypotheses.append(Hypothesis(text, words, log_prob, length, score, finished, ids=ids))
             lists.append(to_n_best(hypotheses))
         return lists
+
+    def _spell(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of bad words, in reading order."""
+        spellings = [[self.ids(word, is_reply=True)] for word in words]
+        return spell_bad_words(words, spellings, self.name, self.roles.forbidden)
 
     def sequence_scorer(self, direction: Direction) -> FunctionSequenceScorer:
         """What scores given replies under one direction."""

@@ -153,14 +153,9 @@ class RunModel:
         if not sources:
             return []
         unknown = () if settings.allow_unknown else (tokenizer.unknown_id,)
-        bad = [direction.arrange(ids) for ids in self._spell(settings.bad_words)]
-        single = [ids[0] for ids in bad if len(ids) == 1]  # which need not be looked for in what is written
-        roles = VocabularyRoles(
-            tokenizer.start_id,
-            tokenizer.end_id,
-            forbidden=frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown, *single}),
-            forbidden_sequences=frozenset(ids for ids in bad if len(ids) > 1),
-        )
+        forbidden = frozenset({tokenizer.pad_id, tokenizer.start_id, *unknown})
+        bad = map(direction.arrange, self._spell(settings.bad_words))
+        roles = VocabularyRoles(tokenizer.start_id, tokenizer.end_id, forbidden).forbidding(bad)
         lists: list[NBest] = []
         for line in beam_search(scorer, self.encode_sources(sources), settings, roles):
             hypotheses = []

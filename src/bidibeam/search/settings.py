@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from bidibeam.errors import SettingsError, check_choice, check_finite, check_setting
 from bidibeam.scores import OPTIONAL
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 UNFINISHED = ("keep", "rank", "drop")
 LARGEST_BEAM, LARGEST_PENALTY = 100_000, 10
@@ -112,6 +116,15 @@ class VocabularyRoles:
     forbidden_first: frozenset[int] = frozenset()
     other_ends: frozenset[int] = frozenset()
     forbidden_sequences: frozenset[tuple[int, ...]] = frozenset()
+
+    def forbidding(self, sequences: Iterable[tuple[int, ...]]) -> VocabularyRoles:
+        """The same with more that must not be written, in writing order; one token alone costs nothing."""
+        found = [*sequences]
+        return replace(
+            self,
+            forbidden=self.forbidden | {ids[0] for ids in found if len(ids) == 1},
+            forbidden_sequences=self.forbidden_sequences | {ids for ids in found if len(ids) != 1},
+        )
 
     @property
     def ends(self) -> tuple[int, ...]:

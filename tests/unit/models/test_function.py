@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,23 @@ def model_of(*functions: Any, **given: Any) -> FunctionModel:
 @pytest.fixture(scope="module")
 def model() -> FunctionModel:
     return model_of(*FUNCTIONS.values())
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_bad_words_are_in_no_reply_and_all_others_are_found(
+    model: FunctionModel, direction: Direction
+) -> None:
+    one, two, three = VOCABULARY[2:5]
+    every = {hypothesis.text for hypothesis in model.n_best(direction, SOURCES[:1], WIDE)[0]}
+    bad = replace(WIDE, bad_words=(one, f"{two} {three}"))
+
+    found = {hypothesis.text for hypothesis in model.n_best(direction, SOURCES[:1], bad)[0]}
+
+    allowed = {text for text in every if one not in text.split() and f"{two} {three}" not in text}
+    assert found == allowed
+    assert len(found) < len(every)
+    with pytest.raises(SettingsError, match="cannot spell"):
+        model.check_settings(replace(WIDE, bad_words=("",)))
 
 
 @pytest.mark.parametrize("direction", Direction)
