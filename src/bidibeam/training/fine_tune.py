@@ -62,7 +62,8 @@ def fine_tune(
 
     Args:
         data: Prepared pairs, with `keep_text` unless the model takes the tokenizer of the data.
-        out: A new folder: model, tokenizer, generation config, README.md, bidibeam.json and metrics.jsonl.
+        out: A new folder: model, tokenizer, generation config, README.md, bidibeam.json and metrics.jsonl;
+            source_tokenizer.json where sources have their own.
         base: A name on the Hub, a folder with weights, or a folder or file with only a config, or the values
             of one, for fresh weights.
         direction: "regular"; "reverse", which learns replies from their end; or "both", one model with a
@@ -146,7 +147,7 @@ class FineTuneTask:
         self._pairs = {
             split: from_prepared(data.split(split), base.tokenizer, config, **limits)
             if base.has_data_tokenizer
-            else encode_pairs(data.examples(split), base.tokenizer, config, **limits)
+            else encode_pairs(data.examples(split), base.tokenizer, config, base.source_tokenizer, **limits)
             for split in ("train", "validation")
         }
 
@@ -199,7 +200,7 @@ def _finish(out: Path, task: FineTuneTask, metadata: dict[str, Any]) -> None:
     kept, final = out / FOLDER / KEPT_WEIGHTS, out / FOLDER / "final"
     load_unique(task.network, load_file(kept), kept)
     shutil.rmtree(final, ignore_errors=True)
-    save_model(task.base.model, task.base.tokenizer, final)
+    save_model(task.base.model, task.base.tokenizer, task.base.source_tokenizer, final)
     write_text(final / "README.md", model_card(metadata))
     write_json(final / METADATA_FILE, metadata)
     names = sorted(path.name for path in final.iterdir())
