@@ -80,13 +80,13 @@ def export_run(
     with replacing_folder(out) as made:
         write_weights(made / WEIGHTS_FILE, stored)
         run.tokenizer.save(made / TOKENIZER_FILE)
-        if run.source_tokenizer is not run.tokenizer:
+        if run.source_tokenizer is not None:
             run.source_tokenizer.save(made / SOURCE_TOKENIZER_FILE)
         if tuned is not None:
             write_json(made / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(made / WEIGHTS_FILE)})
         config = run.config
-        sizes = config.vocabulary_size, config.output_size
-        write_config(made, config.architecture, config.model, *sizes, kept)
+        shape = config.architecture, config.model, config.vocabulary_size
+        write_config(made, *shape, kept, config.output_size)
         if card:
             with reading(path, "Train again, or leave out the card."):
                 write_text(made / CARD_FILE, render_card(made))

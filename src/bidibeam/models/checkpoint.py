@@ -38,14 +38,15 @@ AGAIN = "Restore it from a copy, or train again."
 class ModelConfig:
     """What config.json says: the network's architecture and shape, and whatever else was kept beside it.
 
-    Of all tokens, `vocabulary_size`, the first `output_size` may be written; any others are those of sources.
+    Of all tokens, `vocabulary_size`, the first `output_size` are those that are written, where sources have
+    others of their own; None where all are written.
     """
 
     architecture: str
     model: Any
     vocabulary_size: int
-    output_size: int
     metadata: dict[str, Any] = field(default_factory=dict)
+    output_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,10 @@ def write_config(
     architecture: str,
     settings: Any,
     vocabulary_size: int,
-    output_size: int,
     metadata: Mapping[str, Any],
+    output_size: int | None = None,
 ) -> None:
-    """Write config.json in one step; it has an output_size where not all tokens may be written."""
+    """Write config.json in one step."""
     write_json(
         folder / CONFIG_FILE,
         {
@@ -99,7 +100,7 @@ def write_config(
             "bidibeam_version": __version__,
             "architecture": architecture,
             "vocabulary_size": vocabulary_size,
-            **({"output_size": output_size} if output_size != vocabulary_size else {}),
+            **({} if output_size is None else {"output_size": output_size}),
             "model": settings_mapping(settings),
             **metadata,
         },
@@ -141,8 +142,7 @@ def read_config(folder: Path) -> ModelConfig:
         raise RunError(f"{path} does not describe a model ({reason}). {AGAIN}") from error
     known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "output_size", "model"}
     metadata = {key: value for key, value in content.items() if key not in known}
-    sizes = stored.vocabulary_size, stored.output_size or stored.vocabulary_size
-    return ModelConfig(stored.architecture, settings, *sizes, metadata)
+    return ModelConfig(stored.architecture, settings, stored.vocabulary_size, metadata, stored.output_size)
 
 
 def is_run(folder: Path) -> bool:

@@ -71,13 +71,13 @@ NETWORKS: Registry[Any] = Registry(
 )
 
 
-def create_network(architecture: str, settings: Any, vocabulary_size: int, output_size: int) -> Any:
-    """A network with fresh weights that reads all tokens, and writes the first `output_size` of them.
+def create_network(architecture: str, settings: Any, vocabulary_size: int, output_size: int | None) -> Any:
+    """A network with fresh weights that reads all tokens, and writes the first `output_size`, None for all.
 
     Raises:
-        SettingsError: If that is not all of them, and a network of this architecture can only write all.
+        SettingsError: If a network of this architecture cannot but write all.
     """
-    if output_size == vocabulary_size:
+    if output_size is None:
         return NETWORKS.create(architecture, settings, vocabulary_size)
     if "output_size" not in inspect.signature(NETWORKS.get(architecture)).parameters:
         raise SettingsError(

@@ -39,23 +39,24 @@ _make = partial(tuple.__new__, Hypothesis)  # searches make tens of thousands, a
 class RunModel:
     """A trained run, loaded: its folder, the network with the best weights, and what config.json says.
 
-    Sources are read by `source_tokenizer`, which is `tokenizer` where both sides are tokenised alike.
+    Sources are tokenised by `reader`: their own tokenizer, where they have one, or else that of the replies.
     """
 
     path: Path
     network: Any
     tokenizer: Tokenizer
-    source_tokenizer: Tokenizer
     config: checkpoint.ModelConfig
     device: torch.device
+    source_tokenizer: Tokenizer | None = None
 
     title = "run"
     default_stopping = "shrinking"  # the paper's
 
     def __post_init__(self) -> None:
         self.name = self.path.resolve().name
+        self.reader = self.source_tokenizer or self.tokenizer
         self.directions: tuple[Direction, ...] = tuple(self.network.directions)
-        self.vocabulary_size = self.config.output_size
+        self.vocabulary_size = self.config.output_size or self.config.vocabulary_size
         self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
         self.data: dict[str, Any] = self.config.metadata.get("data", {})
         lengths = (
@@ -86,8 +87,8 @@ class RunModel:
             )
         folder, device = Path(name or ""), checkpoint.find_device(options.get("device"))
         config, network = checkpoint.load_network(folder)
-        tokenizers = _load_tokenizers(folder, config)
-        return cls(folder, network.to(device).eval(), *tokenizers, config, device)
+        tokenizer, source_tokenizer = _load_tokenizers(folder, config)
+        return cls(folder, network.to(device).eval(), tokenizer, config, device, source_tokenizer)
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class RunModel:
             "run": str(folder),
             "parameters": sum(math.prod(shape) for shape in shapes.values()),
             "vocabulary": config.vocabulary_size,
-            **({"written": config.output_size} if config.output_size < config.vocabulary_size else {}),
+            **({} if config.output_size is None else {"written": config.output_size}),
             "model": checkpoint.settings_mapping(config.model),
             "data": config.metadata.get("data", {}),
             "training": config.metadata.get("training", {}),
@@ -167,8 +168,8 @@ class RunModel:
 
     def find_unknown(self, sources: Sequence[str]) -> list[bool]:
         """Which sources have no token that the network knows."""
-        unknown = self.source_tokenizer.unknown_id
-        return [{*ids} <= {unknown} for ids in self.source_tokenizer.encode_batch(list(sources))]
+        unknown = {self.reader.unknown_id}
+        return [{*ids} <= unknown for ids in self.reader.encode_batch(list(sources))]
 
     def sequence_scorer(self, direction: Direction) -> RunSequenceScorer:
         """What scores texts under one direction."""
@@ -176,7 +177,7 @@ class RunModel:
 
     def encode_sources(self, sources: Sequence[str]) -> Tensor:
         """Sources as padded ids, (sources, length); long ones keep their last tokens."""
-        encoded = self.source_tokenizer.encode_batch(list(sources))
+        encoded = self.reader.encode_batch(list(sources))
         if (longest := self.limits.max_source_length) is not None:
             encoded = [ids[-longest:] for ids in encoded]
         return pad_sources(encoded).to(self.device)
@@ -190,18 +191,18 @@ class RunModel:
         return self.tokenizer.text(words), tuple(words), (*ids, self.tokenizer.end_id)
 
 
-def _load_tokenizers(folder: Path, config: checkpoint.ModelConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of targets and of sources, which must have the ids that the model knows."""
+def _load_tokenizers(folder: Path, config: checkpoint.ModelConfig) -> tuple[Tokenizer, Tokenizer | None]:
+    """The tokenizer of replies and any of sources, which must have the ids that the model knows."""
     file, source_file = folder / checkpoint.TOKENIZER_FILE, folder / checkpoint.SOURCE_TOKENIZER_FILE
-    if config.output_size < config.vocabulary_size:
-        tokenizer, source_tokenizer = load_tokenizers(file, source_file)
+    if config.output_size is None:
+        tokenizer, source_tokenizer = Tokenizer.load(file), None
     else:
-        tokenizer = source_tokenizer = Tokenizer.load(file)
+        tokenizer, source_tokenizer = load_tokenizers(file, source_file)
     for name, known, size in (
-        (file.name, tokenizer, config.output_size),
+        (file.name, tokenizer, config.output_size or config.vocabulary_size),
         (source_file.name, source_tokenizer, config.vocabulary_size),
     ):
-        if known.vocabulary_size != size:
+        if known is not None and known.vocabulary_size != size:
             raise RunError(
                 f"{folder} has a {name} of {known.vocabulary_size} tokens, but its model knows {size}. They "
                 "do not belong together: restore the tokenizer that the run was trained with."

@@ -63,12 +63,12 @@ class NetworkTask:
 
     def mark_started(self, run: Path) -> None:
         """Write the tokenizers and config.json."""
-        tokenizer, source_tokenizer, network = self.data.tokenizer, self.data.source_tokenizer, self.network
-        tokenizer.save(run / checkpoint.TOKENIZER_FILE)
-        if source_tokenizer is not tokenizer:
-            source_tokenizer.save(run / checkpoint.SOURCE_TOKENIZER_FILE)
-        sizes = source_tokenizer.vocabulary_size, tokenizer.vocabulary_size
-        checkpoint.write_config(run, self.architecture, network.settings, *sizes, self.metadata)
+        self.data.tokenizer.save(run / checkpoint.TOKENIZER_FILE)
+        vocabulary_size, output_size = _find_sizes(self.data)
+        if output_size is not None:
+            self.data.source_tokenizer.save(run / checkpoint.SOURCE_TOKENIZER_FILE)
+        shape = self.architecture, self.network.settings, vocabulary_size
+        checkpoint.write_config(run, *shape, self.metadata, output_size)
 
     def save_weights(self, run: Path) -> None:
         """Write model.safetensors."""
@@ -126,12 +126,18 @@ def train(
         if is_resumed:
             metadata = {**checkpoint.read_config(run).metadata, **metadata}
         torch.manual_seed(training.seed)
-        sizes = data.source_tokenizer.vocabulary_size, data.tokenizer.vocabulary_size
-        network = create_network(architecture, model, *sizes)
+        network = create_network(architecture, model, *_find_sizes(data))
         if initialise is not None:
             initialise(network)
         task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
         TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
+
+
+def _find_sizes(data: PreparedData) -> tuple[int, int | None]:
+    """How many tokens there are, and how many of them are written, where sources have their own."""
+    size = data.tokenizer.vocabulary_size
+    is_alike = data.source_tokenizer is data.tokenizer
+    return (size, None) if is_alike else (data.source_tokenizer.vocabulary_size, size)
 
 
 def _number_tokens(data: PreparedData) -> dict[str, int]:

@@ -295,8 +295,9 @@ class BidirectionalModel(nn.Module):
     def save_pretrained(self, directory: Path | str, **metadata: Any) -> None:
         """Write config.json and model.safetensors; `metadata` are kept in the configuration."""
         folder = Path(directory)
-        sizes = self.vocabulary_size, self.output_size
-        checkpoint.write_config(folder, "gru", self.settings, *sizes, metadata)
+        output_size = self.output_size if self.output_size < self.vocabulary_size else None
+        shape = "gru", self.settings, self.vocabulary_size
+        checkpoint.write_config(folder, *shape, metadata, output_size)
         checkpoint.write_weights(folder / checkpoint.WEIGHTS_FILE, self.state_dict())
 
     @staticmethod
