@@ -17,7 +17,12 @@ from bidibeam.errors import SettingsError
 from bidibeam.files import write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
-from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
+from bidibeam.models.checkpoint import (
+    SOURCE_TOKENIZER_FILE,
+    STARTED_FILE,
+    hugging_face_config,
+    write_weights,
+)
 from bidibeam.models.huggingface.bases import open_base
 from bidibeam.models.huggingface.configs import METADATA_FILE, read_metadata
 from bidibeam.models.huggingface.labels import padding_id, special_ids
@@ -187,6 +192,7 @@ def _describe_training(task: FineTuneTask, loop: TrainingLoop) -> dict[str, Any]
     return {
         "bidibeam_version": __version__,
         "is_fresh": task.base.is_fresh,
+        **({"source_tokenizer": SOURCE_TOKENIZER_FILE} if task.base.has_two_tokenizers else {}),
         "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
         "trained_on": len(loop.batches),
         "steps": loop.position.step,

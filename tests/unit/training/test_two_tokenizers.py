@@ -230,6 +230,7 @@ def test_a_joint_model_learns_and_its_folder_says_how_it_reads(bart: Path) -> No
 
     check_answers(model, 8)
 
+    assert "sources are read by another, `PreTrainedTokenizerFast(" in (bart / "README.md").read_text()
     assert model.vocabulary_size == 12
     assert model.find_unknown(["BAD", "xyz", "xA"]) == [False, True, False]
     for loaded in model.models.values():

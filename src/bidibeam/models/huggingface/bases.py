@@ -75,6 +75,11 @@ class Base:
     is_fresh: bool
     has_data_tokenizer: bool
 
+    @property
+    def has_two_tokenizers(self) -> bool:
+        """Whether it reads with another tokenizer than it writes with."""
+        return self.source_tokenizer is not self.tokenizer
+
 
 def open_base(
     name: str | Mapping[str, Any],
