@@ -87,9 +87,10 @@ def render_card(folder: Path) -> str:
     model, metadata = checkpoint.settings_mapping(config.model), config.metadata
     data, exported, training = (metadata.get(name, {}) for name in ("data", "exported", "training"))
     tuned = TunedSettings(folder / TUNED_FILE).content if (folder / TUNED_FILE).is_file() else {}
-    weights, tokenizer = folder / checkpoint.WEIGHTS_FILE, folder / checkpoint.TOKENIZER_FILE
+    weights = folder / checkpoint.WEIGHTS_FILE
     parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
-    size = (weights.stat().st_size + tokenizer.stat().st_size) / 2**20
+    files = [weights, folder / checkpoint.TOKENIZER_FILE, folder / checkpoint.SOURCE_TOKENIZER_FILE]
+    size = sum(path.stat().st_size for path in files if path.is_file()) / 2**20
     corpus, settings = str(data.get("corpus", "unknown")), data.get("settings", {})
     origin = escape_markdown(str(exported.get("corpus") or f"The corpus {corpus}"))
     origin += f": {ORIGINS[corpus]}" if corpus in ORIGINS else ""

@@ -10,6 +10,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.files import names_in, reading, replacing_folder, resolve, write_json, write_text
 from bidibeam.models.checkpoint import (
     CONFIG_FILE,
+    SOURCE_TOKENIZER_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
     fingerprint_of,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 CARD_FILE = "MODEL_CARD.md"
-FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, TUNED_FILE, CARD_FILE)
+FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TUNED_FILE, CARD_FILE)
 """All that an export may hold."""
 
 
@@ -79,9 +80,13 @@ def export_run(
     with replacing_folder(out) as made:
         write_weights(made / WEIGHTS_FILE, stored)
         run.tokenizer.save(made / TOKENIZER_FILE)
+        if run.source_tokenizer is not None:
+            run.source_tokenizer.save(made / SOURCE_TOKENIZER_FILE)
         if tuned is not None:
             write_json(made / TUNED_FILE, {**tuned.content, "weights": fingerprint_of(made / WEIGHTS_FILE)})
-        write_config(made, run.config.architecture, run.config.model, run.config.vocabulary_size, kept)
+        config = run.config
+        shape = config.architecture, config.model, config.vocabulary_size
+        write_config(made, *shape, kept, config.output_size)
         if card:
             with reading(path, "Train again, or leave out the card."):
                 write_text(made / CARD_FILE, render_card(made))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import echo, show, show_metadata
+from bidibeam.cli.console import echo, note, show, show_metadata
 from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
@@ -105,6 +105,8 @@ class ChatSession:
                 show(self._obey(line), style="dim")
             elif line:
                 (self._last,) = self._decoder.answers([Beams(str(next(numbers)), line)])
+                if self._model.find_unknown([line])[0]:
+                    note("this has no token that the model knows.")
                 if self._shows_beams:
                     show_beams(self._last)
                 echo(join_lines(self._last.text))

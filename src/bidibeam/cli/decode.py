@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from bidibeam.cli.inputs import load_for_search, take_model, take_strategy
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
+from bidibeam.fields import show_value
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
 from bidibeam.interchange.text_lines import Lines, open_lines
@@ -87,9 +88,11 @@ def decode(
     if decoder.ranker.strategy.requirements.reference:
         sources = _check_references(sources, strategy.name)
     is_finished: Counter[bool] = Counter()
+    unknown: list[Beams] = []
 
     def answer(sources: Iterable[Beams]) -> Iterator[Answer]:
         for each in decoder.answers(sources):
+            unknown.extend([each.beams] if loaded.find_unknown([each.beams.source])[0] else [])
             is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
             yield each
 
@@ -102,6 +105,8 @@ def decode(
         batch_size=decoder.batch_size,
         lines=lines,
     )
+    if unknown:
+        _note_unknown(unknown)
     if cut_off := is_finished[False]:
         total, limit = is_finished.total(), settings.max_length
         note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")
@@ -147,6 +152,15 @@ def _check_references(sources: Iterable[Beams], strategy: str) -> Iterator[Beams
                 "another --strategy."
             )
         yield beams
+
+
+def _note_unknown(sources: Sequence[Beams]) -> None:
+    """Say that replies to some sources follow from nothing that stands in them."""
+    first, what = sources[0], "no token that the model knows"
+    told = f"source {first.id} has {what}"
+    if len(sources) > 1:
+        told = f"{len(sources):,} sources have {what}, the first of them source {first.id}"
+    note(f"{told}: {show_value(first.source)}.")
 
 
 def _note_tuning(folder: Path, signature: Signature, settings: SearchSettings) -> None:

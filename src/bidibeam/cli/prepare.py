@@ -13,6 +13,8 @@ from bidibeam.cli.options import PATH, option
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
+KINDS = ["char", "word", "bpe"]
+
 
 @click.command()
 @click.argument("corpus", default="chitchat")
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 @option("--seed", "Another seed gives another split.", int, 0)
 @option("--max-source-length", "In tokens; longer are dropped.", int, 50)
 @option("--max-response-length", "In tokens; longer are dropped.", int, 20)
-@option("--tokenizer", "Lower-cased words, or byte-level pieces that keep case.", ["word", "bpe"], "word")
-@option("--vocabulary-size", "Four special tokens included.", int, 20_000)
+@option("--tokenizer", "Characters, words, or byte-level pieces.", KINDS, "word")
+@option("--source-tokenizer", "Of sources, if it is another: each side then has its vocabulary.", KINDS)
+@option("--target-tokenizer", "Of responses, likewise.", KINDS)
+@option("--cased", "Keep the case of words and characters, as pieces always do.", bool)
+@option("--vocabulary-size", "Of each vocabulary, four special tokens included.", int, 20_000)
 @option("--limit", "Take only so many conversations, always the same.", int)
 @option("--keep-text", "Write the text of training pairs too, which `train --base` needs.", bool)
 @option("--overwrite", "Replace prepared data in --out, or write beside other files.", bool)
@@ -52,10 +57,12 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
       bidibeam prepare chitchat --out data/chitchat
       bidibeam prepare cornell --source cornell_movie_dialogs_corpus.zip --out data/cornell
       bidibeam prepare jsonl --source dialogues.jsonl.gz --out data/mine --tokenizer bpe
+      bidibeam prepare tsv --source lexicon.tsv --out data/g2p --source-tokenizer char --cased
 
     Pairs that are empty or too long are dropped and counted. The directory then holds pairs.safetensors,
     tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl;
-    with --keep-text also those of training pairs, train.jsonl.
+    with --keep-text also those of training pairs, train.jsonl; and source_tokenizer.json where sources have a
+    tokenizer of their own.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def encode_pairs(
     pairs: Sequence[Pair],
     splits: Sequence[str],
     tokenizer: Tokenizer,
+    source_tokenizer: Tokenizer | None = None,
     *,
     max_source_length: int,
     max_response_length: int,
@@ -60,19 +62,24 @@ def encode_pairs(
 ) -> EncodedPairs:
     """Encodes every distinct text once and marks the pairs that are empty or too long.
 
-    `progress` is called with the number of distinct texts encoded, and of all.
+    Sources that have a tokenizer of their own are other texts than responses. `progress` is called with the
+    number of distinct texts encoded, and of all.
     """
-    numbers: dict[str, int] = {}
-    sources = np.array([numbers.setdefault(pair.source, len(numbers)) for pair in pairs], np.int64)
-    responses = np.array([numbers.setdefault(pair.response, len(numbers)) for pair in pairs], np.int64)
-    texts = list(numbers)
+    numbers: dict[tuple[Tokenizer, str], int] = {}
+    reader = source_tokenizer or tokenizer
+    sources = np.array([numbers.setdefault((reader, pair.source), len(numbers)) for pair in pairs], np.int64)
+    responses = np.array(
+        [numbers.setdefault((tokenizer, pair.response), len(numbers)) for pair in pairs], np.int64
+    )
     chunks: list[NDArray[np.int32]] = []
     counts: list[int] = []
-    for begin in range(0, len(texts), CHUNK):
-        encoded = tokenizer.encode_batch(texts[begin : begin + CHUNK])
-        counts += map(len, encoded)
-        chunks.append(np.fromiter(chain.from_iterable(encoded), np.int32))
-        progress(len(counts), len(texts))
+    for reader, group in groupby(numbers, key=itemgetter(0)):
+        texts = [text for _, text in group]
+        for begin in range(0, len(texts), CHUNK):
+            encoded = reader.encode_batch(texts[begin : begin + CHUNK])
+            counts += map(len, encoded)
+            chunks.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+            progress(len(counts), len(numbers))
     lengths = np.array(counts, np.int64)
     reasons = np.select(  # the first that holds
         [

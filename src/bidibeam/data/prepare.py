@@ -32,7 +32,9 @@ from bidibeam.data.prepared import (
     FORMAT_VERSION,
     HELD_OUT,
     INFO,
+    OPTIONAL,
     PAIRS,
+    SOURCE_TOKENIZER,
     STATISTICS,
     TEXTS,
     TOKENIZER,
@@ -74,9 +76,15 @@ class PrepareSettings:
     max_response_length: int = 20
     """The longest response kept, in tokens, the end token not counted."""
     tokenizer: str = "word"
-    """"word" (lower-cased, the commonest words) or "bpe" (byte-level pieces)."""
+    """What a token is: a "char", a "word" (the commonest are known), or a byte-level piece ("bpe")."""
+    source_tokenizer: str | None = None
+    """What a token of a source is, if it is not what `tokenizer` says."""
+    target_tokenizer: str | None = None
+    """What a token of a response is. If sources have others, each side has a vocabulary of its own."""
+    cased: bool = False
+    """Whether words and characters keep their case; pieces always do."""
     vocabulary_size: int = 20_000
-    """The most tokens the vocabulary has, the four special ones counted."""
+    """The most tokens a vocabulary has, the four special ones counted."""
     limit: int | None = None
     """Prepare only so many conversations, chosen by hash; all of them when None."""
     keep_text: bool = False
@@ -97,7 +105,15 @@ class PrepareSettings:
                 f"validation_share {self.validation_share:g} and test_share {self.test_share:g} leave "
                 "nothing to train on; together they must be below 1."
             )
-        check_vocabulary(self.tokenizer, self.vocabulary_size)
+        for name in ("tokenizer", "source_tokenizer", "target_tokenizer"):
+            if (kind := getattr(self, name)) is not None:
+                check_vocabulary(kind, self.vocabulary_size, name=name)
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """The kinds of tokenizer of sources and of responses."""
+        source, target = self.source_tokenizer or self.tokenizer, self.target_tokenizer or self.tokenizer
+        return cast("Kind", source), cast("Kind", target)
 
 
 Progress = Callable[[str, int, int | None], None]
@@ -124,15 +140,12 @@ def prepare(
     splits = _assign_splits(pairs, settings)
     training = [pair for pair, split in zip(pairs, splits, strict=True) if split == "train"]
     report("learning the vocabulary", 0, None)
-    tokenizer = Tokenizer.train(
-        _report_items("learning the vocabulary", _iterate_texts(training), report),
-        kind=cast("Kind", settings.tokenizer),
-        vocabulary_size=settings.vocabulary_size,
-    )
+    tokenizer, source_tokenizer = _train_tokenizers(training, settings, report)
     encoded = encode_pairs(
         pairs,
         splits,
         tokenizer,
+        source_tokenizer,
         max_source_length=settings.max_source_length,
         max_response_length=settings.max_response_length,
         progress=lambda done, total: report("encoding", done, total),
@@ -149,7 +162,7 @@ def prepare(
     statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
     with alone_in(out, "preparing data in"), _make_directory(out) as folder:
         _check_out(out, overwrite=overwrite)  # another process may have been faster
-        _write_data(folder, settings, tokenizer, encoded, statistics)
+        _write_data(folder, settings, (tokenizer, source_tokenizer), encoded, statistics)
         _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
     report("writing", 1, 1)
     return PreparedData.open(out)
@@ -181,6 +194,28 @@ def _assign_splits(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str
     return [splits[key] for key in keys]
 
 
+def _train_tokenizers(
+    training: Sequence[Pair], settings: PrepareSettings, report: Progress
+) -> tuple[Tokenizer, Tokenizer]:
+    """Returns the tokenizer of responses and that of sources: one and the same if they are of one kind."""
+
+    def train(texts: Iterable[str], kind: Kind, targets: Tokenizer | None = None) -> Tokenizer:
+        return Tokenizer.train(
+            _report_items("learning the vocabulary", texts, report),
+            kind=kind,
+            vocabulary_size=settings.vocabulary_size,
+            cased=settings.cased,
+            targets=targets,
+        )
+
+    source_kind, target_kind = settings.kinds
+    if source_kind == target_kind:
+        both = train(_iterate_texts(training), target_kind)
+        return both, both
+    targets = train((pair.response for pair in training), target_kind)
+    return targets, train((pair.source for pair in training), source_kind, targets)
+
+
 def _iterate_texts(pairs: Iterable[Pair]) -> Iterator[str]:
     """Yields the texts of pairs, a turn that is both a response and the next source only once."""
     previous: tuple[str, int] | None = None
@@ -194,12 +229,17 @@ def _iterate_texts(pairs: Iterable[Pair]) -> Iterator[str]:
 def _write_data(
     folder: Path,
     settings: PrepareSettings,
-    tokenizer: Tokenizer,
+    tokenizers: tuple[Tokenizer, Tokenizer],
     encoded: EncodedPairs,
     statistics: dict[str, Any],
 ) -> None:
-    arrays = _make_arrays(encoded, tokenizer.vocabulary_size)
+    tokenizer, source_tokenizer = tokenizers
+    is_different = source_tokenizer is not tokenizer
+    arrays = _make_arrays(encoded, source_tokenizer.vocabulary_size)
     fingerprint = hashlib.blake2b(tokenizer.to_json().encode(), digest_size=16)
+    if is_different:
+        fingerprint.update(source_tokenizer.to_json().encode())
+        source_tokenizer.save(folder / SOURCE_TOKENIZER)
     for name in sorted(arrays):
         fingerprint.update(name.encode() + arrays[name].tobytes())
     with replacing(folder / PAIRS) as partial:
@@ -212,10 +252,11 @@ def _write_data(
         "corpus": settings.corpus,
         "settings": asdict(settings),
         "fingerprint": fingerprint.hexdigest(),
-        "vocabulary_size": tokenizer.vocabulary_size,
+        "vocabulary_size": source_tokenizer.vocabulary_size,
         "pairs": statistics["pairs"],
         "tokens": len(arrays["tokens"]),
         "training_text": TRAINING_TEXT if settings.keep_text else None,
+        "source_tokenizer": SOURCE_TOKENIZER if is_different else None,
     }
     write_json(folder / INFO, info)
 
@@ -261,7 +302,7 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
     """Refuses a directory that holds something, unless it may be overwritten."""
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; name a directory for the prepared data.")
-    for name in (TRAINING_TEXT, *FILES):
+    for name in (*OPTIONAL.values(), *FILES):
         if (out / name).is_dir():
             raise SettingsError(
                 f"{out / name} is a directory, where a file has to be; name another directory."
@@ -272,7 +313,7 @@ def _check_out(out: Path, *, overwrite: bool) -> None:
         raise SettingsError(
             f"{out} holds prepared data already; name another directory, or pass `overwrite`."
         )
-    ours = {*FILES, TRAINING_TEXT} if (out / PAIRS).is_file() else set(FILES)
+    ours = {*FILES, *OPTIONAL.values()} if (out / PAIRS).is_file() else set(FILES)
     if not {path.name for path in out.iterdir()} <= ours:
         raise SettingsError(f"{out} holds other things; name an empty or new directory, or pass `overwrite`.")
 
@@ -288,10 +329,12 @@ def _make_directory(out: Path) -> Iterator[Path]:
             return
         if (out / INFO).is_file():  # until the last file is replaced, `out` is no prepared data
             with suppress(ValueError):  # what is damaged lists nothing; another train.jsonl stays
-                if read_json(out / INFO).get("training_text"):
-                    (out / TRAINING_TEXT).unlink(missing_ok=True)
+                info = read_json(out / INFO)
+                for key, name in OPTIONAL.items():
+                    if info.get(key):
+                        (out / name).unlink(missing_ok=True)
             (out / INFO).unlink()
-        for name in (TRAINING_TEXT, *FILES):
+        for name in (*OPTIONAL.values(), *FILES):
             if (partial / name).exists():
                 (partial / name).replace(out / name)
 

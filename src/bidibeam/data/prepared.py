@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bidibeam.data.conversations import SPLITS
-from bidibeam.data.tokenization import Tokenizer
+from bidibeam.data.tokenization import Tokenizer, load_tokenizers
 from bidibeam.errors import RunError
 from bidibeam.fields import build_known
 from bidibeam.files import parse_json, read_json, reading
@@ -26,6 +26,10 @@ EXAMPLE = ("id", "source", "reference")
 HELD_OUT = {"validation": "validation.jsonl", "test": "test.jsonl"}
 TRAINING_TEXT = "train.jsonl"
 """Only where it was asked for."""
+SOURCE_TOKENIZER = "source_tokenizer.json"
+"""Only where sources and responses are tokenised differently."""
+OPTIONAL = {"training_text": TRAINING_TEXT, "source_tokenizer": SOURCE_TOKENIZER}
+"""Files that are there if data.json lists them, by what it calls them."""
 TEXTS = {"train": TRAINING_TEXT, **HELD_OUT}
 FILES = (PAIRS, TOKENIZER, STATISTICS, *HELD_OUT.values(), INFO)
 """What all prepared data have; the last is written last, so a directory that has it has them all."""
@@ -84,20 +88,30 @@ class Info:
     pairs: dict[str, int]
     settings: dict[str, Any]
     training_text: str | None = None
+    source_tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         build_known(Lengths, self.settings, section="settings.")
 
 
 class PreparedData:
-    """What `bidibeam prepare` wrote, with the contents of `data.json` as `info`. Use `PreparedData.open`."""
+    """What `bidibeam prepare` wrote, with the contents of `data.json` as `info`. Use `PreparedData.open`.
+
+    Responses are tokenised by `tokenizer`, and sources by `source_tokenizer`, the same one where it is alike.
+    """
 
     def __init__(
-        self, path: Path, info: dict[str, Any], tokenizer: Tokenizer, arrays: dict[str, Array]
+        self,
+        path: Path,
+        info: dict[str, Any],
+        tokenizer: Tokenizer,
+        arrays: dict[str, Array],
+        source_tokenizer: Tokenizer | None = None,
     ) -> None:
         self.path = path
         self.info = info
         self.tokenizer = tokenizer
+        self.source_tokenizer = source_tokenizer or tokenizer
         self._arrays = arrays
 
     @classmethod
@@ -115,8 +129,9 @@ class PreparedData:
             if not (path / name).is_file():
                 raise RunError(f"{path} holds no {name}: it is not prepared data, or not all of it. {AGAIN}")
         info = _read_json(path / INFO)
-        if info.get("training_text") and not (path / TRAINING_TEXT).is_file():
-            raise RunError(f"{path} holds no {TRAINING_TEXT}, though {INFO} lists it. {AGAIN}")
+        for key, name in OPTIONAL.items():
+            if info.get(key) and not (path / name).is_file():
+                raise RunError(f"{path} holds no {name}, though {INFO} lists it. {AGAIN}")
         version = info.get("format_version")
         if version != FORMAT_VERSION:
             raise RunError(
@@ -127,15 +142,21 @@ class PreparedData:
             build_known(Info, info)
         with reading(path / PAIRS, AGAIN):
             arrays = _map_tensors(path / PAIRS)
-        data = cls(path, info, Tokenizer.load(path / TOKENIZER), arrays)
+        tokenizer, source_tokenizer = Tokenizer.load(path / TOKENIZER), None
+        if info.get("source_tokenizer"):
+            tokenizer, source_tokenizer = load_tokenizers(path / TOKENIZER, path / SOURCE_TOKENIZER)
+        data = cls(path, info, tokenizer, arrays, source_tokenizer)
         names = {"tokens", *(f"{split}.{column}" for split in SPLITS for column in COLUMNS)}
         if set(arrays) != names:
             raise RunError(f"{path} is damaged: {PAIRS} and {INFO} do not belong together. {AGAIN}")
         for name in SPLITS:
             if not data.split(name).is_whole(info["pairs"].get(name)):
                 raise RunError(f"{path / PAIRS} is damaged: its {name} split does not fit {INFO}. {AGAIN}")
-        if not 0 <= arrays["tokens"].min() <= arrays["tokens"].max() < data.tokenizer.vocabulary_size:
-            raise RunError(f"{path / PAIRS} is damaged: it holds ids that {TOKENIZER} does not have. {AGAIN}")
+        if not 0 <= arrays["tokens"].min() <= arrays["tokens"].max() < data.source_tokenizer.vocabulary_size:
+            raise RunError(
+                f"{path / PAIRS} is damaged: it holds ids that "
+                f"{SOURCE_TOKENIZER if source_tokenizer else TOKENIZER} does not have. {AGAIN}"
+            )
         return data
 
     @property

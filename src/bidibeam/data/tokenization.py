@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -15,10 +16,10 @@ from bidibeam.errors import RunError, check_choice, check_setting
 from bidibeam.files import parse_json, reading, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-Kind = Literal["word", "bpe"]
+Kind = Literal["char", "word", "bpe"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 PADDING, UNKNOWN, START, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -26,6 +27,8 @@ PAD_ID, UNKNOWN_ID, START_ID, END_ID = range(len(SPECIAL_TOKENS))
 BYTES = 256
 WORD_START = "\u0120"
 """How byte-level subwords write the space before a word."""
+PLACEHOLDER = "<target {}>"
+"""What a source's own tokenizer calls an id of the targets' range; no text holds it as a token."""
 LARGEST_VOCABULARY = 10_000_000
 TOO_LONG = re.compile(r"\S{1001,}")
 """What is no word: learning from it would take time that grows with the square of its length."""
@@ -35,8 +38,12 @@ LONGEST_PIECE = 32  # in bytes; a subword longer than this is an accident of the
 class Tokenizer:
     """Turns text into ids of a fixed vocabulary, and tokens into text that reads naturally.
 
-    `word` knows the commonest words, lower-cased, and calls any other `<unk>`. `bpe` builds words from
-    byte-level pieces, keeps case and knows no unknown. Build one by `train` or `load`.
+    `word` knows the commonest words, and `char` the commonest characters, spaces among them; any other is
+    `<unk>`, and both lower-case unless they are cased. `bpe` builds words from byte-level pieces, keeps case
+    and knows no unknown. Build one by `train` or `load`.
+
+    Sources that are tokenised in another way than targets have a tokenizer of their own, whose ids begin
+    behind those of the targets at `first_id`: one table of ids in two ranges, the special ones in common.
 
     The special tokens have ids but cannot be written: "</s>" in a text is punctuation and a letter.
     """
@@ -44,27 +51,34 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer, kind: Kind) -> None:
         self._backend = backend
         self.kind: Kind = kind
+        normalizer = backend.normalizer
+        self.is_cased: bool = normalizer is None or b"Lowercase" not in normalizer.__getstate__()
         self.pad_id, self.unknown_id, self.start_id, self.end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
         self.vocabulary_size: int = backend.get_vocab_size()
+        self.first_id = len(SPECIAL_TOKENS)
+        while backend.id_to_token(self.first_id) == PLACEHOLDER.format(self.first_id):
+            self.first_id += 1
 
     @classmethod
-    def train(cls, texts: Iterable[str], *, kind: Kind, vocabulary_size: int) -> Tokenizer:
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        kind: Kind,
+        vocabulary_size: int,
+        cased: bool = False,
+        targets: Tokenizer | None = None,
+    ) -> Tokenizer:
         """Chooses a vocabulary of at most `vocabulary_size` tokens, the four special ones included.
 
-        Words are chosen by frequency, and alphabetically where that is equal: the order of `texts` does not
-        matter.
+        Words and characters are chosen by frequency, and alphabetically where that is equal: the order of
+        `texts` does not matter. Given the tokenizer of the `targets`, it is one for sources alone, with ids
+        behind those of the targets, which count as tokens of it from then on.
         """
         check_vocabulary(kind, vocabulary_size)
-        known = vocabulary_size - len(SPECIAL_TOKENS)
+        backend, known = _make_backend(kind, cased=cased), vocabulary_size - len(SPECIAL_TOKENS)
         trainer: trainers.Trainer
-        if kind == "word":
-            backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
-            backend.pre_tokenizer = wording.make_pre_tokenizer()
-            trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
-        else:
-            backend = tokenizers.Tokenizer(models.BPE())
-            backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-            backend.decoder = decoders.ByteLevel()
+        if kind == "bpe":
             trainer = trainers.BpeTrainer(
                 vocab_size=known,
                 show_progress=False,
@@ -72,12 +86,15 @@ class Tokenizer:
                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                 max_token_length=LONGEST_PIECE,
             )
-        backend.normalizer = wording.make_normalizer(lowercase=kind == "word")
+        else:
+            trainer = trainers.WordLevelTrainer(vocab_size=known, show_progress=False, special_tokens=[])
         learnable = (TOO_LONG.sub(" ", wording.well_formed(text)) for text in texts)
         backend.train_from_iterator(learnable, trainer)
-        vocabulary = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
-        vocabulary |= {token: index + len(SPECIAL_TOKENS) for token, index in backend.get_vocab().items()}
-        if kind == "word":
+        first = len(SPECIAL_TOKENS) if targets is None else targets.vocabulary_size
+        before = [*SPECIAL_TOKENS, *map(PLACEHOLDER.format, range(len(SPECIAL_TOKENS), first))]
+        vocabulary = {token: index for index, token in enumerate(before)}
+        vocabulary |= {token: index + first for token, index in backend.get_vocab().items()}
+        if kind != "bpe":
             backend.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
         else:
             merges = [tuple(merge) for merge in json.loads(backend.to_str())["model"]["merges"]]
@@ -94,6 +111,11 @@ class Tokenizer:
             [wording.well_formed(text) for text in texts], add_special_tokens=False
         )
         return [encoding.ids for encoding in encodings]
+
+    @property
+    def own_ids(self) -> list[int]:
+        """The ids that stand for its own tokens, special ones first."""
+        return [*range(len(SPECIAL_TOKENS)), *range(self.first_id, self.vocabulary_size)]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Returns the tokens that ids stand for."""
@@ -113,13 +135,16 @@ class Tokenizer:
     def text(self, tokens: Sequence[str]) -> str:
         """Writes tokens as a person would.
 
-        For the kind `word`, `words(text(tokens)) == tokens` holds for whatever `words` gives: where the
-        natural spelling would read as other words, they are spaced apart. It cannot hold for `<unk>`, for
-        runs of full stops (one ellipsis) and for runs of hyphens (a dash), none of which `words` gives.
+        Characters are joined as they are. For the kind `word`, `words(text(tokens)) == tokens` holds for
+        whatever `words` gives: where the natural spelling would read as other words, they are spaced apart.
+        It cannot hold for `<unk>`, for runs of full stops (one ellipsis) and for runs of hyphens (a dash),
+        none of which `words` gives.
         """
         if self.kind == "bpe":
             decoded: str = self._backend.decoder.decode(list(tokens))
             return " ".join(decoded.split())
+        if self.kind == "char":
+            return "".join(tokens)
         plain = wording.detokenize_plain(tokens)
         if plain is not None:
             return plain
@@ -127,8 +152,11 @@ class Tokenizer:
         return natural if self.words(natural) == list(tokens) else wording.space_apart(tokens)
 
     def words(self, text: str) -> list[str]:
-        """Returns the words of any text, lower-cased, whether the vocabulary holds them or not."""
-        return wording.split(text)
+        """Returns the words of any text, whether the vocabulary holds them or not.
+
+        They are lower-cased, but for the kind `word` where it is cased.
+        """
+        return wording.split(text, lowercase=self.kind != "word" or not self.is_cased)
 
     def to_json(self) -> str:
         """Returns what `save` writes."""
@@ -149,19 +177,79 @@ class Tokenizer:
             written = path.read_text(encoding="utf-8")
             model = parse_json(written)["model"]["type"]
             backend = tokenizers.Tokenizer.from_str(written)
-        kinds: dict[str, Kind] = {"WordLevel": "word", "BPE": "bpe"}
+        kind = find_kind(backend)
         specials = tuple(backend.id_to_token(index) for index in range(len(SPECIAL_TOKENS)))
-        if model not in kinds or specials != SPECIAL_TOKENS:
+        if kind is None or specials != SPECIAL_TOKENS:
             raise RunError(
                 f"{path} is not a tokenizer of bidibeam's: its model is {model} and its first tokens are "
                 f"{specials}, where {SPECIAL_TOKENS} are expected."
             )
-        return cls(backend, kinds[model])
+        return cls(backend, kind)
 
 
-def check_vocabulary(kind: str, vocabulary_size: int) -> None:
+def _make_backend(kind: Kind, *, cased: bool) -> tokenizers.Tokenizer:
+    """Returns a tokenizer that has learnt nothing yet."""
+    if kind == "bpe":
+        backend = tokenizers.Tokenizer(models.BPE())
+        backend.normalizer = wording.make_normalizer(lowercase=False)
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        backend.decoder = decoders.ByteLevel()
+        return backend
+    backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+    if kind == "word":
+        backend.normalizer = wording.make_normalizer(lowercase=not cased)
+        backend.pre_tokenizer = wording.make_pre_tokenizer()
+    else:
+        backend.normalizer = wording.make_character_normalizer(lowercase=not cased)
+        backend.pre_tokenizer = wording.make_character_pre_tokenizer()
+        backend.decoder = decoders.Fuse()
+    return backend
+
+
+def load_tokenizers(targets: Path, sources: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Reads the tokenizer of targets and that of sources, which must have one table of ids in two ranges."""
+    target, source = Tokenizer.load(targets), Tokenizer.load(sources)
+    if source.first_id != target.vocabulary_size:
+        raise RunError(
+            f"{sources} has ids for sources from {source.first_id} on, and {targets} has "
+            f"{target.vocabulary_size} tokens. They do not belong together: restore both from one copy."
+        )
+    return target, source
+
+
+def find_kind(backend: tokenizers.Tokenizer) -> Kind | None:
+    """Returns what kind a tokenizer is, if it is of a model that ours are of."""
+    model = type(backend.model).__name__
+    if model == "WordLevel":
+        is_char = _is_same(backend.pre_tokenizer, wording.make_character_pre_tokenizer())
+        return "char" if is_char else "word"
+    return "bpe" if model == "BPE" else None
+
+
+def find_splitter(backend: tokenizers.Tokenizer | None) -> Callable[[str], list[str]]:
+    """Returns what cuts a text into tokens to compare it by: characters, or words, lower-cased as a rule.
+
+    Words keep their case where the tokenizer is one of ours that does.
+    """
+    if backend is None:
+        return wording.split
+    if find_kind(backend) == "char":
+        return list
+    is_words = _is_same(backend.pre_tokenizer, wording.make_pre_tokenizer())
+    is_cased = _is_same(backend.normalizer, wording.make_normalizer(lowercase=False))
+    return partial(wording.split, lowercase=not (is_words and is_cased))
+
+
+def _is_same(part: Any, other: Any) -> bool:
+    """Whether two parts of tokenizers are written alike; one that is made in Python cannot be written."""
+    with suppress(Exception):
+        return part is not None and bool(part.__getstate__() == other.__getstate__())
+    return False
+
+
+def check_vocabulary(kind: str, vocabulary_size: int, *, name: str = "tokenizer") -> None:
     """Refuses a kind of tokenizer that does not exist, or a vocabulary that cannot hold one."""
-    check_choice("tokenizer", kind, KINDS)
+    check_choice(name, kind, KINDS)
     least = len(SPECIAL_TOKENS) + (BYTES if kind == "bpe" else 1)
     rule = f"between {least}, for the tokenizer {kind!r}, and {LARGEST_VOCABULARY:,}"
     check_setting(least <= vocabulary_size <= LARGEST_VOCABULARY, "vocabulary_size", vocabulary_size, rule)

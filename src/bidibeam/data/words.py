@@ -71,9 +71,22 @@ def make_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
 
 
-def split(text: str) -> list[str]:
-    """Returns the words of any text, lower-cased."""
-    normal = make_normalizer(lowercase=True).normalize_str(well_formed(text))
+@cache
+def make_character_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
+    """Returns what composes letters and makes controls spaces, and leaves all else as it is written."""
+    steps = [normalizers.Replace(Regex(r"\p{Cc}"), " "), normalizers.NFC()]
+    return normalizers.Sequence([normalizers.Lowercase(), *steps] if lowercase else steps)
+
+
+@cache
+def make_character_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    """Returns what cuts normalised text into characters, spaces among them."""
+    return pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+
+
+def split(text: str, *, lowercase: bool = True) -> list[str]:
+    """Returns the words of any text, lower-cased unless case is to be kept."""
+    normal = make_normalizer(lowercase=lowercase).normalize_str(well_formed(text))
     return [word for word, _ in make_pre_tokenizer().pre_tokenize_str(normal)]
 
 
@@ -94,7 +107,7 @@ IS_UNSPACED = re.compile(f"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
 
 CLITICS = "n't|'(?:s|m|d|ll|re|ve)"
-PLAIN_WORD = rf"[a-z]+(?: (?:{CLITICS}))?"
+PLAIN_WORD = rf"[A-Za-z]+(?: (?:{CLITICS}))?"
 PLAIN = re.compile(rf"(?:{PLAIN_WORD}|--)(?: (?:{PLAIN_WORD}|--|[,!?]|(?:\.\.)?\.(?! \.)))*")
 ATTACHED = re.compile(rf" (?=[.,!?]|(?:{CLITICS})(?:\s|$))")
 

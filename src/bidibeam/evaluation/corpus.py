@@ -81,7 +81,8 @@ def count_replies(data: PreparedData, replies: Iterable[Sequence[int]]) -> dict[
     for ids, count in Counter(map(tuple, replies)).items():
         if tokenizer.unknown_id not in ids:
             tokens = tokenizer.tokens(ids)
-            counts[tuple(tokens if tokenizer.kind == "word" else split(tokenizer.text(tokens)))] += count
+            is_split = tokenizer.kind == "word" and not tokenizer.is_cased
+            counts[tuple(tokens if is_split else split(tokenizer.text(tokens)))] += count
     return counts
 
 

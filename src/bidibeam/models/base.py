@@ -163,6 +163,10 @@ class Model(Protocol):
         """
         ...
 
+    def find_unknown(self, sources: Sequence[str]) -> list[bool]:
+        """Which sources have no token that the model knows."""
+        ...
+
     def sequence_scorer(self, direction: Direction) -> SequenceScorer:
         """What scores given texts, or another direction's hypotheses, under one direction."""
         ...

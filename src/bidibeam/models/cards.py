@@ -23,6 +23,10 @@ LOADED = {
     "both": "Load it with `bidibeam.hf.BidirectionalSeq2Seq.from_pretrained`; `model.regular` and "
     "`model.reverse` are ordinary models.",
 }
+SOURCES = (
+    " The tokenizer is that of replies; sources are read by another, "
+    '`PreTrainedTokenizerFast(tokenizer_file="source_tokenizer.json", pad_token="<pad>")`.'
+)
 LIMITS = "It learnt from what people said to each other, unfiltered: it may be wrong, rude or biased."
 
 
@@ -59,7 +63,7 @@ def model_card(metadata: Mapping[str, Any]) -> str:
     parts = [
         "---\nlibrary_name: transformers\ntags:\n- bidibeam\n---",
         f"# Model card\n{summary}",
-        f"## Use\n{LOADED[metadata['direction']]}",
+        f"## Use\n{LOADED[metadata['direction']]}{SOURCES if metadata.get('source_tokenizer') else ''}",
         "## Data\n" + format_table(("data", ""), rows.items()),
         "## Settings\n"
         + format_table(

@@ -17,12 +17,14 @@ from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
 from bidibeam.fields import build, build_known
 from bidibeam.files import read_json, read_json_or_empty, reading, replacing, write_json, writing
-from bidibeam.models.networks import NETWORKS
+from bidibeam.models.networks import NETWORKS, create_network
 
 LARGEST_VOCABULARY = 10**12
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
+SOURCE_TOKENIZER_FILE = "source_tokenizer.json"
+"""Only where sources have a tokenizer of their own."""
 STARTED_FILE = Path("training", "started.json")
 """What `bidibeam train --base` keeps in a folder until it is done."""
 FORMAT_VERSION = 1
@@ -34,12 +36,17 @@ AGAIN = "Restore it from a copy, or train again."
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What config.json says: the network's architecture and shape, and whatever else was kept beside it."""
+    """What config.json says: the network's architecture and shape, and whatever else was kept beside it.
+
+    Of all tokens, `vocabulary_size`, the first `output_size` are those that are written, where sources have
+    others of their own; None where all are written.
+    """
 
     architecture: str
     model: Any
     vocabulary_size: int
     metadata: dict[str, Any] = field(default_factory=dict)
+    output_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,7 @@ class StoredConfig:
     architecture: str
     vocabulary_size: int
     model: dict[str, Any]
+    output_size: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     exported: dict[str, Any] = field(default_factory=dict)
@@ -70,11 +78,19 @@ class StoredConfig:
         check_setting(
             self.vocabulary_size <= LARGEST_VOCABULARY, "vocabulary_size", self.vocabulary_size, rule
         )
+        if (output := self.output_size) is not None:
+            rule = f"at least 1, and below vocabulary_size, {self.vocabulary_size}"
+            check_setting(1 <= output < self.vocabulary_size, "output_size", output, rule)
         build_known(KnownData, self.data, section="data.")
 
 
 def write_config(
-    folder: Path, architecture: str, settings: Any, vocabulary_size: int, metadata: Mapping[str, Any]
+    folder: Path,
+    architecture: str,
+    settings: Any,
+    vocabulary_size: int,
+    metadata: Mapping[str, Any],
+    output_size: int | None = None,
 ) -> None:
     """Write config.json in one step."""
     write_json(
@@ -84,6 +100,7 @@ def write_config(
             "bidibeam_version": __version__,
             "architecture": architecture,
             "vocabulary_size": vocabulary_size,
+            **({} if output_size is None else {"output_size": output_size}),
             "model": settings_mapping(settings),
             **metadata,
         },
@@ -123,9 +140,9 @@ def read_config(folder: Path) -> ModelConfig:
     except BidibeamError as error:
         reason = describe_error(error)
         raise RunError(f"{path} does not describe a model ({reason}). {AGAIN}") from error
-    known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "model"}
+    known = {"format_version", "bidibeam_version", "architecture", "vocabulary_size", "output_size", "model"}
     metadata = {key: value for key, value in content.items() if key not in known}
-    return ModelConfig(stored.architecture, settings, stored.vocabulary_size, metadata)
+    return ModelConfig(stored.architecture, settings, stored.vocabulary_size, metadata, stored.output_size)
 
 
 def is_run(folder: Path) -> bool:
@@ -212,14 +229,14 @@ def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor],
 def load_network(folder: Path) -> tuple[ModelConfig, Any]:
     """What config.json says, and the network with its weights; half precision becomes float32."""
     config = read_config(folder)
-    shape = config.architecture, config.model, config.vocabulary_size
+    shape = config.architecture, config.model, config.vocabulary_size, config.output_size
     weights = read_weights(folder / WEIGHTS_FILE)
     sizes = [size for size in asdict(config.model).values() if isinstance(size, int)]
     largest = max((size for tensor in weights.values() for size in tensor.shape), default=0)
     if max(config.vocabulary_size, *sizes) > GATES * largest:
         with torch.device("meta"):  # a network of such a size might not fit into memory
-            check_weights(weights, NETWORKS.create(*shape).state_dict(), folder)
-    network = NETWORKS.create(*shape)
+            check_weights(weights, create_network(*shape).state_dict(), folder)
+    network = create_network(*shape)
     check_weights(weights, network.state_dict(), folder)
     network.load_state_dict(weights)
     return config, network

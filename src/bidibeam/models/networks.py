@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from bidibeam.errors import RunError
+from bidibeam.errors import RunError, SettingsError
 from bidibeam.protocols import StepScorer
 from bidibeam.registry import Registry
 
@@ -28,7 +29,8 @@ class NetworkScorer(StepScorer[Any], Protocol):
 class Network(Protocol):
     """An `nn.Module` that the training loop trains and a run decodes with.
 
-    It is made by `Network(settings, vocabulary_size)`.
+    It is made by `Network(settings, vocabulary_size)`. One that takes a third argument, `output_size`, can
+    have sources whose tokens it never writes: it then writes the first so many of its tokens alone.
 
     Attributes:
         Settings: Its settings' frozen dataclass; `directions`, a tuple of names, is one of the fields.
@@ -67,6 +69,22 @@ NETWORKS: Registry[Any] = Registry(
     group="bidibeam.networks",
     locations={"gru": "bidibeam.models.gru.network:BidirectionalModel"},
 )
+
+
+def create_network(architecture: str, settings: Any, vocabulary_size: int, output_size: int | None) -> Any:
+    """A network with fresh weights that reads all tokens, and writes the first `output_size`, None for all.
+
+    Raises:
+        SettingsError: If a network of this architecture cannot but write all.
+    """
+    if output_size is None:
+        return NETWORKS.create(architecture, settings, vocabulary_size)
+    if "output_size" not in inspect.signature(NETWORKS.get(architecture)).parameters:
+        raise SettingsError(
+            f"A network of the architecture {architecture} has one vocabulary, and these data have one for "
+            "sources and one for responses: prepare them with one tokenizer for both."
+        )
+    return NETWORKS.create(architecture, settings, vocabulary_size, output_size)
 
 
 def check_direction(direction: Direction, known: Sequence[Direction], name: object) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.batching import pad_sources
-from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer
+from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer, load_tokenizers
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
@@ -37,21 +37,26 @@ _make = partial(tuple.__new__, Hypothesis)  # searches make tens of thousands, a
 
 @dataclass(eq=False)
 class RunModel:
-    """A trained run, loaded: its folder, the network with the best weights, and what config.json says."""
+    """A trained run, loaded: its folder, the network with the best weights, and what config.json says.
+
+    Sources are tokenised by `reader`: their own tokenizer, where they have one, or else that of the replies.
+    """
 
     path: Path
     network: Any
     tokenizer: Tokenizer
     config: checkpoint.ModelConfig
     device: torch.device
+    source_tokenizer: Tokenizer | None = None
 
     title = "run"
     default_stopping = "shrinking"  # the paper's
 
     def __post_init__(self) -> None:
         self.name = self.path.resolve().name
+        self.reader = self.source_tokenizer or self.tokenizer
         self.directions: tuple[Direction, ...] = tuple(self.network.directions)
-        self.vocabulary_size = self.config.vocabulary_size
+        self.vocabulary_size = self.config.output_size or self.config.vocabulary_size
         self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
         self.data: dict[str, Any] = self.config.metadata.get("data", {})
         lengths = (
@@ -82,14 +87,8 @@ class RunModel:
             )
         folder, device = Path(name or ""), checkpoint.find_device(options.get("device"))
         config, network = checkpoint.load_network(folder)
-        tokenizer = Tokenizer.load(folder / checkpoint.TOKENIZER_FILE)
-        if tokenizer.vocabulary_size != config.vocabulary_size:
-            raise RunError(
-                f"{folder} has a {checkpoint.TOKENIZER_FILE} of {tokenizer.vocabulary_size} tokens, but its "
-                f"model knows {config.vocabulary_size}. They do not belong together: restore the tokenizer "
-                "that the run was trained with."
-            )
-        return cls(folder, network.to(device).eval(), tokenizer, config, device)
+        tokenizer, source_tokenizer = _load_tokenizers(folder, config)
+        return cls(folder, network.to(device).eval(), tokenizer, config, device, source_tokenizer)
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
@@ -100,6 +99,7 @@ class RunModel:
             "run": str(folder),
             "parameters": sum(math.prod(shape) for shape in shapes.values()),
             "vocabulary": config.vocabulary_size,
+            **({} if config.output_size is None else {"written": config.output_size}),
             "model": checkpoint.settings_mapping(config.model),
             "data": config.metadata.get("data", {}),
             "training": config.metadata.get("training", {}),
@@ -124,11 +124,13 @@ class RunModel:
         tokenizer, special = self.tokenizer, len(SPECIAL_TOKENS)
         words = tokenizer.tokens(range(special, tokenizer.vocabulary_size))
         if file is None:
-            matrix = self.network.input_embeddings()[special:].cpu().numpy()
-            return WordVectors(words, matrix, "model", WORD_START if tokenizer.kind == "bpe" else "")
+            matrix = self.network.input_embeddings()[special : tokenizer.vocabulary_size].cpu().numpy()
+            begin = {"word": "", "bpe": WORD_START, "char": None}[tokenizer.kind]
+            return WordVectors(words, matrix, "model", begin)
         if tokenizer.kind != "word":
+            what = "subwords" if tokenizer.kind == "bpe" else "characters"
             raise SettingsError(
-                "The vectors are of words, and this run writes subwords; leave them out to use the run's own "
+                f"The vectors are of words, and this run writes {what}; leave them out to use the run's own "
                 "embeddings."
             )
         return WordVectors.from_file(file, wanted=words)
@@ -166,13 +168,18 @@ class RunModel:
             lists.append(to_n_best(hypotheses, is_end_told=False))
         return lists
 
+    def find_unknown(self, sources: Sequence[str]) -> list[bool]:
+        """Which sources have no token that the network knows."""
+        unknown = {self.reader.unknown_id}
+        return [{*ids} <= unknown for ids in self.reader.encode_batch(list(sources))]
+
     def sequence_scorer(self, direction: Direction) -> RunSequenceScorer:
         """What scores texts under one direction."""
         return RunSequenceScorer(self, direction)
 
     def encode_sources(self, sources: Sequence[str]) -> Tensor:
         """Sources as padded ids, (sources, length); long ones keep their last tokens."""
-        encoded = self.tokenizer.encode_batch(list(sources))
+        encoded = self.reader.encode_batch(list(sources))
         if (longest := self.limits.max_source_length) is not None:
             encoded = [ids[-longest:] for ids in encoded]
         return pad_sources(encoded).to(self.device)
@@ -189,6 +196,25 @@ class RunModel:
         ids = direction.arrange(written)
         words = self.tokenizer.tokens(ids)
         return self.tokenizer.text(words), tuple(words), (*ids, self.tokenizer.end_id)
+
+
+def _load_tokenizers(folder: Path, config: checkpoint.ModelConfig) -> tuple[Tokenizer, Tokenizer | None]:
+    """The tokenizer of replies and any of sources, which must have the ids that the model knows."""
+    file, source_file = folder / checkpoint.TOKENIZER_FILE, folder / checkpoint.SOURCE_TOKENIZER_FILE
+    if config.output_size is None:
+        tokenizer, source_tokenizer = Tokenizer.load(file), None
+    else:
+        tokenizer, source_tokenizer = load_tokenizers(file, source_file)
+    for name, known, size in (
+        (file.name, tokenizer, config.output_size or config.vocabulary_size),
+        (source_file.name, source_tokenizer, config.vocabulary_size),
+    ):
+        if known is not None and known.vocabulary_size != size:
+            raise RunError(
+                f"{folder} has a {name} of {known.vocabulary_size} tokens, but its model knows {size}. They "
+                "do not belong together: restore the tokenizer that the run was trained with."
+            )
+    return tokenizer, source_tokenizer
 
 
 class RunSequenceScorer:

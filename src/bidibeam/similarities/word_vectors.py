@@ -72,13 +72,13 @@ class WordVectors:
         matrix: (words, dimension), their vectors; not to be changed afterwards.
         name: What signatures call them.
         word_start: What a token that begins a word begins with, where the words are subwords: only such a one
-            can be a stop word.
+            can be a stop word. None where no token is a word, but a character.
     """
 
     words: Sequence[str] = field(repr=False)
     matrix: np.ndarray[tuple[int, int], np.dtype[Any]] = field(repr=False)
     name: str = "model"
-    word_start: str = field(default="", repr=False)
+    word_start: str | None = field(default="", repr=False)
     rows: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -122,6 +122,8 @@ class WordVectors:
     def is_stop_word(self) -> Flags:
         """Which rows belong to English stop words, (words)."""
         stop_words, start = english_stop_words(), self.word_start
+        if start is None:
+            return np.zeros(len(self.words), np.bool_)
         return np.array(
             [word.startswith(start) and word.removeprefix(start).lower() in stop_words for word in self.words]
         )

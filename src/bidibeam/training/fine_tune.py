@@ -17,7 +17,12 @@ from bidibeam.errors import SettingsError
 from bidibeam.files import write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
-from bidibeam.models.checkpoint import STARTED_FILE, hugging_face_config, write_weights
+from bidibeam.models.checkpoint import (
+    SOURCE_TOKENIZER_FILE,
+    STARTED_FILE,
+    hugging_face_config,
+    write_weights,
+)
 from bidibeam.models.huggingface.bases import open_base
 from bidibeam.models.huggingface.configs import METADATA_FILE, read_metadata
 from bidibeam.models.huggingface.labels import padding_id, special_ids
@@ -62,7 +67,8 @@ def fine_tune(
 
     Args:
         data: Prepared pairs, with `keep_text` unless the model takes the tokenizer of the data.
-        out: A new folder: model, tokenizer, generation config, README.md, bidibeam.json and metrics.jsonl.
+        out: A new folder: model, tokenizer, generation config, README.md, bidibeam.json and metrics.jsonl;
+            source_tokenizer.json where sources have their own.
         base: A name on the Hub, a folder with weights, or a folder or file with only a config, or the values
             of one, for fresh weights.
         direction: "regular"; "reverse", which learns replies from their end; or "both", one model with a
@@ -146,7 +152,7 @@ class FineTuneTask:
         self._pairs = {
             split: from_prepared(data.split(split), base.tokenizer, config, **limits)
             if base.has_data_tokenizer
-            else encode_pairs(data.examples(split), base.tokenizer, config, **limits)
+            else encode_pairs(data.examples(split), base.tokenizer, config, base.source_tokenizer, **limits)
             for split in ("train", "validation")
         }
 
@@ -186,6 +192,7 @@ def _describe_training(task: FineTuneTask, loop: TrainingLoop) -> dict[str, Any]
     return {
         "bidibeam_version": __version__,
         "is_fresh": task.base.is_fresh,
+        **({"source_tokenizer": SOURCE_TOKENIZER_FILE} if task.base.has_two_tokenizers else {}),
         "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
         "trained_on": len(loop.batches),
         "steps": loop.position.step,
@@ -199,7 +206,7 @@ def _finish(out: Path, task: FineTuneTask, metadata: dict[str, Any]) -> None:
     kept, final = out / FOLDER / KEPT_WEIGHTS, out / FOLDER / "final"
     load_unique(task.network, load_file(kept), kept)
     shutil.rmtree(final, ignore_errors=True)
-    save_model(task.base.model, task.base.tokenizer, final)
+    save_model(task.base.model, task.base.tokenizer, task.base.source_tokenizer, final)
     write_text(final / "README.md", model_card(metadata))
     write_json(final / METADATA_FILE, metadata)
     names = sorted(path.name for path in final.iterdir())

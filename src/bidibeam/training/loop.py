@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Direction
     from bidibeam.training.optimization import Schedule
 
-WRITTEN = (checkpoint.CONFIG_FILE, checkpoint.WEIGHTS_FILE, checkpoint.TOKENIZER_FILE, METRICS_FILE)
+WRITTEN = (
+    checkpoint.CONFIG_FILE,
+    checkpoint.WEIGHTS_FILE,
+    checkpoint.TOKENIZER_FILE,
+    checkpoint.SOURCE_TOKENIZER_FILE,
+    METRICS_FILE,
+)
 """Files of a run's folder that training writes."""
 
 

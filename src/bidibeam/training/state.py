@@ -22,6 +22,7 @@ from bidibeam.files import alone_in, names_in, read_json, reading, write_json
 from bidibeam.models.checkpoint import (
     AGAIN,
     CONFIG_FILE,
+    SOURCE_TOKENIZER_FILE,
     STARTED_FILE,
     TOKENIZER_FILE,
     check_weights,
@@ -134,7 +135,7 @@ def check_folder(run: Path, now: Mapping[str, Any], *, resume: bool) -> bool:
         )
     if not (run / CONFIG_FILE).exists() and not (run / STARTED_FILE).is_file():
         names = names_in(run)  # a kill may have come before anything told of a training
-        is_begun = FOLDER in names and names <= {FOLDER, TOKENIZER_FILE}
+        is_begun = FOLDER in names and names <= {FOLDER, TOKENIZER_FILE, SOURCE_TOKENIZER_FILE}
         if (run.exists() and not run.is_dir()) or (names and not is_begun):
             raise RunError(f"{run} holds other things. Name an empty or new directory.")
         return False

@@ -14,7 +14,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 from bidibeam.models import checkpoint
 from bidibeam.models.loading import require_transformers
-from bidibeam.models.networks import NETWORKS
+from bidibeam.models.networks import NETWORKS, create_network
 from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import PlateauSchedule
 from bidibeam.training.settings import HUGGING_FACE
@@ -64,12 +64,13 @@ class NetworkTask:
         return PlateauSchedule(self.network, self.settings)
 
     def mark_started(self, run: Path) -> None:
-        """Write the tokenizer and config.json."""
+        """Write the tokenizers and config.json."""
         self.data.tokenizer.save(run / checkpoint.TOKENIZER_FILE)
-        network = self.network
-        checkpoint.write_config(
-            run, self.architecture, network.settings, network.vocabulary_size, self.metadata
-        )
+        vocabulary_size, output_size = _find_sizes(self.data)
+        if output_size is not None:
+            self.data.source_tokenizer.save(run / checkpoint.SOURCE_TOKENIZER_FILE)
+        shape = self.architecture, self.network.settings, vocabulary_size
+        checkpoint.write_config(run, *shape, self.metadata, output_size)
 
     def save_weights(self, run: Path) -> None:
         """Write model.safetensors."""
@@ -92,8 +93,8 @@ def train(
     Args:
         data: Prepared pairs.
         run: A folder that `load` takes when training is over. That of a network of our own gets config.json,
-            model.safetensors (the best weights, or the last), tokenizer.json, metrics.jsonl and training/
-            (the last state).
+            model.safetensors (the best weights, or the last), tokenizer.json, source_tokenizer.json where
+            sources have their own, metrics.jsonl and training/ (the last state).
         settings: The architecture, its shape and how to train it, as `bidibeam.config.resolve` gives them.
         vectors: A fastText file that the embeddings of a network of our own start from.
         initialise: Changes the weights that a network of our own starts from.
@@ -116,8 +117,7 @@ def train(
     if vectors is not None:
         if not hasattr(NETWORKS.get(architecture), "use_vectors"):
             raise SettingsError(f"A network of the architecture {architecture} starts from no vectors.")
-        tokens = data.tokenizer.tokens(range(data.tokenizer.vocabulary_size))
-        known = read_vectors(vectors, {token: index for index, token in enumerate(tokens)})
+        known = read_vectors(vectors, _number_tokens(data))
         count, size = len(known.ids), known.vocabulary_size
         note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({known.coverage:.1%}).")
         initialise, metadata = methodcaller("use_vectors", known), {"vectors": vectors.name}
@@ -128,11 +128,28 @@ def train(
         if is_resumed:
             metadata = {**checkpoint.read_config(run).metadata, **metadata}
         torch.manual_seed(training.seed)
-        network = NETWORKS.create(architecture, model, data.tokenizer.vocabulary_size)
+        network = create_network(architecture, model, *_find_sizes(data))
         if initialise is not None:
             initialise(network)
         task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
         TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
+
+
+def _find_sizes(data: PreparedData) -> tuple[int, int | None]:
+    """How many tokens there are, and how many of them are written, where sources have their own."""
+    size = data.tokenizer.vocabulary_size
+    is_alike = data.source_tokenizer is data.tokenizer
+    return (size, None) if is_alike else (data.source_tokenizer.vocabulary_size, size)
+
+
+def _number_tokens(data: PreparedData) -> dict[str, int]:
+    """Tokens by id; of one that both sides have, the id on the side whose tokens are words."""
+    tokenizers = sorted((data.source_tokenizer, data.tokenizer), key=lambda each: each.kind == "word")
+    return {
+        token: index
+        for tokenizer in tokenizers
+        for index, token in zip(tokenizer.own_ids, tokenizer.tokens(tokenizer.own_ids), strict=True)
+    }
 
 
 def _train_from_config(data: PreparedData, run: Path, settings: RunSettings, **options: Any) -> None:

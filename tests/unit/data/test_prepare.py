@@ -14,7 +14,15 @@ from safetensors.numpy import load_file, save
 
 from bidibeam.data.encoding import REASONS
 from bidibeam.data.prepare import PrepareSettings, prepare
-from bidibeam.data.prepared import FILES, INFO, PAIRS, STATISTICS, TOKENIZER, PreparedData
+from bidibeam.data.prepared import (
+    FILES,
+    INFO,
+    PAIRS,
+    SOURCE_TOKENIZER,
+    STATISTICS,
+    TOKENIZER,
+    PreparedData,
+)
 from bidibeam.errors import BidibeamError, CorpusError, RunError, SettingsError
 from bidibeam.files import alone_in
 from tests.unit.data.made_corpora import corpus, pair_texts, settings
@@ -46,6 +54,73 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert data.info["pairs"] == {name: len(data.split(name)) for name in NAMES}
     assert data.info["settings"]["max_response_length"] == 20
     assert list(tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "fingerprint"),
+    [("word", "bbf8a5d49bb4e44cdacf2ac14b8e6b8b"), ("bpe", "bf5202fd4935faf6f661a5cc17149d8b")],
+)
+def test_tokenizers_that_are_alike_give_the_data_that_they_always_gave(
+    kind: str, fingerprint: str, tmp_path: Path
+) -> None:
+    data = make(tmp_path, source_tokenizer=kind, target_tokenizer=kind)
+
+    assert data.fingerprint == fingerprint
+    assert data.source_tokenizer is data.tokenizer
+    assert not (tmp_path / "out" / SOURCE_TOKENIZER).exists()
+
+
+@pytest.mark.parametrize(("source", "target"), [("char", "word"), ("word", "bpe"), ("bpe", "char")])
+def test_tokenizers_that_differ_have_a_range_of_ids_each(source: str, target: str, tmp_path: Path) -> None:
+    plain = make(tmp_path)
+    data = prepare(
+        settings(
+            source_tokenizer=source,
+            tokenizer=target,
+            cased=True,
+            max_source_length=99,
+            max_response_length=99,
+        ),
+        tmp_path / "c.jsonl",
+        tmp_path / "two",
+    )
+
+    size = data.tokenizer.vocabulary_size
+    assert (data.source_tokenizer.kind, data.tokenizer.kind) == (source, target)
+    assert data.info["vocabulary_size"] == data.source_tokenizer.vocabulary_size > size
+    assert data.fingerprint != plain.fingerprint
+    for name in ("validation", "test"):
+        pairs = data.split(name)
+        for number, example in enumerate(data.examples(name)):
+            begin, length = pairs.source_start[number], pairs.source_length[number]
+            read = pairs.tokens[begin : begin + length].tolist()
+            begin, length = pairs.response_start[number], pairs.response_length[number]
+            written = pairs.tokens[begin : begin + length].tolist()
+            assert min(read) >= size > max(written)
+            texts = (
+                data.source_tokenizer.text(data.source_tokenizer.tokens(read)),
+                data.tokenizer.text(data.tokenizer.tokens(written)),
+            )
+            assert texts == (example["source"], example["reference"])
+    assert set(data.statistics["positions"]["words"]) <= {*data.tokenizer.tokens(range(4, size))}
+
+
+def test_a_tokenizer_of_sources_goes_with_its_data(tmp_path: Path) -> None:
+    first = make(tmp_path, source_tokenizer="char")
+    file = first.path / SOURCE_TOKENIZER
+    content = file.read_text()
+    file.unlink()
+    with pytest.raises(RunError, match=r"holds no source_tokenizer\.json, though data\.json lists it"):
+        PreparedData.open(first.path)
+    first.tokenizer.save(file)
+    with pytest.raises(RunError, match=r"source_tokenizer\.json has ids for sources from 4 on"):
+        PreparedData.open(first.path)
+    file.write_text(content)
+
+    again = prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out", overwrite=True)
+
+    assert again.source_tokenizer is again.tokenizer
+    assert sorted(path.name for path in again.path.iterdir()) == sorted(FILES)
 
 
 def test_no_conversation_straddles_two_splits_unless_pairs_are_split(tmp_path: Path) -> None:
@@ -273,7 +348,9 @@ def test_corpora_of_which_no_data_can_be_made(
         ({"max_response_length": -1}, "^max_response_length must be at least 1, not -1"),
         ({"limit": 2}, "^limit must be at least 3, not 2"),
         ({"seed": -1}, "^seed must be at least 0, not -1"),
-        ({"tokenizer": "char"}, "^tokenizer must be one of word, bpe, not 'char'"),
+        ({"tokenizer": "letter"}, "^tokenizer must be one of char, word, bpe, not 'letter'"),
+        ({"source_tokenizer": "phone"}, "^source_tokenizer must be one of char, word, bpe, not 'phone'"),
+        ({"target_tokenizer": "bpe", "vocabulary_size": 99}, "between 260, for the tokenizer 'bpe', and"),
         ({"validation_share": 0.0}, "^validation_share must be above 0 and below 1, not 0.0"),
         ({"test_share": float("nan")}, "^test_share must be above 0 and below 1, not nan"),
         ({"validation_share": 0.5, "test_share": 0.5}, "0.5 and test_share 0.5 leave nothing to train on"),

@@ -3,21 +3,26 @@ from __future__ import annotations
 import json
 import re
 import time
-from itertools import pairwise
+import unicodedata
+from functools import cache
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bidibeam.data.tokenization import SPECIAL_TOKENS, Tokenizer
+from bidibeam.data.tokenization import SPECIAL_TOKENS, Tokenizer, find_splitter, load_tokenizers
 from bidibeam.data.words import detokenize, detokenize_plain, split
 from bidibeam.errors import RunError, SettingsError
 
 TEXTS = ["Don't you know it's Bob's tea?", "I can't say. I don't know!", "you know"]
 WORDS = Tokenizer.train(TEXTS, kind="word", vocabulary_size=100)
 PIECES = Tokenizer.train(TEXTS, kind="bpe", vocabulary_size=300)
+CHARACTERS = Tokenizer.train(TEXTS, kind="char", vocabulary_size=100)
+CASED = Tokenizer.train([*TEXTS, "AH0 B AW1 T"], kind="word", vocabulary_size=100, cased=True)
 BOTH = pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["word", "bpe"])
 
 ORDINARY = ["the", "do", "n't", "'s", "'re", "i", "tea", ",", ".", "?", "!", '"', "'", "(", ")", "-", "--"]
@@ -166,6 +171,125 @@ def test_what_is_too_long_for_a_word_is_not_learnt_from() -> None:
     assert "xx" in learnt.tokens(range(learnt.vocabulary_size))
 
 
+ALPHABET = "aAbBzZ .,'!-éßİ\u0130\u0301\u200b\u2019你ก\u0e33"
+LETTERS = {
+    cased: Tokenizer.train([ALPHABET, ALPHABET.lower()], kind="char", vocabulary_size=100, cased=cased)
+    for cased in (True, False)
+}
+
+
+@pytest.mark.parametrize("cased", [True, False])
+@given(st.text(st.sampled_from(ALPHABET)))
+def test_characters_give_back_what_they_were_made_from(cased: bool, text: str) -> None:
+    tokenizer, normal = LETTERS[cased], unicodedata.normalize("NFC", text)
+    known = {*tokenizer.tokens(range(tokenizer.vocabulary_size))}
+
+    tokens = tokenizer.tokens(tokenizer.encode(text))
+
+    assert tokenizer.is_cased == cased
+    if cased:
+        assert tokens == [each if each in known else "<unk>" for each in normal]
+    if "<unk>" not in tokens:
+        assert tokenizer.text(tokens) == (normal if cased else "".join(tokens))
+        assert tokenizer.tokens(tokenizer.encode(tokenizer.text(tokens))) == tokens
+
+
+def test_characters_are_known_with_spaces_and_without_quotes_being_changed() -> None:
+    tokenizer = Tokenizer.train(["a b\u2019", "B"], kind="char", vocabulary_size=100)
+
+    assert tokenizer.tokens(range(4, tokenizer.vocabulary_size)) == ["b", " ", "a", "\u2019"]
+    assert tokenizer.tokens(tokenizer.encode(" \u2019B\tx")) == [" ", "\u2019", "b", " ", "<unk>"]
+
+
+@pytest.mark.parametrize("phones", ["AH B AW T", "AH0 B AW1 T", "T . UW - B", "N 'S N't"])
+def test_phones_survive_writing_and_reading(phones: str) -> None:
+    tokenizer = Tokenizer.train([phones], kind="word", vocabulary_size=100, cased=True)
+
+    tokens = tokenizer.tokens(tokenizer.encode(phones))
+
+    assert "<unk>" not in tokens
+    assert tokenizer.words(tokenizer.text(tokens)) == tokens
+    if phones.replace(" ", "").isalnum():
+        assert (tokens, tokenizer.text(tokens)) == (phones.split(), phones)
+
+
+@given(st.text())
+@example("I'M U.S. a- -B")
+def test_cased_words_of_any_text_survive_and_differ_in_case_alone(text: str) -> None:
+    words = CASED.words(text)
+
+    assert CASED.words(CASED.text(words)) == words
+    if text.isascii() and "'" not in text and ":" not in text and "=" not in text and ";" not in text:
+        assert [word.lower() for word in words] == split(text)  # what is lower-case may be a clitic or smile
+
+
+KINDS = ("char", "word", "bpe")
+
+
+@pytest.mark.parametrize(("source", "target"), [*permutations(KINDS, 2)])
+@given(text=st.text(st.sampled_from(ALPHABET + "<>target 45")))
+def test_ids_of_sources_lie_behind_those_of_targets_and_stand_for_the_same_tokens(
+    source: Any, target: Any, text: str
+) -> None:
+    alone, targets, sources = two_sides(source, target)
+
+    ids = sources.encode(text)
+
+    unknown = {sources.unknown_id}
+    assert {*ids} - unknown <= {*range(targets.vocabulary_size, sources.vocabulary_size)}
+    assert {*targets.encode(text)} <= {*range(targets.vocabulary_size)}
+    assert sources.tokens(ids) == alone.tokens(alone.encode(text))
+    assert sources.text(sources.tokens(ids)) == alone.text(alone.tokens(alone.encode(text)))
+
+
+@cache
+def two_sides(source: Any, target: Any) -> tuple[Tokenizer, Tokenizer, Tokenizer]:
+    """A tokenizer by itself, one of targets, and the first behind the second."""
+    options = {"vocabulary_size": 270, "cased": True}
+    texts = [ALPHABET, *TEXTS]
+    targets = Tokenizer.train(texts[1:], kind=target, **options)
+    alone, sources = (Tokenizer.train(texts, kind=source, **options, targets=it) for it in (None, targets))
+    return alone, targets, sources
+
+
+@pytest.mark.parametrize(("source", "target"), [*permutations(KINDS, 2)])
+def test_two_ranges_are_saved_and_loaded_and_must_belong_together(
+    source: Any, target: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alone, targets, sources = two_sides(source, target)
+    files = tmp_path / "tokenizer.json", tmp_path / "source_tokenizer.json"
+    for tokenizer, file in zip((targets, sources), files, strict=True):
+        tokenizer.save(file)
+
+    loaded = load_tokenizers(*files)
+
+    assert [each.to_json() for each in loaded] == [targets.to_json(), sources.to_json()]
+    assert [each.kind for each in loaded] == [target, source]
+    assert [each.first_id for each in loaded] == [4, targets.vocabulary_size]
+    assert len(sources.own_ids) == alone.vocabulary_size <= 270
+    assert alone.own_ids == [*range(alone.vocabulary_size)]
+    assert sources.tokens(sources.own_ids) == alone.tokens(alone.own_ids)
+    assert capfd.readouterr() == ("", "")  # the library says so where a vocabulary has holes
+    alone.save(files[1])
+    with pytest.raises(
+        RunError, match=r"source_tokenizer\.json has ids for sources from 4 on, and .* has \d+ t"
+    ):
+        load_tokenizers(*files)
+
+
+def test_replies_of_other_models_are_split_as_their_tokenizers_do() -> None:
+    def splits(tokenizer: Tokenizer) -> list[str]:
+        return find_splitter(tokenizers.Tokenizer.from_str(tokenizer.to_json()))("No, U")
+
+    custom = tokenizers.Tokenizer(tokenizers.models.WordLevel({}, "<unk>"))
+    custom.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(object())
+
+    assert splits(CHARACTERS) == list("No, U")
+    assert splits(CASED) == ["No", ",", "U"]
+    assert splits(WORDS) == splits(PIECES) == ["no", ",", "u"]
+    assert find_splitter(None)("No") == find_splitter(custom)("No") == ["no"]
+
+
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(IndexError, match=r"^The id 1000 is outside the vocabulary of \d+ tokens\.$"):
         WORDS.tokens([4, 1000])
@@ -199,7 +323,8 @@ def test_missing_damaged_and_foreign_files_are_refused(
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
-        ("char", 10, r"^tokenizer must be one of word, bpe, not 'char'\.$"),
+        ("letter", 10, r"^tokenizer must be one of char, word, bpe, not 'letter'\.$"),
+        ("char", 4, r"^vocabulary_size must be between 5, for the tokenizer 'char', and .*, not 4\.$"),
         (
             "word",
             4,

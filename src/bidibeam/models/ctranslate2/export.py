@@ -12,6 +12,7 @@ import torch
 from bidibeam.errors import RunError, SettingsError, describe_error
 from bidibeam.files import read_json, replacing_folder, write_json
 from bidibeam.hypotheses import Direction
+from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE
 from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
@@ -56,7 +57,7 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
     constraints = _find_shared_constraints(model)
     with replacing_folder(out) as whole:
         for direction, part in parts.items():
-            _convert(library, part.model, part.tokenizer, whole / direction.value, quantization)
+            _convert(library, part, whole / direction.value, quantization)
         Manifest(
             directions=tuple(direction.value for direction in parts),
             quantization=quantization,
@@ -80,12 +81,16 @@ def export_to_ctranslate2(model: Any, out: Path, *, quantization: str = "int8") 
     return CTranslate2Model(out, device=torch.device("cpu"))
 
 
-def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: str) -> None:
-    """Convert one direction, by way of a folder whose config has what the converter reads."""
+def _convert(library: Any, part: DirectionalModel, out: Path, quantization: str) -> None:
+    """Convert one direction, by way of a folder whose config has what the converter reads.
+
+    CTranslate2 knows tokens by name, and the tokenizer of sources has a name for every id.
+    """
+    model, tokenizer, table = part.model, part.tokenizer, part.reader
     try:
         with quiet_transformers(), tempfile.TemporaryDirectory(dir=out.parent.parent) as folder:
             model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+            table.save_pretrained(folder)
             content = read_json(Path(folder) / "config.json")
             defaults = CONFIG_DEFAULTS.get(content["model_type"], {})
             write_json(Path(folder) / "config.json", {**defaults, **content})
@@ -98,6 +103,8 @@ def _convert(library: Any, model: Any, tokenizer: Any, out: Path, quantization: 
         }  # sources come with their special tokens
         write_json(out / "config.json", content)
         tokenizer.save_pretrained(out / "tokenizer")
+        if table is not tokenizer:
+            table.backend_tokenizer.save(str(out / "tokenizer" / SOURCE_TOKENIZER_FILE))
     except OSError:  # a full disk
         raise
     except Exception as error:  # the converter raises whatever it meets

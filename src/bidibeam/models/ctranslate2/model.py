@@ -20,15 +20,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bidibeam._version import __version__
+from bidibeam.data.tokenization import find_splitter
 from bidibeam.errors import BidibeamError, InputError, RunError, SettingsError, check_choice, describe_error
 from bidibeam.fields import build, build_known
 from bidibeam.files import read_json, reading, write_json
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Limits
-from bidibeam.models.checkpoint import FINGERPRINT_DIGITS, KnownData, find_device, hash_file
+from bidibeam.models.checkpoint import (
+    FINGERPRINT_DIGITS,
+    SOURCE_TOKENIZER_FILE,
+    KnownData,
+    find_device,
+    hash_file,
+)
 from bidibeam.models.huggingface.configs import check_same_tokens
 from bidibeam.models.huggingface.labels import arrange_ids, special_ids
-from bidibeam.models.huggingface.pairs import bad_word_ids, decode_ids, response_ids, source_ids
+from bidibeam.models.huggingface.pairs import (
+    bad_word_ids,
+    decode_ids,
+    find_unknown,
+    response_ids,
+    source_ids,
+)
 from bidibeam.models.n_best import rank_hypotheses, score_hypothesis
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -136,13 +149,16 @@ class CTranslate2Model:
         self.path, self.device, self.name = path, device, path.resolve().name
         self.manifest = manifest = Manifest.read(path)
         self.limits = Limits(manifest.max_source_length, manifest.max_length)
-        self.vocabulary_size, self.data = manifest.vocabulary_size, manifest.data
+        self.data = manifest.data
         self.translators = {
             Direction(name): DirectionalTranslator(path / name, manifest, device)
             for name in manifest.directions
         }
         self.directions = tuple(self.translators)
-        self.tokenizer = self.translators[self.directions[0]].tokenizer
+        self._first = first = self.translators[self.directions[0]]
+        self.tokenizer, self.vocabulary_size = first.tokenizer, manifest.vocabulary_size
+        if first.reader is not first.tokenizer:  # tokens of sources are never written
+            self.vocabulary_size = len(first.tokenizer)
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
@@ -223,6 +239,10 @@ class CTranslate2Model:
             )
         return self.translators[direction]
 
+    def find_unknown(self, sources: Sequence[str]) -> list[bool]:
+        """Which sources have no token that the model knows."""
+        return find_unknown(sources, self._first.reader)
+
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search in one direction by CTranslate2's own beam search."""
         if not sources:
@@ -241,7 +261,7 @@ class DirectionalTranslator:
     """
 
     def __init__(self, folder: Path, manifest: Manifest, device: torch.device) -> None:
-        from bidibeam.models.huggingface.opening import open_tokenizer
+        from bidibeam.models.huggingface.opening import open_source_tokenizer, open_tokenizer
 
         self.manifest, self.direction = manifest, Direction(folder.name)
         self._process = os.getpid()
@@ -258,14 +278,17 @@ class DirectionalTranslator:
             reason = describe_error(error)
             raise RunError(f"{folder} cannot be loaded by CTranslate2 ({reason}).") from error
         try:
-            self.tokenizer = open_tokenizer(str(folder / "tokenizer"))
+            self.tokenizer = self.reader = open_tokenizer(str(folder / "tokenizer"))
+            if (folder / "tokenizer" / SOURCE_TOKENIZER_FILE).is_file():
+                self.reader = open_source_tokenizer(str(folder / "tokenizer"), self.tokenizer)
         except Exception as error:  # the Rust side raises plain Exception
             raise RunError(f"The tokenizer in {folder} cannot be loaded: export the model again.") from error
         self.end_id: int = self.tokenizer.eos_token_id
         self._special = special_ids(self.tokenizer)
+        self._split = find_splitter(getattr(self.tokenizer, "backend_tokenizer", None))
         with reading(str(folder), "Export the model again."):  # what is of no use is found out now
-            source_ids(["a"], self.tokenizer)
-            end = self.tokenizer.convert_ids_to_tokens([self.end_id])
+            source_ids(["a"], self.reader)
+            end = self.reader.convert_ids_to_tokens([self.end_id])
             if not self._translator.score_batch([end], [[]], max_input_length=0)[0].log_probs:
                 raise ValueError("it gives no probabilities")
 
@@ -321,25 +344,25 @@ class DirectionalTranslator:
         Given what is added to each source's scores, unwanted tokens are not masked, and its own scores count.
         So they do with a repetition penalty, since teacher forcing knows of none.
         """
-        is_masked, tokenizer = added is None, self.tokenizer
+        is_masked, table = added is None, self.reader  # which has a name for every id
         if settings.repetition_penalty != 1:
             added = [0.0] * len(sources)
         first, last = self.manifest.first, self.manifest.last
         least = max(settings.min_length, self.manifest.min_length)
         forbidden = [[token] for token in self.manifest.forbidden] if is_masked else []
         forbidden += [
-            [*self.direction.arrange(ids)] for ids in bad_word_ids(settings.bad_words, tokenizer, self.name)
+            [*self.direction.arrange(ids)] for ids in bad_word_ids(settings.bad_words, self.tokenizer, self.name)
         ]
         results = self._ask(
             "translate_batch",
             self.tokenize_sources(sources),
-            None if first is None else [tokenizer.convert_ids_to_tokens([first])] * len(sources),
+            None if first is None else [table.convert_ids_to_tokens([first])] * len(sources),
             beam_size=settings.beam_size,
             num_hypotheses=settings.beam_size,
             patience=patience_of(settings.stopping),
             length_penalty=0,
             disable_unk=is_masked and not settings.allow_unknown,
-            suppress_sequences=[*map(tokenizer.convert_ids_to_tokens, forbidden)] or None,
+            suppress_sequences=[*map(table.convert_ids_to_tokens, forbidden)] or None,
             no_repeat_ngram_size=settings.no_repeat_ngram_size,
             repetition_penalty=settings.repetition_penalty,
             min_decoding_length=max(least - (first is not None), 0),  # what is forced first is not counted
@@ -348,7 +371,7 @@ class DirectionalTranslator:
             return_end_token=True,
             return_scores=added is not None,
         )
-        written = [[tokenizer.convert_tokens_to_ids(each) for each in line.hypotheses] for line in results]
+        written = [[table.convert_tokens_to_ids(each) for each in line.hypotheses] for line in results]
         if last is not None:  # what reaches T is ended there, with certainty
             written = [[ids if ids[-1:] == [last] else [*ids, last] for ids in line] for line in written]
         if added is None:
@@ -363,10 +386,9 @@ class DirectionalTranslator:
                 if not ids:  # the source is an end token alone, for which CTranslate2 does not search
                     continue
                 reading = arrange_ids(ids, self.direction, self._special)
-                text, is_finished = decode_ids(reading, tokenizer), ids[-1:] == [self.end_id]
-                hypotheses.append(
-                    score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
-                )
+                text, is_finished = decode_ids(reading, self.tokenizer), ids[-1:] == [self.end_id]
+                scored_one = score_hypothesis(text, reading, sum(values), settings, is_finished=is_finished)
+                hypotheses.append(scored_one._replace(tokens=tuple(self._split(text))))
             lists.append(rank_hypotheses(hypotheses, settings))
         return lists
 
@@ -374,11 +396,11 @@ class DirectionalTranslator:
         """Sources as the tokens that the engine reads; long ones keep their last tokens."""
         limits = [each for each in (self.manifest.max_source_length, self.manifest.positions) if each]
         longest = min(limits, default=None)
-        rows = source_ids(list(sources), self.tokenizer, max_length=longest)
+        rows = source_ids(list(sources), self.reader, max_length=longest)
         for source, row in zip(sources, rows, strict=True):
             if not row:
                 raise InputError(f"The source {source!r} has no token for {self.name}.")
-        return [self.tokenizer.convert_ids_to_tokens(row) for row in rows]
+        return [self.reader.convert_ids_to_tokens(row) for row in rows]
 
     def score_written(
         self,
@@ -397,7 +419,7 @@ class DirectionalTranslator:
         results = self._ask(
             "score_batch",
             [read[source] for source, _ in flat],
-            [self.tokenizer.convert_ids_to_tokens(list(body)) for body in bodies],
+            [self.reader.convert_ids_to_tokens(list(body)) for body in bodies],
             max_input_length=0,
             max_batch_size=1024,
         )

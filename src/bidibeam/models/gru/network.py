@@ -169,15 +169,17 @@ class BidirectionalModel(nn.Module):
     """Reads a source once and writes the reply in one or both directions.
 
     With a shared encoder, embeddings and encoder serve every decoder; otherwise each direction is a network
-    of its own. Decoders never share weights, except that a tied output projection is the embeddings.
+    of its own. Decoders never share weights, except that a tied output projection is the embeddings. Outputs
+    cover the first `output_size` tokens, by default all.
     """
 
     Settings: ClassVar[type] = ModelSettings
 
-    def __init__(self, settings: ModelSettings, vocabulary_size: int) -> None:
+    def __init__(self, settings: ModelSettings, vocabulary_size: int, output_size: int | None = None) -> None:
         super().__init__()
         self.settings = settings
         self.vocabulary_size = vocabulary_size
+        self.output_size = output_size or vocabulary_size
         self.directions = [Direction(name) for name in settings.directions]
         count = len(self.directions)
         networks = 1 if settings.shared_encoder else count
@@ -187,9 +189,9 @@ class BidirectionalModel(nn.Module):
         )
         self.encoders = nn.ModuleList(Encoder(settings) for _ in range(networks))
         self.decoders = Decoders(settings)
-        self.b_output = nn.Parameter(torch.zeros(count, vocabulary_size))
+        self.b_output = nn.Parameter(torch.zeros(count, self.output_size))
         if not settings.tied_output:
-            self.w_output = nn.Parameter(torch.empty(count, vocabulary_size, settings.output_width))
+            self.w_output = nn.Parameter(torch.empty(count, self.output_size, settings.output_width))
             nn.init.uniform_(self.w_output, -(settings.output_width**-0.5), settings.output_width**-0.5)
         self.dropout = nn.Dropout(settings.dropout)
         with torch.no_grad():
@@ -204,8 +206,10 @@ class BidirectionalModel(nn.Module):
         return embedding
 
     def output_weight(self, index: int) -> Tensor:
-        """A direction's output projection, (vocabulary, width)."""
-        return self.embedding(index).weight if self.settings.tied_output else self.w_output[index]
+        """A direction's output projection, (output, width)."""
+        if self.settings.tied_output:
+            return self.embedding(index).weight[: self.output_size]
+        return self.w_output[index]
 
     def encode(self, sources: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Encoder states, (networks, batch, source, memory), and the attention mask, (batch, 1, source)."""
@@ -293,7 +297,9 @@ class BidirectionalModel(nn.Module):
     def save_pretrained(self, directory: Path | str, **metadata: Any) -> None:
         """Write config.json and model.safetensors; `metadata` are kept in the configuration."""
         folder = Path(directory)
-        checkpoint.write_config(folder, "gru", self.settings, self.vocabulary_size, metadata)
+        output_size = self.output_size if self.output_size < self.vocabulary_size else None
+        shape = "gru", self.settings, self.vocabulary_size
+        checkpoint.write_config(folder, *shape, metadata, output_size)
         checkpoint.write_weights(folder / checkpoint.WEIGHTS_FILE, self.state_dict())
 
     @staticmethod

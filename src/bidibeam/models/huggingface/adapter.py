@@ -20,7 +20,7 @@ from bidibeam.models.huggingface.configs import FIELD, check_same_tokens, read_m
 from bidibeam.models.huggingface.constraints import options_of
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import combine_pair, load_models, load_pair, wrap_loaded
-from bidibeam.models.huggingface.pairs import bad_word_ids
+from bidibeam.models.huggingface.pairs import bad_word_ids, find_unknown
 from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle, refusal
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
@@ -59,6 +59,8 @@ class HuggingFaceModel:
         is_asked = max_source_length is not None
         self.limits = Limits(max_source_length if is_asked else first.max_source_length, first.max_length)
         self.vocabulary_size: int = first.model.config.get_text_config(decoder=True).vocab_size
+        if first.source_tokenizer is not None:  # whose tokens are never written
+            self.vocabulary_size = len(first.tokenizer)
         data = read_metadata(first.folder).get("data") if first.folder is not None else None
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         is_by_generate = any(find_obstacle(loaded.model) for loaded in models.values())
@@ -118,14 +120,14 @@ class HuggingFaceModel:
         ids = sorted({*tokenizer.get_vocab().values()} - {*tokenizer.all_special_ids})
         words = tokenizer.convert_ids_to_tokens(ids)
         if file is not None:
-            return WordVectors.from_file(file, wanted=words if loaded.writes_words else None)
-        if not loaded.writes_words:
+            return WordVectors.from_file(file, wanted=words if loaded.kind == "word" else None)
+        if loaded.kind not in ("word", "char"):
             raise SettingsError(
                 f"The similarity compares words by their vectors, and {loaded.name} knows subwords: give "
                 "a file of word `vectors`, or compare by bleu_t."
             )
         matrix = loaded.model.get_input_embeddings().weight.detach()[ids].float().cpu().numpy()
-        return WordVectors(words, matrix, "model")
+        return WordVectors(words, matrix, "model", "" if loaded.kind == "word" else None)
 
     def check_shared_tokens(self) -> None:
         """See that both directions know the same tokens, so that one can score the other's hypotheses."""
@@ -177,6 +179,10 @@ class HuggingFaceModel:
             for row, line in zip(rows.tolist(), found, strict=True):
                 lists[row] = rank_hypotheses(line, settings)
         return lists
+
+    def find_unknown(self, sources: Sequence[str]) -> list[bool]:
+        """Which sources have no token that the model knows."""
+        return find_unknown(sources, self._first.reader)
 
     def sequence_scorer(self, direction: Direction) -> DirectionalModel:
         """What scores texts under one direction.

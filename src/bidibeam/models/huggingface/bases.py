@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedTokenizerFast, set_seed
+from transformers import CONFIG_MAPPING, AutoConfig, set_seed
 
-from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
+from bidibeam.data.tokenization import END, Tokenizer, load_tokenizers
 from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.files import parse_json
 from bidibeam.hypotheses import Direction
-from bidibeam.models.huggingface.configs import AUTO_MAP, JOINT, check_layers, mark, remove_code
+from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE
+from bidibeam.models.huggingface.configs import (
+    AUTO_MAP,
+    JOINT,
+    SOURCE_FIELD,
+    check_layers,
+    has_source_tokenizer,
+    mark,
+    remove_code,
+)
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 from bidibeam.models.huggingface.labels import special_ids
 from bidibeam.models.huggingface.loading import (
@@ -34,7 +43,9 @@ from bidibeam.models.huggingface.opening import (
     create_model,
     describe_untrusted_code,
     open_config,
+    open_source_tokenizer,
     open_tokenizer,
+    to_fast,
 )
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.registry import suggest
@@ -52,15 +63,22 @@ class Base:
 
     Attributes:
         model: In float32, its direction marked.
-        tokenizer: The one it reads and writes with.
+        tokenizer: The one it writes with.
+        source_tokenizer: The one it reads with, which is the same as a rule.
         is_fresh: Whether its weights are new.
         has_data_tokenizer: Whether the tokenizer is that of the data, so that prepared ids are its own.
     """
 
     model: Any
     tokenizer: Any
+    source_tokenizer: Any
     is_fresh: bool
     has_data_tokenizer: bool
+
+    @property
+    def has_two_tokenizers(self) -> bool:
+        """Whether it reads with another tokenizer than it writes with."""
+        return self.source_tokenizer is not self.tokenizer
 
 
 def open_base(
@@ -91,26 +109,37 @@ def open_base(
         else:
             (config, is_fresh), where = _find_config(name, is_trusted=is_trusted), name
         _check_direction(config, where, direction, is_trusted=is_trusted)
-        reader, has_data_tokenizer = _find_tokenizer(
+        writer, reader, has_data_tokenizer = _find_tokenizers(
             name, tokenizer, config, is_fresh=is_fresh, data=data, is_trusted=is_trusted
         )
         set_seed(seed)
         if is_fresh:
-            _fit_config(config, reader)
+            _fit_config(config, writer, reader)
             model = create_model(config, is_trusted=is_trusted)
         else:
             model, missing = load_weights(where, config, dtype="float32", is_trusted=is_trusted)
             if missing:
                 raise InputError(f"The weights of {where} lack {missing[0]!r}: save the model again.")
-            _check_vocabulary(model, reader, where)
+            _check_vocabulary(model, reader, where)  # whose ids are the highest
         if direction != "both":
             mark(model, Direction(direction))
         elif not isinstance(model, BidirectionalSeq2Seq):
             model = BidirectionalSeq2Seq.from_encoder_decoder(
-                config if is_fresh else model, special_ids=special_ids(reader)
+                config if is_fresh else model, special_ids=special_ids(writer)
             )
+        if is_fresh and reader is not writer:
+            _forbid_sources(model, range(len(writer), len(reader)))
         source_ids(["a"], reader)  # a tokenizer that loads may still be of no use
-    return Base(model, reader, is_fresh, has_data_tokenizer)
+    return Base(model, writer, reader, is_fresh, has_data_tokenizer)
+
+
+def _forbid_sources(model: Any, ids: Iterable[int]) -> None:
+    """Have `generate`, and so our own search, never write the tokens of sources."""
+    is_joint = isinstance(model, BidirectionalSeq2Seq)
+    for one in (model.regular, model.reverse) if is_joint else (model,):
+        one.generation_config.suppress_tokens = [*ids]
+    if is_joint:
+        model.config.generation = model.regular.generation_config.to_dict()
 
 
 def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
@@ -203,7 +232,7 @@ def _check_direction(config: Any, name: str, direction: str, *, is_trusted: bool
         )
 
 
-def _find_tokenizer(
+def _find_tokenizers(
     name: str | Mapping[str, Any],
     tokenizer: str | None,
     config: Any,
@@ -211,27 +240,55 @@ def _find_tokenizer(
     is_fresh: bool,
     data: PreparedData,
     is_trusted: bool,
-) -> tuple[Any, bool]:
-    """The tokenizer of a base, and whether it is that of the data."""
+) -> tuple[Any, Any, bool]:
+    """The tokenizers of a base, of targets and of sources, and whether they are those of the data."""
     is_config, path = isinstance(name, Mapping), Path("" if isinstance(name, Mapping) else name)
     folder = path if path.is_dir() else path.parent
     is_local = is_config or path.exists()
     if tokenizer is None and is_local and (is_config or not has_files(folder, TOKENIZERS)):
         if is_fresh:
-            return wrap_tokenizer(data.tokenizer, is_encoder_decoder=config.is_encoder_decoder), True
+            return *_wrap_both(data.tokenizer, data.source_tokenizer, config), True
         raise InputError(f"The base {name} has weights but no tokenizer: name its tokenizer.")
+    if tokenizer is not None and has_source_tokenizer(config) and not is_fresh:
+        raise SettingsError(
+            f"The base {name} has a tokenizer of its own for sources: leave out `tokenizer` ({tokenizer})."
+        )
     where = tokenizer if tokenizer is not None else str(folder) if is_local else str(name)
     file = Path(where) / "tokenizer.json"
     if file.is_file() and not (Path(where) / "tokenizer_config.json").is_file():
         with suppress(RunError):  # of prepared data, or of a run
-            own = Tokenizer.load(file)
-            is_data = own.to_json() == data.tokenizer.to_json()
-            return wrap_tokenizer(own, is_encoder_decoder=config.is_encoder_decoder), is_data
+            own = _load_both(Path(where))
+            is_data = all(
+                one.to_json() == other.to_json()
+                for one, other in zip(own, (data.tokenizer, data.source_tokenizer), strict=True)
+            )
+            return *_wrap_both(*own, config), is_data
     if not Path(where).exists():
         check_reachable(where, "tokenizer", TOKENIZERS[:2])
     way_out = ": name one, a folder or a model of the Hub."
     with explain_errors(f"There is no tokenizer in {where}", way_out):
-        return open_tokenizer(where, is_trusted=is_trusted), False
+        writer = open_tokenizer(where, is_trusted=is_trusted)
+    reader = writer
+    if (has_source_tokenizer(config) and not is_fresh) or (Path(where) / SOURCE_TOKENIZER_FILE).is_file():
+        reader = open_source_tokenizer(where, writer)
+    return writer, reader, False
+
+
+def _load_both(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of targets and of sources in a folder of prepared data, or of a run."""
+    files = folder / "tokenizer.json", folder / SOURCE_TOKENIZER_FILE
+    if files[1].is_file():
+        return load_tokenizers(*files)
+    own = Tokenizer.load(files[0])
+    return own, own
+
+
+def _wrap_both(targets: Tokenizer, sources: Tokenizer, config: Any) -> tuple[Any, Any]:
+    """Two of our tokenizers as transformers' own, one and the same if they are."""
+    writer = wrap_tokenizer(targets, is_encoder_decoder=config.is_encoder_decoder)
+    if sources is targets:
+        return writer, writer
+    return writer, wrap_tokenizer(sources, is_encoder_decoder=config.is_encoder_decoder)
 
 
 def wrap_tokenizer(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:
@@ -241,22 +298,18 @@ def wrap_tokenizer(tokenizer: Tokenizer, *, is_encoder_decoder: bool) -> Any:
         backend.post_processor = TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, tokenizer.end_id)]
         )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token=PADDING,
-        unk_token=UNKNOWN,
-        bos_token=START,
-        eos_token=END,
-        clean_up_tokenization_spaces=False,
-    )
+    return to_fast(backend)
 
 
-def _fit_config(config: Any, tokenizer: Any) -> None:
-    """Make a fresh model's config that of its tokenizer."""
+def _fit_config(config: Any, tokenizer: Any, source_tokenizer: Any) -> None:
+    """Make a fresh model's config that of its tokenizers, the table of both with all ids."""
     pad, start, end = tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id
-    config.vocab_size = len(tokenizer)
+    config.vocab_size = len(source_tokenizer)
     if getattr(config, "decoder_vocab_size", None) is not None:
-        config.decoder_vocab_size = len(tokenizer)
+        config.decoder_vocab_size = len(source_tokenizer)
+    is_different = source_tokenizer is not tokenizer
+    if is_different or has_source_tokenizer(config):
+        setattr(config, SOURCE_FIELD, is_different)
     config.pad_token_id, config.bos_token_id, config.eos_token_id = pad, start, end
     if config.is_encoder_decoder:
         config.decoder_start_token_id = start if start is not None else pad

@@ -26,6 +26,8 @@ FIELD = "bidibeam_direction"
 """The config's field; a model without it writes as everybody does."""
 JOINT = "bidibeam-joint"
 """The model type of a model that holds both directions."""
+SOURCE_FIELD = "bidibeam_source_tokenizer"
+"""The config's field that is true where sources have a tokenizer of their own, source_tokenizer.json."""
 METADATA_FILE = "bidibeam.json"
 """What `bidibeam train --base` leaves beside a model."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
@@ -143,6 +145,15 @@ def _is_part(value: Any) -> bool:
 def mark(model: Any, direction: Direction) -> None:
     """Write into a model's config, or into a config, which way the model writes; saving keeps it."""
     setattr(_config(model), FIELD, Direction(direction).value)
+
+
+def has_source_tokenizer(config: Any) -> bool:
+    """Whether sources have a tokenizer of their own, by the config of a model or of a joint one."""
+    parts = (config, getattr(config, "base", None))
+    return any(
+        part.get(SOURCE_FIELD) if isinstance(part, dict) else getattr(part, SOURCE_FIELD, False)
+        for part in parts
+    )
 
 
 def direction_of(model: Any) -> Direction:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.utils import ModelOutput
 
-from bidibeam.data.words import split
+from bidibeam.data.tokenization import Kind, find_kind, find_splitter
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.by_generate import has_ids, score_sequences, search_by_generate
@@ -137,6 +138,7 @@ class DirectionalModel:
 
     Attributes:
         tokenizer: Its tokenizer; None if it is not known, and ids stand for words.
+        source_tokenizer: That of sources, where they have one of their own.
         name: What messages and signatures call it.
         fingerprint: Tells it from any other of that name.
         max_source_length: The longest source that training saw, where that is known.
@@ -152,17 +154,28 @@ class DirectionalModel:
     max_source_length: int | None = None
     folder: Path | None = None
     max_length: int | None = None
+    source_tokenizer: Any = None
+
+    @property
+    def reader(self) -> Any:
+        """What tokenises sources."""
+        return self.tokenizer if self.source_tokenizer is None else self.source_tokenizer
 
     @property
     def label(self) -> str:
         """Its name and fingerprint."""
         return f"{self.name}@{self.fingerprint}" if self.fingerprint else self.name
 
-    @property
-    def writes_words(self) -> bool:
-        """Whether its tokens are words, so that its embeddings are vectors of words."""
+    @cached_property
+    def kind(self) -> Kind | None:
+        """What its tokens are, where that is known: of words, or characters, embeddings are vectors."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        return type(getattr(backend, "model", None)).__name__ == "WordLevel"
+        return None if backend is None else find_kind(backend)
+
+    @cached_property
+    def split(self) -> Callable[[str], list[str]]:
+        """What cuts replies into the tokens by which they are compared."""
+        return find_splitter(getattr(self.tokenizer, "backend_tokenizer", None))
 
     def find_special(self, task: Task) -> frozenset[int]:
         """Ids that stay in place when a reply is reversed."""
@@ -244,7 +257,7 @@ class DirectionalModel:
             words = tuple(str(one) for one in ids if one not in special)
             return " ".join(words), words
         text = decode_ids(ids, self.tokenizer)
-        return text, tuple(split(text))
+        return text, tuple(self.split(text))
 
     def find_source_limit(self, steps: int, asked: int | None = None) -> int | None:
         """How many tokens of a source it can read, and write a reply of so many steps; None if any number.
@@ -287,7 +300,7 @@ class DirectionalModel:
         encoder and on the left for a lone decoder. A prompt of no tokens at all becomes the token that begins
         or ends a text.
         """
-        model, tokenizer = self.model, self.tokenizer
+        model, tokenizer = self.model, self.reader
         rows: list[list[int]] = []
         for limit, group in groupby(zip(limits, texts, strict=True), key=itemgetter(0)):
             rows += source_ids([text for _, text in group], tokenizer, model.config, max_length=limit)

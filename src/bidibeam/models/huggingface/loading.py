@@ -17,6 +17,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.models.base import read_length
 from bidibeam.models.checkpoint import (
     FINGERPRINT_DIGITS,
+    SOURCE_TOKENIZER_FILE,
     describe_unfinished,
     find_device,
     hash_file,
@@ -27,12 +28,19 @@ from bidibeam.models.huggingface.configs import (
     ADAPTER_FILE,
     check_pair,
     direction_of,
+    has_source_tokenizer,
     read_metadata,
     refuse_adapter,
 )
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
-from bidibeam.models.huggingface.opening import check_writes_text, open_config, open_model, open_tokenizer
+from bidibeam.models.huggingface.opening import (
+    check_writes_text,
+    open_config,
+    open_model,
+    open_source_tokenizer,
+    open_tokenizer,
+)
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
 from bidibeam.models.huggingface.scorer import check_eval_mode, find_obstacle, refusal
@@ -44,7 +52,7 @@ SAFETENSORS = ("*.safetensors", "*.safetensors.index.json")
 WEIGHTS = (*SAFETENSORS, "*.bin*", "*.pt", "*.pth", "*.ckpt*", "*.h5", "*.msgpack")
 """Files of weights, read or refused."""
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*.spm")
-HASHED = ("config.json", "generation_config.json", *SAFETENSORS, *TOKENIZERS)
+HASHED = ("config.json", "generation_config.json", *SAFETENSORS, *TOKENIZERS, SOURCE_TOKENIZER_FILE)
 """Files of a folder on which replies depend."""
 DTYPES = ("float32", "bfloat16", "float16")
 WAIT = 10.0
@@ -77,6 +85,7 @@ def load_models(
     folder = Path(where) if Path(where).is_dir() else None
     with quiet_transformers(is_local=folder is not None):
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
+        source_tokenizer = _load_source_tokenizer(where, tokenizer) if has_source_tokenizer(config) else None
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
         model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
     if missing:
@@ -90,7 +99,8 @@ def load_models(
     metadata = read_metadata(folder) if folder else {}
     source_length = read_length(metadata, "settings", "max_source_length")
     response_length = read_length(metadata, "data", "settings", "max_response_length")
-    return _by_direction(model, tokenizer, shown, fingerprint, source_length, folder, response_length)
+    lengths = source_length, folder, response_length
+    return _by_direction(model, tokenizer, shown, fingerprint, *lengths, source_tokenizer)
 
 
 def wrap_loaded(model: Any, tokenizer: Any) -> dict[Direction, DirectionalModel]:
@@ -164,7 +174,7 @@ def check_usable(loaded: DirectionalModel) -> None:
     """Ask a model for the probability of some tokens: what is of no use is found out now, not after hours."""
     model = loaded.model
     rows = model.get_input_embeddings().weight.shape[0]
-    known = {*loaded.tokenizer.get_vocab().values()}
+    known = {*loaded.reader.get_vocab().values()}
     largest, plain = max(known), sorted(known - {*loaded.tokenizer.all_special_ids})
     if largest >= rows:
         raise InputError(
@@ -238,6 +248,12 @@ def _load_tokenizer(where: str, *, is_trusted: bool) -> Any:
     with explain_errors(f"The tokenizer of {where} cannot be used"):
         source_ids(["a"], tokenizer)  # one that loads may still be of no use, and that is found out now
     return tokenizer
+
+
+def _load_source_tokenizer(where: str, tokenizer: Any) -> Any:
+    told, way_out = f"The {SOURCE_TOKENIZER_FILE} of {where} cannot be loaded", ": restore it from a copy."
+    with explain_errors(told, way_out):
+        return open_source_tokenizer(where, tokenizer)
 
 
 def has_files(folder: Path, patterns: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import tokenizers
 import torch
 from transformers import (
     AutoConfig,
@@ -19,6 +20,7 @@ from transformers import (
     AutoModelForImageTextToText,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    PreTrainedTokenizerFast,
 )
 from transformers.utils import (
     SAFE_WEIGHTS_INDEX_NAME,
@@ -28,8 +30,10 @@ from transformers.utils import (
     has_file,
 )
 
+from bidibeam.data.tokenization import END, PADDING, START, UNKNOWN, Tokenizer
 from bidibeam.errors import InputError
 from bidibeam.files import read_json_or_empty
+from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE
 from bidibeam.models.huggingface.configs import (
     AUTO_MAP,
     JOINT,
@@ -63,6 +67,30 @@ def open_tokenizer(where: str, *, is_trusted: bool = False, **options: Any) -> A
     """The tokenizer of a folder or of a model on the Hub."""
     with _opening(where, "tokenizer"):
         return AutoTokenizer.from_pretrained(where, trust_remote_code=is_trusted, **options)
+
+
+def open_source_tokenizer(where: str, targets: Any) -> Any:
+    """The tokenizer of sources that lies beside that of targets, in a folder or with a model on the Hub."""
+    path = Path(cached_file(where, SOURCE_TOKENIZER_FILE))
+    first, known = Tokenizer.load(path).first_id, 1 + max(targets.get_vocab().values())
+    if first != known:
+        raise InputError(
+            f"{where} has a {SOURCE_TOKENIZER_FILE} with ids from {first} on, and its tokenizer has {known} "
+            "tokens. They do not belong together: restore both from one copy."
+        )
+    return to_fast(tokenizers.Tokenizer.from_file(str(path)))
+
+
+def to_fast(backend: tokenizers.Tokenizer) -> Any:
+    """One of our tokenizers as transformers' own."""
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PADDING,
+        unk_token=UNKNOWN,
+        bos_token=START,
+        eos_token=END,
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False) -> tuple[Any, list[str]]:

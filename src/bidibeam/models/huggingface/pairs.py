@@ -82,15 +82,22 @@ def decode_ids(ids: Sequence[int], tokenizer: Any) -> str:
     return " ".join(tokenizer.decode([*ids], skip_special_tokens=True).split())
 
 
+def find_unknown(texts: Sequence[str], tokenizer: Any) -> list[bool]:
+    """Which sources have no token that the tokenizer knows: none at all, or the unknown one alone."""
+    special = {*tokenizer.all_special_ids}
+    return [{*ids} <= special for ids in source_ids(texts, tokenizer)]
+
+
 def encode_pairs(
     examples: Iterable[dict[str, str]],
     tokenizer: Any,
     config: Any,
+    source_tokenizer: Any = None,
     *,
     max_source_length: int,
     max_response_length: int,
 ) -> TokenPairs:
-    """Pairs of texts, as `PreparedData.examples` gives them, by the model's tokenizer.
+    """Pairs of texts, as `PreparedData.examples` gives them, by the model's tokenizer, or one for each side.
 
     Pairs whose response is longer than the limit, or whose source or response has no token, are left out.
     """
@@ -99,11 +106,12 @@ def encode_pairs(
             "The tokenizer has no end token, so a model cannot learn where to stop: set its eos_token."
         )
     examples, special = list(examples), special_ids(tokenizer)
+    reader = tokenizer if source_tokenizer is None else source_tokenizer
     parts: list[tuple[Integers, Integers, Integers, Integers]] = []
     for begin in range(0, len(examples), CHUNK):
         chunk = examples[begin : begin + CHUNK]
         sources = source_ids(
-            [example["source"] for example in chunk], tokenizer, config, max_length=max_source_length
+            [example["source"] for example in chunk], reader, config, max_length=max_source_length
         )
         responses = response_ids([example["reference"] for example in chunk], tokenizer, config)
         kept = [

@@ -12,6 +12,7 @@ from bidibeam.data.batching import IGNORED
 from bidibeam.errors import SettingsError
 from bidibeam.files import writing
 from bidibeam.models.base import Losses
+from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.joint import BidirectionalSeq2Seq
 
@@ -168,11 +169,13 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
     )
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a model and its tokenizer as `from_pretrained` reads them."""
+def save_model(model: Any, tokenizer: Any, source_tokenizer: Any, folder: Path) -> None:
+    """Write a model and its tokenizer as `from_pretrained` reads them; and that of sources, if another."""
     if not model.config.is_encoder_decoder:
         # A prompt goes on where it ends; what is saved are the arguments that a tokenizer was made with.
         tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
     with writing(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        if source_tokenizer is not tokenizer:
+            source_tokenizer.backend_tokenizer.save(str(folder / SOURCE_TOKENIZER_FILE))
