@@ -351,7 +351,8 @@ class DirectionalTranslator:
         least = max(settings.min_length, self.manifest.min_length)
         forbidden = [[token] for token in self.manifest.forbidden] if is_masked else []
         forbidden += [
-            [*self.direction.arrange(ids)] for ids in bad_word_ids(settings.bad_words, self.tokenizer, self.name)
+            [*self.direction.arrange(ids)]
+            for ids in bad_word_ids(settings.bad_words, self.tokenizer, self.name)
         ]
         results = self._ask(
             "translate_batch",
