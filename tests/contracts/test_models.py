@@ -94,6 +94,17 @@ def test_a_model_says_what_it_is_and_the_same_each_time(model: Model, folders: F
     model.check_settings(settings_of(model))
 
 
+def test_sources_of_unknown_tokens_are_found(model: Model) -> None:
+    assert model.find_unknown(["red cat", "qqq", "red qqq", "qqq xyz", ""]) == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert model.find_unknown([]) == []
+
+
 @pytest.mark.parametrize("direction", Direction)
 def test_lists_are_ranked_and_have_the_log_probabilities_of_the_sequence_scorer(
     model: Model, direction: Direction

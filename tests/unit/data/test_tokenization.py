@@ -245,7 +245,7 @@ def test_ids_of_sources_lie_behind_those_of_targets_and_stand_for_the_same_token
 @cache
 def two_sides(source: Any, target: Any) -> tuple[Tokenizer, Tokenizer, Tokenizer]:
     """A tokenizer by itself, one of targets, and the first behind the second."""
-    options = {"vocabulary_size": 270, "cased": True}
+    options: dict[str, Any] = {"vocabulary_size": 270, "cased": True}
     texts = [ALPHABET, *TEXTS]
     targets = Tokenizer.train(texts[1:], kind=target, **options)
     alone, sources = (Tokenizer.train(texts, kind=source, **options, targets=it) for it in (None, targets))

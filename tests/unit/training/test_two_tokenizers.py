@@ -63,7 +63,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
         chosen = PrepareSettings(
             corpus="tsv", source_tokenizer="char", target_tokenizer="word", cased=True, keep_text=True
         )
-        limits = {"max_source_length": 10, "max_response_length": 10, "validation_share": 0.1}
+        limits: dict[str, Any] = {"max_source_length": 10, "max_response_length": 10, "validation_share": 0.1}
         prepare(replace(chosen, **limits), folder / "words.tsv", folder / "data")
 
     return PreparedData.open(make_once(tmp_path_factory, "letters", make) / "data")
