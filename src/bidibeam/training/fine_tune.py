@@ -146,7 +146,7 @@ class FineTuneTask:
         self._pairs = {
             split: from_prepared(data.split(split), base.tokenizer, config, **limits)
             if base.has_data_tokenizer
-            else encode_pairs(data.examples(split), base.tokenizer, config, **limits)
+            else encode_pairs(data.text_pairs(split), base.tokenizer, config, **limits)
             for split in ("train", "validation")
         }
 
