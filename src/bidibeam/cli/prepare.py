@@ -89,6 +89,11 @@ def show_summary(data: PreparedData) -> None:
     if len(sets) > 1:
         counts = (f"{name} {place.stop - place.start:,}" for name, place in sets.items())
         described.append(f"Test sets: {', '.join(counts)}.")
+    known = (
+        f"{leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name}"
+        for name, leak in statistics["leaks"].items()
+    )
+    described.append(f"Also in training: {', '.join(known)}.")
     for moment in ("before_limits", "after_limits"):
         for side in ("source", "response"):
             lengths = statistics["lengths"][moment][side]
