@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.data.conversations import turn_pairs
+from bidibeam.data.conversations import SPLITS, Pair, turn_pairs
 from bidibeam.data.corpora import CORPORA
+from bidibeam.data.corpora.files import CorpusReader
+from bidibeam.data.splits import split_of
 from bidibeam.errors import CorpusError
 
 SAID = ["Tea?", "Yes, please.", "Here."]
@@ -53,32 +55,76 @@ def tsv(folder: Path, bad: int) -> Path:
     return write(folder / "c.tsv", "\n".join(lines + [BAD] * bad))
 
 
+def cmudict(folder: Path, bad: int) -> Path:
+    lines = [f"{source}\t{response}" for source, response in pairwise(SAID)]
+    write(folder / "train.tsv", "\n".join(lines + [BAD] * bad))
+    return folder
+
+
+def bitext(folder: Path, bad: int) -> Path:
+    (folder / "train.de").write_bytes("\n".join(SAID[:-1]).encode() + b"\nb\xe9d" * bad)
+    write(folder / "train.en", "\n".join(SAID[1:]) + "\n" * bad + "x" * (bad > 0))
+    return folder
+
+
+def multi30k(folder: Path, bad: int) -> Path:
+    return bitext(folder, bad)
+
+
+def inflection(folder: Path, bad: int) -> Path:
+    lines = [f"{source}\t\t{response}" for source, response in pairwise(SAID)]
+    write(folder / "deu.trn", "\n".join(lines + [BAD] * bad))
+    return folder
+
+
+def e2e(folder: Path, bad: int) -> Path:
+    lines = [json.dumps({"mr": source, "refs": [response]}) for source, response in pairwise(SAID)]
+    write(folder / "train.jsonl", "\n".join(lines + [BAD] * bad))
+    return folder
+
+
+def dailydialog(folder: Path, bad: int) -> Path:
+    line = "".join(f"{text} __eou__ " for text in SAID)
+    write(folder / "dialogues_train.txt", "\n".join([line] + [BAD] * bad))
+    return folder
+
+
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
 
 
+DIALOGUES = (chitchat, cornell, convokit, swda, jsonl, tsv, dailydialog)
+LONE_PAIRS = (cmudict, bitext, multi30k, inflection, e2e)
 WRITERS: dict[str, Callable[[Path, int], Path]] = {
-    writer.__name__: writer for writer in (chitchat, cornell, convokit, swda, jsonl, tsv)
+    writer.__name__: writer for writer in (*DIALOGUES, *LONE_PAIRS)
 }
 EVERY = pytest.mark.parametrize("name", CORPORA.names())
 
 
+def make_reader(name: str) -> CorpusReader:
+    if name == "inflection":
+        return CORPORA.create(name, "deu")
+    return CORPORA.create(name, "de", "en") if name == "bitext" else CORPORA.create(name)
+
+
 @EVERY
 def test_a_small_dialogue_is_read(name: str, tmp_path: Path) -> None:
-    reader = CORPORA.create(name)
+    reader = make_reader(name)
 
     pairs = [pair for said in reader.read(WRITERS[name](tmp_path, 0)) for pair in turn_pairs(said)]
 
     assert [(pair.source, pair.response) for pair in pairs] == list(pairwise(SAID))
-    assert len({pair.conversation_id for pair in pairs}) == 1
+    is_lone = name in {writer.__name__ for writer in LONE_PAIRS}
+    assert len({pair.conversation_id for pair in pairs}) == 1 + is_lone
+    assert {pair.is_lone for pair in pairs} == {is_lone}
     assert reader.line_errors.total > 0
     assert reader.line_errors.bad == 0
 
 
 @EVERY
 def test_malformed_lines_are_counted_and_stop_it(name: str, tmp_path: Path) -> None:
-    reader = CORPORA.create(name)
+    reader = make_reader(name)
 
     with pytest.raises(CorpusError, match=r"^2 of \d+ lines \([\d.]+ %\) are malformed; 1 % may be\. The"):
         list(reader.read(WRITERS[name](tmp_path, 2)))
@@ -89,7 +135,7 @@ def test_malformed_lines_are_counted_and_stop_it(name: str, tmp_path: Path) -> N
 @EVERY
 def test_a_source_that_is_not_there_says_what_was_looked_for(name: str, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=rf"^There is no .*nowhere: the corpus '{name}' is read from "):
-        list(CORPORA.create(name).read(tmp_path / "nowhere"))
+        list(make_reader(name).read(tmp_path / "nowhere"))
 
 
 @pytest.mark.corpus
@@ -116,3 +162,40 @@ def test_real_corpora_have_so_many_conversations_and_pairs(
         len(pairs),
         sum(bool(pair.source and pair.response) for pair in pairs),
     ) == counts
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "archive", "languages", "items", "references"),
+    [
+        ("cmudict", "cmudict-g2p", (), (104_167, 2_670, 12_000), (110_643, 2_795, 12_753)),
+        ("multi30k", "multi30k-de-en", (), (28_975, 1_014, 3_532), (29_000, 1_014, 3_532)),
+        ("multi30k", "multi30k-de-en", ("en",), (28_991, 1_014, 3_532), (29_000, 1_014, 3_532)),
+        ("inflection", "sigmorphon2023-inflection", ("deu",), (10_000, 1_000, 1_000), (10_000, 1_000, 1_000)),
+        ("e2e", "e2e-nlg", (), (4_862, 547, 630), (42_061, 4_672, 4_693)),
+        ("dailydialog", "dailydialog-multiref", (), (10_515, 1_000, 1_000), (71_290, 7_069, 33_700)),
+    ],
+)
+def test_real_tasks_have_so_many_items_and_references(
+    name: str,
+    archive: str,
+    languages: tuple[str, ...],
+    items: tuple[int, int, int],
+    references: tuple[int, int, int],
+) -> None:
+    """An item is a source, or a dialogue; the numbers are those of the data's own pages."""
+    path = Path(os.environ.get("BIDIBEAM_TEST_DATA", "nowhere")) / "tasks" / f"{archive}.tar.xz"
+    if not path.exists():
+        pytest.skip(f"BIDIBEAM_TEST_DATA does not name a folder that holds tasks/{path.name}")
+    found: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+
+    for conversation in CORPORA.create(name, *languages).read(path):
+        found[split_of(conversation.split)] += turn_pairs(conversation)
+
+    counted = [
+        {(pair.split, pair.source) if pair.is_lone else pair.conversation_id for pair in found[each]}
+        for each in SPLITS
+    ]
+    assert tuple(map(len, counted)) == items
+    texts = (sum(1 + len(pair.alternatives) for pair in found[split]) for split in SPLITS)
+    assert tuple(texts) == references

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORDS = ("red", "green", "blue", "cat", "dog", "bird")
+LANGUAGES = {"bitext": ["--source-lang", "de", "--target-lang", "en"], "inflection": ["--source-lang", "deu"]}
 SETTINGS = [
     *(f"model.{name}" for name in (*SIZES, "encoder_layers", "dropout", "directions", "tied_output")),
     *(f"training.{name}" for name in ("seed", "epochs", "max_steps", "batch_size", "accumulation", "keep")),
@@ -178,6 +179,7 @@ def _damage_corpus(chooser: random.Random, bases: Path, folder: Path) -> tuple[s
     (folder / name).write_bytes(content)
     kept = ["--max-source-length", "3000000", "--max-response-length", "3000000"]
     shape = ["--tokenizer", chooser.choice(["bpe", "word"]), "--vocabulary-size", "300"]
+    shape += LANGUAGES.get(reader, [])
     argv = ["prepare", reader, "--source", name, "--out", "out", *shape, *chooser.choice([[], kept])]
     return f"{reader} {name} {member}", argv
 
@@ -198,7 +200,38 @@ def _make_corpora(pairs: bytes) -> dict[str, dict[str, bytes]]:
         for at, text in enumerate(said)
     ]
     header = "conversation_no,act_tag,caller,text"
+    parts = {"train": said[6:], "dev": said[:3], "test": said[3:6]}
+    spoken = {
+        name: "\n".join(f"{text} __eou__ " * 3 for text in texts).encode() for name, texts in parts.items()
+    }
+    answered = [
+        json.dumps({"dialogue": [{"text": text, "responses": [text, "no"]}]}) for text in parts["test"]
+    ]
+
+    def write_parts(form: str, ending: str) -> dict[str, bytes]:
+        return {
+            name + ending: "\n".join(
+                form % (json.dumps(text) if "{" in form else text) for text in texts
+            ).encode()
+            for name, texts in parts.items()
+        }
+
     return {
+        "cmudict": write_parts("%s\tyes", ".tsv"),
+        "e2e": write_parts('{"mr": %s, "refs": ["yes", "no"]}', ".jsonl"),
+        "bitext": write_parts("%s", ".de") | write_parts("yes %s", ".en"),
+        "inflection": {
+            f"deu{ending}": text
+            for ending, text in zip(
+                (".trn", ".dev", ".tst"), write_parts("%s\tV;PST\tyes", "").values(), strict=True
+            )
+        },
+        "dailydialog": {
+            "dialogues_train.txt": spoken["train"],
+            "dialogues_validation.txt": spoken["dev"],
+            "multireftest.json": "\n".join(answered).encode(),
+            "train_clean_lines.txt": "\n".join(map(str, range(1, 9))).encode(),
+        },
         "tsv": {"pairs.tsv": pairs},
         "jsonl": {"pairs.jsonl": "\n".join(own).encode()},
         "chitchat": {"dataset.json": json.dumps(turns, indent=0).encode()},
@@ -222,6 +255,8 @@ def _draw_line(chooser: random.Random) -> bytes:
             b'{"source": "a", "response": "' + b"ab" * 1_000_000 + b'"}',
             b'{"source": "\\ud800", "response": "\\udc00", "id": "\\ud800"}',
             b'{"messages": [5, {"role": {}}], "id": {"a": []}, "text": {}}',
+            b'{"mr": "a", "refs": [[], 5], "source": "a", "references": {}, "split": [], "dialogue": [[]]}',
+            b'{"source": "a", "references": ["b"], "split": "test\\ud800", "dialogue": {"responses": 5}}',
             b'{"id": [], "root": 1e400, "user": {"id": NaN}, "text": "a", "reply_to": {}}',
             b"L1 +++$+++ u +++$+++ m +++$+++ N +++$+++ " + b"<" * 1_000_000,
             '{"source": "\u202e\u0301", "response": "\U000e0001", "id": 1e400}'.encode(),

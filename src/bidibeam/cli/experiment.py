@@ -85,9 +85,10 @@ class Terminal(ExperimentObserver):
             ("test", "test_share", "scores and tests"),
             ("validation", "validation_share", "settings tuned"),
         ):
-            count, share = data.info["pairs"][split], data.info["settings"].get(name, 0.0)
+            count, share = data.info["items"][split], data.info["settings"].get(name, 0.0)
             if count < FEW_SOURCES:
-                more = f" More are kept by --set prepare.{name}=0.1." if share < ENOUGH_SHARE else ""
+                is_by_hash = split not in data.statistics["splits"]["official"]
+                more = f" More are kept by --set prepare.{name}=0.1." * (is_by_hash and share < ENOUGH_SHARE)
                 self.note(f"Few {split} sources, {count:,}: {purpose} on so few say little.{more}")
 
     def show_training(self) -> AbstractContextManager[TrainingObserver]:

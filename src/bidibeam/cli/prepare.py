@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.console import show, show_preparation, tell
+from bidibeam.cli.console import format_count, note, show, show_preparation, tell
 from bidibeam.cli.options import PATH, option
 
 if TYPE_CHECKING:
@@ -23,17 +23,19 @@ KINDS = ["char", "word", "bpe"]
 @option(
     "--pairs", "Pair turns (all a speaker says in a row) or utterances.", ["turns", "utterances"], "turns"
 )
+@option("--source-lang", "Of bitext, multi30k and inflection: the language of sources, as files end.")
+@option("--target-lang", "Of bitext and multi30k: the language of responses.")
 @option(
     "--split-by",
-    "What no two splits share: conversations, or pairs.",
+    "What no two splits share: conversations (sources, of pairs without one), or pairs.",
     ["conversation", "pair"],
     "conversation",
 )
 @option("--validation-share", "Of all conversations (or pairs), kept to choose settings on.", float, 0.01)
 @option("--test-share", "Kept to measure on; all the rest is for training.", float, 0.02)
 @option("--seed", "Another seed gives another split.", int, 0)
-@option("--max-source-length", "In tokens; longer are dropped.", int, 50)
-@option("--max-response-length", "In tokens; longer are dropped.", int, 20)
+@option("--max-source-length", "In tokens; longer are dropped, but not from official test sets.", int, 50)
+@option("--max-response-length", "In tokens; longer are dropped likewise.", int, 20)
 @option("--tokenizer", "Characters, words, or byte-level pieces.", KINDS, "word")
 @option("--source-tokenizer", "Of sources, if it is another: each side then has its vocabulary.", KINDS)
 @option("--target-tokenizer", "Of responses, likewise.", KINDS)
@@ -45,12 +47,20 @@ KINDS = ["char", "word", "bpe"]
 def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **flags: Any) -> None:
     """Turn a corpus into pairs of token ids that training reads.
 
-    CORPUS is chitchat (the default, installed with bidibeam), cornell, convokit, swda, jsonl or tsv; all but
-    the first need --source. Your own dialogues are best written as JSON lines:
+    CORPUS is chitchat (the default, installed with bidibeam), cornell, convokit, swda, dailydialog, cmudict,
+    multi30k, inflection, e2e, jsonl, tsv or bitext; all but the first need --source. Your own dialogues are
+    best written as JSON lines; pairs may also be tab-separated, or in aligned files:
 
     \b
       {"messages": [{"role": "ann", "content": "Tea?"}, {"role": "bob", "content": "Please."}]}
       {"source": "Tea?", "response": "Please."}
+      {"source": "Tea?", "references": ["Please.", "Yes, please."], "split": "test"}
+
+    Official splits are used where a folder or archive has some: files named train, validation (or valid, val,
+    dev) and test; several test files are several test sets, by their names. A "split" in JSON lines goes over
+    the name. Official validation and test splits keep their order, and pairs that are too long. A split that
+    is missing is taken out of training by hash: of conversations, or of sources where pairs belong to none.
+    Held-out pairs of one source that belong to no conversation are one item with several references.
 
     \b
     Examples:
@@ -58,6 +68,7 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
       bidibeam prepare cornell --source cornell_movie_dialogs_corpus.zip --out data/cornell
       bidibeam prepare jsonl --source dialogues.jsonl.gz --out data/mine --tokenizer bpe
       bidibeam prepare tsv --source lexicon.tsv --out data/g2p --source-tokenizer char --cased
+      bidibeam prepare bitext --source FOLDER --source-lang de --target-lang en --out data/de-en
 
     Pairs that are empty or too long are dropped and counted. The directory then holds pairs.safetensors,
     tokenizer.json, data.json, stats.json, and the texts of held-out pairs, validation.jsonl and test.jsonl;
@@ -80,8 +91,16 @@ def show_summary(data: PreparedData) -> None:
     from rich.table import Table
 
     statistics = data.statistics
-    splits, lines = list(statistics["pairs"]), statistics["lines"]
-    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed."]
+    splits, lines, sets = list(statistics["pairs"]), statistics["lines"], data.test_sets
+    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed.", _describe_splits(statistics)]
+    if len(sets) > 1:
+        counts = (f"{name} {place.stop - place.start:,}" for name, place in sets.items())
+        described.append(f"Test sets: {', '.join(counts)}.")
+    known = (
+        f"{leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name}"
+        for name, leak in statistics["leaks"].items()
+    )
+    described.append(f"Also in training: {', '.join(known)}.")
     for moment in ("before_limits", "after_limits"):
         for side in ("source", "response"):
             lengths = statistics["lengths"][moment][side]
@@ -94,6 +113,8 @@ def show_summary(data: PreparedData) -> None:
     for split in splits:
         table.add_column(split, justify="right")
     table.add_row("pairs kept", *(f"{statistics['pairs'][split]:,}" for split in splits))
+    if data.info["items"] != statistics["pairs"]:
+        table.add_row("sources, with all references", *(f"{data.info['items'][split]:,}" for split in splits))
     for reason in statistics["dropped"][splits[0]]:
         counts = (f"{statistics['dropped'][split][reason]:,}" for split in splits)
         table.add_row(f"dropped: {reason.replace('_', ' ')}", *counts)
@@ -101,3 +122,26 @@ def show_summary(data: PreparedData) -> None:
         shares = (f"{100 * statistics['coverage'][split][side]:.2f} %" for split in splits)
         table.add_row(f"{side} words in vocabulary", *shares)
     show(table)
+    for split, count in statistics["kept_though_too_long"].items():
+        if count:
+            note(f"The official {split} split keeps {format_count(count, 'pair')} longer than the limits.")
+    for name, leak in statistics["leaks"].items():
+        if leak["shared"]:
+            tell(
+                f"Warning: {leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name} also stand "
+                "in training, case ignored: scores on them say little about new ones.",
+                style="yellow",
+            )
+
+
+def _describe_splits(statistics: dict[str, Any]) -> str:
+    """Returns the sentence that says where the splits come from."""
+    official, way = statistics["splits"]["official"], statistics["splits"]["by_hash_of"]
+    if not official:
+        return f"Splits by hash of {way}."
+    by_hash = f"taken out of training by hash of {way}"
+    sources = (
+        f"{split} {', '.join(official[split]) if split in official else by_hash}"
+        for split in statistics["pairs"]
+    )
+    return f"Official splits: {'; '.join(sources)}."

@@ -7,7 +7,9 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,11 +23,10 @@ from bidibeam.data.conversations import (
     TEST_SHARE,
     VALIDATION_SHARE,
     Pair,
-    assign_splits,
     order_conversations,
 )
 from bidibeam.data.corpora import CORPORA
-from bidibeam.data.encoding import EncodedPairs, describe_pairs, encode_pairs
+from bidibeam.data.encoding import REASONS, EncodedPairs, describe_pairs, encode_pairs
 from bidibeam.data.prepared import (
     COLUMNS,
     FILES,
@@ -41,13 +42,15 @@ from bidibeam.data.prepared import (
     TRAINING_TEXT,
     PreparedData,
 )
+from bidibeam.data.splits import SplitPairs, check_files, count_leaks, split_of, split_pairs
 from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
 from bidibeam.files import alone_in, folder_beside, read_json, replacing, resolve, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from bidibeam.data.corpora.files import CorpusReader
     from bidibeam.data.prepared import Array
 
 T = TypeVar("T")
@@ -64,17 +67,18 @@ class PrepareSettings:
     pairs: str = "turns"
     """What a pair is made of: "turns" (all that a speaker says in a row) or "utterances"."""
     split_by: str = "conversation"
-    """What goes to one split as a whole: a "conversation", or only a "pair"."""
+    """What goes to one split as a whole: a "conversation" (all pairs of a source, where they belong to none),
+    or only a "pair"."""
     validation_share: float = VALIDATION_SHARE
     """The share of conversations, or of pairs, that is kept for validation."""
     test_share: float = TEST_SHARE
-    """The share that is kept for testing; all the rest is for training."""
+    """The share that is kept for testing; all the rest is for training. Official splits need no shares."""
     seed: int = 0
     """Chooses another split of the same corpus, and other conversations when there is a limit."""
     max_source_length: int = 50
-    """The longest source kept, in tokens."""
+    """The longest source kept, in tokens; official validation and test splits are kept whole."""
     max_response_length: int = 20
-    """The longest response kept, in tokens, the end token not counted."""
+    """The longest response kept, in tokens, the end token not counted; likewise."""
     tokenizer: str = "word"
     """What a token is: a "char", a "word" (the commonest are known), or a byte-level piece ("bpe")."""
     source_tokenizer: str | None = None
@@ -86,12 +90,16 @@ class PrepareSettings:
     vocabulary_size: int = 20_000
     """The most tokens a vocabulary has, the four special ones counted."""
     limit: int | None = None
-    """Prepare only so many conversations, chosen by hash; all of them when None."""
+    """Prepare only so many conversations, chosen by hash; of official splits the training alone is cut."""
     keep_text: bool = False
     """Write the text of training pairs too: models with a tokenizer of their own learn from it."""
+    source_lang: str | None = None
+    """The language of sources, where files are named after one: the corpora bitext, multi30k, inflection."""
+    target_lang: str | None = None
+    """The language of responses: bitext, multi30k."""
 
     def __post_init__(self) -> None:
-        CORPORA.get(self.corpus)
+        self.create_reader()
         check_choice("pairs", self.pairs, PAIRINGS)
         check_choice("split_by", self.split_by, SPLIT_KEYS)
         for name, least in (("max_source_length", 1), ("max_response_length", 1), ("limit", 3), ("seed", 0)):
@@ -115,6 +123,17 @@ class PrepareSettings:
         source, target = self.source_tokenizer or self.tokenizer, self.target_tokenizer or self.tokenizer
         return cast("Kind", source), cast("Kind", target)
 
+    def create_reader(self) -> CorpusReader:
+        """Returns a reader of the corpus, in the languages given."""
+        languages = {"source_lang": self.source_lang, "target_lang": self.target_lang}
+        known = getattr(CORPORA.get(self.corpus), "languages", ())
+        for name, language in languages.items():
+            if language is not None and name not in known:
+                raise SettingsError(
+                    f"The corpus {self.corpus!r} takes no {name}, but was given {language!r}."
+                )
+        return CORPORA.create(self.corpus, **{name: languages[name] for name in known})
+
 
 Progress = Callable[[str, int, int | None], None]
 """Is called with a stage, how far it has come and its total, None while that is not known."""
@@ -130,68 +149,99 @@ def prepare(
 ) -> PreparedData:
     """Writes a corpus to a directory as prepared data, and opens it.
 
-    The result depends on the conversations and the settings, not on the order of the corpus. A directory that
-    holds something is refused unless `overwrite`; files that are not of prepared data are never touched.
-    `source` is None for a corpus that has a place of its own.
+    The result depends on the conversations and the settings, not on the order of the corpus; but official
+    validation and test splits keep theirs, and so do several references. A directory that holds something is
+    refused unless `overwrite`; files that are not of prepared data are never touched. `source` is None for a
+    corpus that has a place of its own.
     """
     _check_out(out, overwrite=overwrite)
     report = progress or (lambda *_: None)
-    pairs, lines = _read_pairs(settings, source, report)
-    splits = _assign_splits(pairs, settings)
-    training = [pair for pair, split in zip(pairs, splits, strict=True) if split == "train"]
+    reader = settings.create_reader()
+    split = split_pairs(
+        _read_pairs(reader, settings, source, report),
+        split_by=settings.split_by,
+        seed=settings.seed,
+        validation_share=settings.validation_share,
+        test_share=settings.test_share,
+    )
+    pairs = split.pairs
+    training = [pair for pair, name in zip(pairs, split.sets, strict=True) if name == "train"]
     report("learning the vocabulary", 0, None)
     tokenizer, source_tokenizer = _train_tokenizers(training, settings, report)
     encoded = encode_pairs(
         pairs,
-        splits,
+        split.splits,
         tokenizer,
         source_tokenizer,
         max_source_length=settings.max_source_length,
         max_response_length=settings.max_response_length,
         progress=lambda done, total: report("encoding", done, total),
     )
+    encoded, long = _keep_official(encoded, split.official)
     report("writing", 0, None)
-    for name in SPLITS:
-        if not np.any(encoded.is_in(name) & (encoded.reasons == 0)):
-            counts = encoded.count_drops(name)
-            drops = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
-            raise CorpusError(
-                f"No pair is left in the {name} split (dropped: {drops or 'none'}): raise the length limits, "
-                "take more conversations, or split by pair."
-            )
-    statistics = {"lines": lines, **describe_pairs(encoded, tokenizer)}
+    statistics = {
+        "lines": {"total": reader.line_errors.total, "bad": reader.line_errors.bad},
+        **_describe_splits(split, encoded, reader),
+        "kept_though_too_long": long,
+        **describe_pairs(encoded, tokenizer),
+    }
     with alone_in(out, "preparing data in"), _make_directory(out) as folder:
         _check_out(out, overwrite=overwrite)  # another process may have been faster
         _write_data(folder, settings, (tokenizer, source_tokenizer), encoded, statistics)
-        _write_texts(folder, pairs, encoded, TEXTS if settings.keep_text else HELD_OUT)
+        _write_texts(folder, split, encoded, TEXTS if settings.keep_text else HELD_OUT)
     report("writing", 1, 1)
     return PreparedData.open(out)
 
 
 def _read_pairs(
-    settings: PrepareSettings, source: Path | None, report: Progress
-) -> tuple[list[Pair], dict[str, int]]:
-    reader = CORPORA.create(settings.corpus)
-    conversations = _report_items("reading", reader.read(source), report)
-    ordered = order_conversations(conversations, settings.seed, settings.limit)
+    reader: CorpusReader, settings: PrepareSettings, source: Path | None, report: Progress
+) -> list[Pair]:
+    """Reads pairs in an order that does not depend on the corpus', but for official held-out splits."""
+    conversations = list(_report_items("reading", reader.read(source), report))
+    sets = {each.split: None for each in conversations if each.split not in ("", "train")}
+    ordered = order_conversations(
+        (each for each in conversations if each.split not in sets), settings.seed, settings.limit
+    )
+    ordered += [each for name in sets for each in conversations if each.split == name]
     pairs = [pair for conversation in ordered for pair in PAIRINGS[settings.pairs](conversation)]
     if not pairs:
         raise CorpusError(
             f"The corpus {settings.corpus!r} gave no pairs: no conversation has two {settings.pairs}. "
             "Is this the right source?"
         )
-    return pairs, {"total": reader.line_errors.total, "bad": reader.line_errors.bad}
+    check_files(reader.splits, pairs)
+    return pairs
 
 
-def _assign_splits(pairs: Sequence[Pair], settings: PrepareSettings) -> list[str]:
-    if settings.split_by == "conversation":
-        keys = [pair.conversation_id for pair in pairs]
-    else:
-        keys = [f"{pair.conversation_id}\0{pair.source}\0{pair.response}" for pair in pairs]
-    splits = assign_splits(
-        keys, settings.seed, validation_share=settings.validation_share, test_share=settings.test_share
-    )
-    return [splits[key] for key in keys]
+def _keep_official(encoded: EncodedPairs, official: Collection[str]) -> tuple[EncodedPairs, dict[str, int]]:
+    """Keeps pairs of official validation and test splits that are too long, and counts them."""
+    long = [number for number, reason in enumerate(REASONS, start=1) if reason.endswith("too_long")]
+    splits = [SPLITS.index(name) for name in official if name != "train"]
+    is_spared = np.isin(encoded.reasons, long) & np.isin(encoded.splits, splits)
+    counts = {name: int(np.sum(is_spared & encoded.is_in(name))) for name in SPLITS[1:]}
+    return replace(encoded, reasons=np.where(is_spared, 0, encoded.reasons).astype(np.int8)), counts
+
+
+def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusReader) -> dict[str, Any]:
+    """Returns what `stats.json` says about items, splits and leaks; a set without pairs is refused."""
+    is_kept = (encoded.reasons == 0).tolist()
+    items = split.count_items(is_kept)
+    for name, count in items.items():
+        if not count:
+            counts = encoded.count_drops(split_of(name))
+            drops = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
+            raise CorpusError(
+                f"No pair is left in the {name} split (dropped: {drops or 'none'}): raise the length limits, "
+                "take more conversations, or split by pair."
+            )
+    files: dict[str, list[str]] = {name: [] for name in SPLITS if name in split.official}
+    for name, paths in reader.splits.items():
+        files[split_of(name)] += [path for path in paths if path not in files[split_of(name)]]
+    return {
+        "items": items,
+        "splits": {"official": files, "by_hash_of": split.way},
+        "leaks": count_leaks(split, is_kept),
+    }
 
 
 def _train_tokenizers(
@@ -246,6 +296,9 @@ def _write_data(
         partial.write_bytes(save(arrays))
     tokenizer.save(folder / TOKENIZER)
     write_json(folder / STATISTICS, statistics)
+    sets = dict(statistics["items"])
+    items = {name: sets.pop(name) for name in SPLITS[:2]}
+    items["test"] = sum(sets.values())
     info = {
         "format_version": FORMAT_VERSION,
         "bidibeam_version": __version__,
@@ -254,6 +307,8 @@ def _write_data(
         "fingerprint": fingerprint.hexdigest(),
         "vocabulary_size": source_tokenizer.vocabulary_size,
         "pairs": statistics["pairs"],
+        "items": items,
+        "test_sets": sets,
         "tokens": len(arrays["tokens"]),
         "training_text": TRAINING_TEXT if settings.keep_text else None,
         "source_tokenizer": SOURCE_TOKENIZER if is_different else None,
@@ -279,23 +334,25 @@ def _make_arrays(encoded: EncodedPairs, vocabulary_size: int) -> dict[str, Array
     return arrays
 
 
-def _write_texts(
-    folder: Path, pairs: Sequence[Pair], encoded: EncodedPairs, names: Mapping[str, str]
-) -> None:
-    """Writes the texts of the pairs kept, a file per split."""
+def _write_texts(folder: Path, split: SplitPairs, encoded: EncodedPairs, names: Mapping[str, str]) -> None:
+    """Writes the items of which a pair is kept, with the references kept, a file per split."""
     seen: Counter[str] = Counter()
-    splits, reasons = encoded.splits.tolist(), encoded.reasons.tolist()
+    rows = zip(split.items, split.sets, split.pairs, encoded.reasons.tolist(), strict=True)
     with ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / file).open("w", encoding="utf-8"))
             for name, file in names.items()
         }
-        for pair, split, reason in zip(pairs, splits, reasons, strict=True):
-            identifier = f"{pair.conversation_id}:{seen[pair.conversation_id]}"
-            seen[pair.conversation_id] += 1
-            if reason == 0 and SPLITS[split] in files:
-                example = {"id": identifier, "source": pair.source, "reference": pair.response}
-                files[SPLITS[split]].write(json.dumps(example, ensure_ascii=False) + "\n")
+        for (_, name), members in groupby(rows, key=itemgetter(0, 1)):
+            pairs = [(pair, reason) for *_, pair, reason in members]
+            first = pairs[0][0]
+            references = [pair.response for pair, reason in pairs if reason == 0]
+            identifier = f"{first.conversation_id}:{seen[first.conversation_id]}"
+            seen[first.conversation_id] += len(pairs)
+            if references and split_of(name) in files:
+                several = {"references": references} if len(references) > 1 else {"reference": references[0]}
+                example = {"id": identifier, "source": first.source, **several}
+                files[split_of(name)].write(json.dumps(example, ensure_ascii=False) + "\n")
 
 
 def _check_out(out: Path, *, overwrite: bool) -> None:

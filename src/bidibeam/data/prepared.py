@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class Info:
     settings: dict[str, Any]
     training_text: str | None = None
     source_tokenizer: str | None = None
+    test_sets: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
         build_known(Lengths, self.settings, section="settings.")
@@ -169,14 +171,21 @@ class PreparedData:
         """What `stats.json` holds."""
         return _read_json(self.path / STATISTICS)
 
+    @property
+    def test_sets(self) -> dict[str, slice]:
+        """The test sets by name, each as its place among `examples("test")`."""
+        counts: dict[str, int] = self.info.get("test_sets") or {"test": self.info["pairs"]["test"]}
+        ends = accumulate(counts.values())
+        return {name: slice(end - counts[name], end) for name, end in zip(counts, ends, strict=True)}
+
     def split(self, name: str) -> PairArrays:
-        """Returns the pairs of "train", "validation" or "test"."""
+        """Returns the pairs of "train", "validation" or "test": one for each reference of each example."""
         return PairArrays(self._arrays["tokens"], *(self._arrays[f"{name}.{column}"] for column in COLUMNS))
 
     def examples(self, name: str) -> Iterator[dict[str, Any]]:
-        """Returns the texts of a split as {"id", "source", "references", "reference"}, in its order.
+        """Returns the items of a split as {"id", "source", "references", "reference"}, in its order.
 
-        The last is the first of the references.
+        The last is the first of the references. In training each pair is an item.
         """
         file = TEXTS[name]
         if file == TRAINING_TEXT and not self.info.get("training_text"):
@@ -190,8 +199,8 @@ class PreparedData:
                 for number, line in enumerate(lines, start=1):
                     with reading(f"{self.path / file}, line {number}", AGAIN):
                         example = parse_json(line)
-                        references = example.setdefault("references", [example.get("reference")])
-                        example.setdefault("reference", references[0])
+                        references = example.get("references") or [example["reference"]]
+                        example |= {"references": references, "reference": references[0]}
                         if not all(
                             isinstance(text, str) for text in (*map(example.get, EXAMPLE), *references)
                         ):
@@ -199,6 +208,12 @@ class PreparedData:
                     yield example
 
         return read()
+
+    def text_pairs(self, name: str) -> Iterator[dict[str, str]]:
+        """Returns the texts of `split` as {"source", "reference"}, pair for pair."""
+        for example in self.examples(name):
+            for reference in example["references"]:
+                yield {"source": example["source"], "reference": reference}
 
 
 def _read_json(path: Path) -> dict[str, Any]:

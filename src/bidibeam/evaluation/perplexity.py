@@ -30,7 +30,8 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
         total, count = 0.0, 0
         for start in range(0, len(examples), BATCH):
             batch = examples[start : start + BATCH]
-            sequences = [[ids] for ids in scorer.encode([line.reference or "" for line in batch])]
+            encoded = iter(scorer.encode([text for line in batch for text in line.references]))
+            sequences = [[next(encoded) for _ in line.references] for line in batch]
             scored = scorer.log_probs([line.source for line in batch], sequences)
             total += math.fsum(value for line in scored for value in line)
             count += sum(len(ids) for line in sequences for ids in line)

@@ -152,7 +152,7 @@ class FineTuneTask:
         self._pairs = {
             split: from_prepared(data.split(split), base.tokenizer, config, **limits)
             if base.has_data_tokenizer
-            else encode_pairs(data.examples(split), base.tokenizer, config, base.source_tokenizer, **limits)
+            else encode_pairs(data.text_pairs(split), base.tokenizer, config, base.source_tokenizer, **limits)
             for split in ("train", "validation")
         }
 

@@ -345,16 +345,56 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_prepare_tells_what_came_of_it_and_what_comes_next(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = ("prepare", "jsonl", "--source", corpus, "--out", out, "--seed", "4")
+    command = ("prepare", "jsonl", "--source", corpus, "--out", out, "--seed", "5")
 
     call, again = called(*command), called(*command, "--keep-text", "--overwrite")
 
     assert (call.status, call.out) == (0, "")
-    assert PreparedData.open(out).info["settings"]["seed"] == 4
+    assert PreparedData.open(out).info["settings"]["seed"] == 5
     for expected in ("pairs kept", "dropped: response too long", "51 lines read, 0 malformed", "longest 30"):
         assert expected in call.told
     assert call.told.endswith(f"Next: bidibeam train {out} --out RUN")
     assert again.told.endswith(f"Next: bidibeam train {out} --base MODEL --out FOLDER")
+
+
+def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_them(tmp_path: Path) -> None:
+    words = {"train": "tea", "test_a": "tea", "test_b": "milk"}
+    for name, word in words.items():
+        lines = [f"{word} {place} ?\tyes" for place in range(50 if name == "train" else 2)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join([*lines, f"{name}\tno", f"{name}\t{'yes ' * 30}"]))
+
+    call = called(
+        "prepare", "tsv", "--source", tmp_path, "--out", tmp_path / "out", "--validation-share", "0.1"
+    )
+
+    assert call.status == 0
+    told = " ".join(call.told.split())
+    for expected in (
+        "Official splits: train train.tsv; validation taken out of training by hash of sources; test test_a",
+        "Test sets: test_a 3, test_b 3.",
+        "Note: The official test split keeps 2 pairs longer than the limits.",
+        "Warning: 2 of 3 sources of test_a also stand in training, case ignored: scores on them say little",
+    ):
+        assert expected in told
+    assert re.search(
+        r"Also in training: 0 of \d+ sources of validation, 2 of 3 sources of test_a, 0 of 3", told
+    )
+    assert "sources of test_b also" not in told
+    assert re.search(r"sources, with all references │ +\d+ │ +\d+ │ +6 │", told)
+
+
+def test_unequal_line_counts_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "train.de").write_text("ja\nnein\n")
+    (tmp_path / "train.en").write_text("yes\n")
+    languages = ("--source-lang", "de", "--target-lang", "en")
+
+    call = called("prepare", "bitext", "--source", tmp_path, "--out", tmp_path / "out", *languages)
+
+    assert call.status == 1
+    assert call.err.splitlines()[-1] == (
+        "Error: train.de has 2 lines and train.en 1, but each line needs a partner: line 2 of train.de is "
+        "the first without one."
+    )
 
 
 def test_every_setting_of_prepare_is_an_option_with_the_same_default() -> None:

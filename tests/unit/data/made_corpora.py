@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
+from bidibeam.data.conversations import Conversation
+from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.data.prepared import PreparedData
 
@@ -47,3 +52,31 @@ def pair_texts(data: PreparedData, split: str) -> list[tuple[str, str]]:
             tuple(data.tokenizer.text(data.tokenizer.tokens(ids.tolist())) for ids in (source, response))
         )
     return read  # type: ignore[return-value]
+
+
+def read(corpus: str, path: Path | None, **languages: str) -> list[Conversation]:
+    return list(CORPORA.create(corpus, **languages).read(path))
+
+
+def make_folder(path: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / "folder" / name).write_bytes(content)
+    return path / "folder"
+
+
+def make_zip(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path / "files.zip", "w") as archive:
+        archive.writestr("a/", b"")
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path / "files.zip"
+
+
+def make_tar(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path / "files.tar.xz", "w:xz") as tape:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"./{name}")
+            member.size = len(content)
+            tape.addfile(member, io.BytesIO(content))
+    return path / "files.tar.xz"

@@ -20,6 +20,7 @@ from bidibeam.data.conversations import (
     turn_pairs,
     utterance_pairs,
 )
+from bidibeam.data.corpora.files import make_pair
 from bidibeam.errors import CorpusError
 
 PAIRS: list[tuple[Any, list[tuple[str, str]], list[tuple[str, str]]]] = [
@@ -63,6 +64,38 @@ def test_shares_are_97_1_and_2_percent_and_others_take_their_keys_from_training(
     assert others["validation"] == pytest.approx(5_000, abs=300)
     assert [key for key in keys if larger[key] == "test"] == [key for key in keys if usual[key] == "test"]
     assert all(larger[key] == "validation" for key in keys if usual[key] == "validation")
+
+
+@pytest.mark.parametrize("missing", ["validation", "test"])
+def test_only_the_splits_asked_for_are_made(missing: str) -> None:
+    keys = list(map(str, range(2_000)))
+    names = [name for name in ("train", "validation", "test") if name != missing]
+
+    splits = assign_splits(keys, 0, validation_share=0.1, test_share=0.1, splits=names)
+
+    assert Counter(splits.values())[names[1]] == pytest.approx(200, abs=50)
+    assert set(splits.values()) == set(names)
+    assert all(splits[key] == names[1] for key in keys if hash_position(key, 0) >= 0.9)
+    assert sorted(assign_splits(keys[:2], 0, splits=names).values()) == sorted(names)
+    with pytest.raises(CorpusError, match=rf"^1 sources cannot be split into train, {names[1]}: at least 2 "):
+        assign_splits(["a"], 0, splits=names, what="sources")
+
+
+def test_alternatives_are_those_of_the_last_pair() -> None:
+    said = tuple(Utterance(speaker, speaker) for speaker in "aba")
+
+    pairs = list(turn_pairs(Conversation("c", said, (" x ", "y"), split="test", is_lone=True)))
+
+    assert [pair.alternatives for pair in pairs] == [(), ("x", "y")]
+    assert {(pair.split, pair.is_lone) for pair in pairs} == {("test", True)}
+
+
+def test_lone_pairs_of_one_source_keep_their_order() -> None:
+    pairs = [make_pair("Tea?", text) for text in ("c", "a", "b")]
+
+    ordered = order_conversations([pairs[0], *conversations(["x", "y"]), *pairs[1:]], seed=0)
+
+    assert [each for each in ordered if each.is_lone] == pairs
 
 
 def test_positions_never_change_between_versions() -> None:

@@ -8,8 +8,6 @@ import io
 import json
 import lzma
 import re
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,45 +19,18 @@ from hypothesis import strategies as st
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.corpora.convokit import Reply, order_branches
-from bidibeam.data.corpora.files import LineErrors, SourceFile, find_file, hash_texts
+from bidibeam.data.corpora.files import LineErrors, SourceFile, find_file, hash_texts, make_pair
 from bidibeam.data.corpora.swda import clean
 from bidibeam.data.corpora.tsv import TsvReader
 from bidibeam.errors import CorpusError
+from tests.unit.data.made_corpora import make_folder, make_tar, make_zip, read
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 FILES = {"b/two.txt": b"two", "a/one.txt": b"one", "__MACOSX/a/._one.txt": b"junk", "a/.hidden": b"junk"}
 
 
-def read(corpus: str, path: Path | None) -> list[Conversation]:
-    return list(CORPORA.create(corpus).read(path))
-
-
 def conversation(identifier: str, *said: tuple[str, str]) -> Conversation:
     return Conversation(identifier, tuple(Utterance(speaker, text) for speaker, text in said))
-
-
-def make_folder(path: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / "folder" / name).write_bytes(content)
-    return path / "folder"
-
-
-def make_zip(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path / "files.zip", "w") as archive:
-        archive.writestr("a/", b"")
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return path / "files.zip"
-
-
-def make_tar(path: Path, files: dict[str, bytes]) -> Path:
-    with tarfile.open(path / "files.tar.xz", "w:xz") as tape:
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"./{name}")
-            member.size = len(content)
-            tape.addfile(member, io.BytesIO(content))
-    return path / "files.tar.xz"
 
 
 @pytest.mark.parametrize("make", [make_folder, make_zip, make_tar])
@@ -328,7 +299,7 @@ def test_jsonl_messages_and_pairs(tmp_path: Path) -> None:
     (tmp_path / "notes.md").touch()
 
     assert read("jsonl", tmp_path) == [
-        conversation(hash_texts(["Hi", "You"]), ("source", "Hi"), ("response", "You")),
+        make_pair("Hi", "You"),
         conversation("7", ("user", "Tea?"), ("assistant", "Yes\u2028please")),
         conversation("p", ("source", "Hi"), ("response", "Hello")),
     ]
@@ -338,7 +309,7 @@ def test_tsv_pairs_with_or_without_a_conversation(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text('Hi\tHello "you\r\nTea?\tYes\tdialogue 7\n', newline="")
 
     assert read("tsv", tmp_path) == [
-        conversation(hash_texts(["Hi", 'Hello "you']), ("source", "Hi"), ("response", 'Hello "you')),
+        make_pair("Hi", 'Hello "you'),
         conversation("dialogue 7", ("source", "Tea?"), ("response", "Yes")),
     ]
 
@@ -371,6 +342,35 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
         ("jsonl", {"x.jsonl": '{"messages": [{"role": "a"}]}'}, "(a message without role and content)"),
         ("jsonl", {"x.jsonl": '{"messages": [{"role": "a", "content": []}]}'}, "(content is not a string)"),
         ("jsonl", {"x.jsonl": '{"source": "a", "response": null}'}, "(response is not a string)"),
+        ("jsonl", {"x.jsonl": '{"source": "a"}'}, "(neither response nor references)"),
+        ("jsonl", {"x.jsonl": '{"source": "a", "references": "b"}'}, "(references is not a list)"),
+        (
+            "jsonl",
+            {"x.jsonl": '{"source": "a", "references": ["b", 1]}'},
+            "(one of references is not a string",
+        ),
+        ("jsonl", {"x.jsonl": '{"source": "a", "response": "b", "split": 1}'}, "(split is not a string)"),
+        (
+            "jsonl",
+            {"x.jsonl": '{"source": "a", "response": "b", "split": "tests"}'},
+            "(split is 'tests' instead of train, validation or test)",
+        ),
+        ("e2e", {"train.jsonl": '{"name": "a"}'}, '(not one of lines of {"mr", "refs": [...]})'),
+        ("dailydialog", {"train.txt": ""}, "holds no dialogues_train.txt: the corpus 'dailydialog' is read"),
+        ("dailydialog", {"dialogues_train.txt": "a"}, "(not turns that each end in __eou__)"),
+        (
+            "dailydialog",
+            {"dialogues_train.txt": "a __eou__", "train_clean_lines.txt": "1.5"},
+            "line 1 of train_clean_lines.txt (not the number of a line): '1.5'",
+        ),
+        *(
+            (
+                "dailydialog",
+                {"dialogues_train.txt": "a __eou__", "multireftest.json": text},
+                "line 1 of multireftest.json (not a dialogue of texts with responses)",
+            )
+            for text in ("{", "[]", '{"dialogue": [{"text": 1, "responses": ["a"]}]}', '{"dialogue": [5]}')
+        ),
         ("jsonl", {"x.json": ""}, "holds no .jsonl file: the corpus 'jsonl' is read from a .jsonl file"),
         ("tsv", {"x.tsv": "\nonly one"}, "line 2 of x.tsv (1 fields instead of 2 or 3): 'only one'"),
         ("tsv", {"x.csv": ""}, "holds no .tsv file: the corpus 'tsv' is read from a .tsv file"),

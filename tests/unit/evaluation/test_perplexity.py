@@ -57,6 +57,17 @@ def test_it_does_not_depend_on_how_sources_are_batched(
         assert apart[direction].value == pytest.approx(together[direction].value, rel=1e-6)
 
 
+def test_every_reference_counts(run: Run, toy_data: PreparedData) -> None:
+    one, other = examples(toy_data, "test")[:2]
+    both = replace(one, references=(*one.references, *other.references))
+
+    together = perplexities(run, [both, other])
+    apart = perplexities(run, [one, replace(one, references=other.references), other])
+
+    for direction in Direction:
+        assert together[direction].value == pytest.approx(apart[direction].value, rel=1e-6)
+
+
 def test_a_missing_reference_or_no_source_at_all_is_refused(run: Run, toy_data: PreparedData) -> None:
     line = examples(toy_data, "test")[0]
 

@@ -15,5 +15,11 @@ CORPORA: Registry[CorpusReader] = Registry(
         "swda": "bidibeam.data.corpora.swda:SwdaReader",
         "jsonl": "bidibeam.data.corpora.jsonl:JsonlReader",
         "tsv": "bidibeam.data.corpora.tsv:TsvReader",
+        "bitext": "bidibeam.data.corpora.bitext:BitextReader",
+        "cmudict": "bidibeam.data.corpora.cmudict:CmudictReader",
+        "multi30k": "bidibeam.data.corpora.multi30k:Multi30kReader",
+        "inflection": "bidibeam.data.corpora.inflection:InflectionReader",
+        "e2e": "bidibeam.data.corpora.e2e:E2eReader",
+        "dailydialog": "bidibeam.data.corpora.dailydialog:DailyDialogReader",
     },
 )

@@ -8,19 +8,19 @@ import zipfile
 from abc import ABC, abstractmethod
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, ClassVar, cast
 
+from bidibeam.data.conversations import Conversation, Utterance, tidy
+from bidibeam.data.splits import find_split
 from bidibeam.errors import CorpusError, describe_error
 from bidibeam.files import UNPACKING_ERRORS, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from bidibeam.data.conversations import Conversation
 
 BAD_LINES_ALLOWED = 0.01
 """The fraction of unusable lines beyond which a corpus is taken to be something else."""
@@ -31,10 +31,14 @@ LONGEST_LINE = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file in a folder or an archive; `path` is its path there, `open_raw` opens its bytes as stored."""
+    """A file in a folder or an archive; `path` is its path there, `open_raw` opens its bytes as stored.
+
+    `split` is the official split that all of it is, as in `Conversation`.
+    """
 
     path: str
     open_raw: Callable[[], IO[bytes]]
+    split: str = ""
 
     @property
     def name(self) -> str:
@@ -56,11 +60,12 @@ def find_file(files: Sequence[SourceFile], name: str) -> SourceFile | None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a file, where to find it, and its text."""
+    """A line of a file, where to find it, its text, and the official split that the file is."""
 
     file: str
     number: int
     text: str
+    split: str = ""
 
 
 @dataclass(slots=True)
@@ -71,10 +76,13 @@ class LineErrors:
     bad: int = 0
     first: str = ""
 
-    def read(self, file: SourceFile, decode: Callable[[bytes], str] = bytes.decode) -> Iterator[Line]:
+    def read(
+        self, file: SourceFile, decode: Callable[[bytes], str] = bytes.decode, *, keep_all: bool = False
+    ) -> Iterator[Line]:
         """Yields the lines of a file that can be decoded, without their ends; strict UTF-8 by default.
 
-        Only a line feed ends a line: some corpora hold NEL, form feeds and the like inside text.
+        Only a line feed ends a line: some corpora hold NEL, form feeds and the like inside text. Blank lines
+        are left out, unless `keep_all`; then lines that cannot be decoded are there too, as empty ones.
         """
         try:
             with file.open() as stream:
@@ -91,17 +99,20 @@ class LineErrors:
                             f"{file.path} is not UTF-8 but UTF-16, it seems: convert it first, for example "
                             "with iconv -f utf-16 -t utf-8."
                         )
-                    if not raw.strip():
+                    if not raw.strip() and not keep_all:
                         continue
-                    self.total += 1
+                    self.total += bool(raw.strip())
                     stripped = raw.rstrip(b"\r\n")
                     try:
                         text = decode(stripped)
                     except UnicodeDecodeError as error:
                         line = Line(file.path, number, stripped.decode("utf-8", "backslashreplace"))
                         self.reject(line, f"not {error.encoding} at byte {error.start + 1}")
-                        continue
-                    yield Line(file.path, number, text.removeprefix("\ufeff") if number == 1 else text)
+                        if not keep_all:
+                            continue
+                        text = ""
+                    text = text.removeprefix("\ufeff") if number == 1 else text
+                    yield Line(file.path, number, text, file.split)
         except UNPACKING_ERRORS as error:
             raise CorpusError(
                 f"{file.path} cannot be read to its end ({error}): fetch or unpack it again."
@@ -129,18 +140,23 @@ def _open(path: Path) -> IO[bytes]:
 
 
 class CorpusReader(ABC):
-    """Reads a corpus as conversations in file order; `line_errors` is complete once all have been read.
+    """Reads a corpus as conversations in file order.
 
     Attributes:
         name: What the corpus is called.
         expected: What it is read from, as messages say it.
+        languages: Which of "source_lang" and "target_lang" it is made with.
+        line_errors: Malformed lines; complete once all has been read.
+        splits: The files of each official split; complete likewise.
     """
 
     name: ClassVar[str]
     expected: ClassVar[str]
+    languages: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.line_errors = LineErrors()
+        self.splits: dict[str, list[str]] = {}
 
     @abstractmethod
     def read(self, source: Path | None) -> Iterator[Conversation]:
@@ -185,19 +201,45 @@ class CorpusReader(ABC):
             raise CorpusError(f"{source} cannot be unpacked ({reason}): fetch it again.") from error
 
     def read_lines(self, source: Path | None, *endings: str) -> Iterator[Line]:
-        """Yields the lines of a source's files that have one of the endings, or of its only file."""
+        """Yields the lines of a source's files that have one of the endings, or of its only file.
+
+        Where there is a file for training, only those that are named after a split are read.
+        """
         with self.open(source) as files:
             if len(files) != 1 or (source is not None and source.is_dir()):
                 files = [file for file in files if file.name.endswith(endings)]
             if not files:
                 raise self.miss(f"{source} holds no {endings[0]} file")
-            for file in files:
+            for file in self.choose_splits(files):
                 yield from self.line_errors.read(file)
         self.line_errors.check()
+
+    def choose_splits(self, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+        """Returns the files that are named after a split, marked with it; but all if none is for training.
+
+        Names begin with train, validation (or valid, val, dev) or test; each test file is a set of its own.
+        """
+        found = {file.path: find_split(PurePosixPath(file.name).stem) for file in files}
+        if "train" not in found.values():
+            return files
+        return [self.mark_split(file, found[file.path]) for file in files if found[file.path]]
+
+    def mark_split(self, file: SourceFile, split: str) -> SourceFile:
+        """Returns the file as one of an official split."""
+        self.splits.setdefault(split, []).append(file.path)
+        return replace(file, split=split)
 
     def miss(self, what: str) -> CorpusError:
         """What is raised where a source is not what the corpus is read from."""
         return CorpusError(f"{what}: the corpus {self.name!r} is read from {self.expected}.")
+
+
+def missing_references(line: Line, reason: str) -> CorpusError:
+    """What is raised for a held-out source without references."""
+    return CorpusError(
+        f"Line {line.number} of {line.file} has no references ({reason}), and each source of a held-out "
+        "split needs at least one: add them, or take the line out."
+    )
 
 
 def hash_texts(texts: Iterable[str]) -> str:
@@ -206,3 +248,14 @@ def hash_texts(texts: Iterable[str]) -> str:
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
+
+
+def make_pair(source: str, *responses: str, split: str = "") -> Conversation:
+    """Returns a pair that belongs to no conversation, with all its references.
+
+    Its id depends on the source alone, letters compared without their case, so that no source stands in two
+    splits by hash.
+    """
+    identifier = hash_texts([tidy([source]).casefold()])
+    said = Utterance("source", source), Utterance("response", responses[0])
+    return Conversation(identifier, said, responses[1:], split, is_lone=True)

@@ -2,56 +2,103 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import CorpusReader, hash_texts
+from bidibeam.data.corpora.files import CorpusReader, hash_texts, make_pair, missing_references
+from bidibeam.data.splits import find_split
 from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SHAPES = 'lines of {"messages": [{"role", "content"}]} or {"source", "response"}'
+    from bidibeam.data.corpora.files import Line
+
+SHAPES = (
+    'lines of {"messages": [{"role", "content"}]}, {"source", "response"} or {"source", "references": [...]}'
+)
 
 
 class JsonlReader(CorpusReader):
     """Conversations as messages, or ready pairs.
 
     An `"id"` keeps a conversation's place in the splits when its text changes, and ties together lines that
-    share it; without one, the id follows from the text. System messages are instructions, not dialogue, and
-    are left out.
+    share it; without one, the id follows from the text, that of a pair from its source. A `"split"` goes over
+    the name of the file. System messages are instructions, not dialogue, and are left out.
     """
 
     name = "jsonl"
     expected = f"a .jsonl file of {SHAPES}, or the folder or archive that holds such files"
+    shapes = SHAPES
+    source_key = "source"
+    references_key = "references"
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
         for line in self.read_lines(source, ".jsonl"):
+            split = line.split
             try:
-                conversation = _parse(line.text)
+                fields = _parse_object(line.text)
+                split = self._read_split(fields, line)
+                conversation = self._parse(fields)
+            except _MissingReferencesError as error:
+                if split not in ("", "train"):
+                    raise missing_references(line, str(error)) from error
+                self.line_errors.reject(line, str(error))
             except (ValueError, TypeError) as error:
                 self.line_errors.reject(line, str(error))
             else:
-                yield conversation
+                yield replace(conversation, split=split)
+
+    def _read_split(self, fields: dict[str, Any], line: Line) -> str:
+        if fields.get("split") is None:
+            return line.split
+        split = find_split(_check_string(fields["split"], "split"))
+        if not split:
+            raise ValueError(f"split is {fields['split']!r} instead of train, validation or test")
+        if line.file not in self.splits.setdefault(split, []):
+            self.splits[split].append(line.file)
+        return split
+
+    def _parse(self, fields: dict[str, Any]) -> Conversation:
+        identifier = fields.get("id")
+        if "messages" in fields:
+            utterances = tuple(_parse_messages(fields["messages"]))
+            if identifier is None:
+                identifier = hash_texts(utterance.text for utterance in utterances)
+            return Conversation(str(identifier), utterances)
+        if self.source_key not in fields:
+            raise ValueError(f"not one of {self.shapes}")
+        source = _check_string(fields[self.source_key], self.source_key)
+        pair = make_pair(source, *self._parse_references(fields))
+        return pair if identifier is None else replace(pair, id=str(identifier), is_lone=False)
+
+    def _parse_references(self, fields: dict[str, Any]) -> list[str]:
+        key = self.references_key
+        if key not in fields:
+            if "response" not in fields:
+                raise _MissingReferencesError(f"neither response nor {key}")
+            return [_check_string(fields["response"], "response")]
+        references = fields[key]
+        if not isinstance(references, list):
+            raise TypeError(f"{key} is not a list")
+        texts = [_check_string(text, f"one of {key}") for text in references]
+        if not any(map(str.strip, texts)):
+            raise _MissingReferencesError(f"{key} is empty")
+        return texts
 
 
-def _parse(text: str) -> Conversation:
+class _MissingReferencesError(ValueError):
+    """A source without references."""
+
+
+def _parse_object(text: str) -> dict[str, Any]:
     fields = parse_json(text)
     if not isinstance(fields, dict):
         raise TypeError("not a JSON object")
-    if "messages" in fields:
-        utterances = tuple(_parse_messages(fields["messages"]))
-    elif "source" in fields and "response" in fields:
-        keys = ("source", "response")
-        utterances = tuple(Utterance(key, _check_string(fields[key], key)) for key in keys)
-    else:
-        raise ValueError(f"not one of {SHAPES}")
-    identifier = fields.get("id")
-    if identifier is None:
-        identifier = hash_texts(utterance.text for utterance in utterances)
-    return Conversation(str(identifier), utterances)
+    return fields
 
 
 def _parse_messages(messages: Any) -> Iterator[Utterance]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bidibeam.data.conversations import Conversation, Utterance
-from bidibeam.data.corpora.files import CorpusReader, hash_texts
+from bidibeam.data.corpora.files import CorpusReader, make_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ class TsvReader(CorpusReader):
     """One pair a line, without a header and without quoting.
 
     An optional third column names the conversation: lines that share it stay on one side of a split.
-    Without it each pair stands alone, and its id follows from its text.
+    Without it each pair stands alone, and its id follows from its source.
     """
 
     name = "tsv"
@@ -33,7 +33,8 @@ class TsvReader(CorpusReader):
             fields = line.text.split("\t")
             if len(fields) not in (2, 3):
                 self.line_errors.reject(line, f"{len(fields)} fields instead of 2 or 3")
-                continue
-            identifier = fields[2].strip() if len(fields) == 3 else ""
-            utterances = Utterance("source", fields[0]), Utterance("response", fields[1])
-            yield Conversation(identifier or hash_texts(fields[:2]), utterances)
+            elif len(fields) == 3 and fields[2].strip():
+                said = Utterance("source", fields[0]), Utterance("response", fields[1])
+                yield Conversation(fields[2].strip(), said, split=line.split)
+            else:
+                yield make_pair(*fields[:2], split=line.split)

@@ -1,0 +1,53 @@
+"""SIGMORPHON's shared task of 2023: a lemma and features to the inflected form."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from bidibeam.data.corpora.bitext import check_language
+from bidibeam.data.corpora.files import CorpusReader, find_file, make_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bidibeam.data.conversations import Conversation
+
+ENDINGS = {".trn": "train", ".dev": "validation", ".tst": "test"}
+
+
+class InflectionReader(CorpusReader):
+    """Lines of lemma, features and form in one language; a source is the features, a space and the lemma.
+
+    Args:
+        source_lang: The language, as its files are called: deu for deu.trn, deu.dev and deu.tst.
+    """
+
+    name = "inflection"
+    expected = "the folder or archive that holds LANGUAGE.trn, .dev and .tst, lemma<TAB>features<TAB>form"
+    languages = ("source_lang",)
+
+    def __init__(self, source_lang: str | None = None) -> None:
+        super().__init__()
+        self.language = check_language(self.name, "source_lang", source_lang, "deu")
+
+    def read(self, source: Path | None) -> Iterator[Conversation]:
+        """Yields a pair a line from the folder or archive `source`."""
+        with self.open(source) as files:
+            found = {ending: find_file(files, self.language + ending) for ending in ENDINGS}
+            if found[".trn"] is None:
+                paths = [PurePosixPath(file.name) for file in files]
+                known = [path.stem for path in paths if path.suffix == ".trn"]
+                others = f", but {', '.join(sorted(known))}" if known else ""
+                raise self.miss(f"{source} holds no {self.language}.trn{others}")
+            for ending, file in found.items():
+                if file is None:
+                    continue
+                for line in self.line_errors.read(self.mark_split(file, ENDINGS[ending])):
+                    fields = line.text.split("\t")
+                    if len(fields) == 3:
+                        yield make_pair(f"{fields[1]} {fields[0]}", fields[2], split=line.split)
+                    else:
+                        self.line_errors.reject(line, f"{len(fields)} fields instead of 3")
+        self.line_errors.check()
