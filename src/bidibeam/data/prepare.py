@@ -48,7 +48,7 @@ from bidibeam.errors import CorpusError, SettingsError, check_choice, check_sett
 from bidibeam.files import alone_in, folder_beside, read_json, replacing, resolve, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from bidibeam.data.corpora.files import CorpusReader
     from bidibeam.data.prepared import Array
