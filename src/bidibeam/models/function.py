@@ -273,6 +273,10 @@ class FunctionModel:
             lists.append(to_n_best(hypotheses))
         return lists
 
+    def find_unknown(self, sources: Sequence[str]) -> list[bool]:
+        """Which sources have no token at all."""
+        return [not self.ids(source) for source in sources]
+
     def _spell(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         """The ids of bad words, in reading order."""
         spellings = [[self.ids(word, is_reply=True)] for word in words]
