@@ -75,10 +75,20 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
     with --keep-text also those of training pairs, train.jsonl; and source_tokenizer.json where sources have a
     tokenizer of their own.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
+    from bidibeam.data.corpora import CORPORA
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus
 
-    settings = PrepareSettings(corpus=corpus, **flags)
+    is_given = click.get_current_context().get_parameter_source
+    suits = {
+        name: value
+        for name, value in getattr(CORPORA.get(corpus), "suits", {}).items()
+        if is_given(name) is click.core.ParameterSource.DEFAULT
+    }
+    if suits:
+        told = ", ".join(f"{name} {value}" for name, value in suits.items())
+        show(f"Settings that suit {corpus}: {told}.", style="dim")
+    settings = PrepareSettings(corpus=corpus, **{**flags, **suits})
     with show_preparation() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)

@@ -15,6 +15,7 @@ from bidibeam.config import (
     merge,
     parse_override,
 )
+from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
@@ -108,14 +109,16 @@ def resolve_experiment(
 ) -> ExperimentSettings:
     """Resolves an experiment's settings; each layer overrules the one before it.
 
-    The layers are `base`, the preset of a training run and that of the experiment, the corpus' reader, a YAML
+    The layers are `base`, the preset of a training run and that of the experiment, what suits the corpus, a YAML
     file with sections as the fields here have them, and overrides such as `training.epochs=3`. Raises
     BidibeamError if one is malformed, or a name or a setting is unknown or out of range.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
     layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]
     if corpus is not None:
-        layers.append({"prepare": {"corpus": corpus}})
+        reader = CORPORA.get(corpus)
+        suits, measure = getattr(reader, "suits", {}), getattr(reader, "measure", {})
+        layers.append({"prepare": {"corpus": corpus, **suits}, **measure})
     if config is not None:
         layers.append(load_yaml(config))
     layers.extend(parse_override(override) for override in overrides)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from bidibeam.data.corpora.tsv import TsvReader
 
 
@@ -10,3 +13,10 @@ class CmudictReader(TsvReader):
 
     name = "cmudict"
     expected = "the folder or archive that holds train.tsv, dev.tsv and test.tsv, lines of word<TAB>phones"
+    suits: ClassVar[Mapping[str, Any]] = {
+        "source_tokenizer": "char",
+        "target_tokenizer": "word",
+        "cased": True,
+        "max_response_length": 40,
+    }
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "ser"}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora.files import CorpusReader, find_file, missing_references
 from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bidibeam.data.corpora.files import SourceFile
@@ -33,6 +33,8 @@ class DailyDialogReader(CorpusReader):
         f"the folder or archive that holds {DIALOGUES.format('train')}, _validation.txt and _test.txt or "
         f"{REFERENCES}"
     )
+
+    suits: ClassVar[Mapping[str, Any]] = {"max_response_length": 40}
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations, and test items, from the folder or archive `source`."""

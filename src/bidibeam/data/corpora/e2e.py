@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from bidibeam.data.corpora.jsonl import JsonlReader
 
 
@@ -13,3 +16,5 @@ class E2eReader(JsonlReader):
     expected = f"the folder or archive that holds train.jsonl, dev.jsonl and test.jsonl, {shapes}"
     source_key = "mr"
     references_key = "refs"
+    suits: ClassVar[Mapping[str, Any]] = {"cased": True, "max_source_length": 100, "max_response_length": 80}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "bleu", "tokenize": "13a"}

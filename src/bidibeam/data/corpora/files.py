@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, ClassVar, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 from bidibeam.data.conversations import Conversation, Utterance, tidy
 from bidibeam.data.splits import find_split
@@ -19,7 +19,7 @@ from bidibeam.errors import CorpusError, describe_error
 from bidibeam.files import UNPACKING_ERRORS, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 BAD_LINES_ALLOWED = 0.01
@@ -146,6 +146,8 @@ class CorpusReader(ABC):
         name: What the corpus is called.
         expected: What it is read from, as messages say it.
         languages: Which of "source_lang" and "target_lang" it is made with.
+        suits: Settings of preparation that suit the corpus, where others are not asked for.
+        measure: The metric, and its settings, that the field reports for it, where that is not BLEU of words.
         line_errors: Malformed lines; complete once all has been read.
         splits: The files of each official split; complete likewise.
     """
@@ -153,6 +155,8 @@ class CorpusReader(ABC):
     name: ClassVar[str]
     expected: ClassVar[str]
     languages: ClassVar[tuple[str, ...]] = ()
+    suits: ClassVar[Mapping[str, Any]] = {}
+    measure: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self) -> None:
         self.line_errors = LineErrors()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.data.corpora.bitext import check_language
 from bidibeam.data.corpora.files import CorpusReader, find_file, make_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from bidibeam.data.conversations import Conversation
@@ -27,6 +27,13 @@ class InflectionReader(CorpusReader):
     name = "inflection"
     expected = "the folder or archive that holds LANGUAGE.trn, .dev and .tst, lemma<TAB>features<TAB>form"
     languages = ("source_lang",)
+    suits: ClassVar[Mapping[str, Any]] = {
+        "tokenizer": "char",
+        "cased": True,
+        "max_source_length": 100,
+        "max_response_length": 60,
+    }
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match"}
 
     def __init__(self, source_lang: str | None = None) -> None:
         super().__init__()

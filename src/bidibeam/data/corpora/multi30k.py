@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from bidibeam.data.corpora.bitext import BitextReader
 
@@ -15,6 +17,13 @@ class Multi30kReader(BitextReader):
 
     name = "multi30k"
     expected = "the folder or archive that holds train.de, train.en, val.de ... test_2016_flickr.en"
+    suits: ClassVar[Mapping[str, Any]] = {
+        "tokenizer": "bpe",
+        "vocabulary_size": 8000,
+        "max_source_length": 80,
+        "max_response_length": 80,
+    }
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "bleu", "tokenize": "13a"}
     stem = re.compile(r"train|val|test_\w+")
 
     def __init__(self, source_lang: str | None = None, target_lang: str | None = None) -> None:
