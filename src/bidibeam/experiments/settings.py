@@ -109,7 +109,7 @@ def resolve_experiment(
 ) -> ExperimentSettings:
     """Resolves an experiment's settings; each layer overrules the one before it.
 
-    The layers are `base`, the preset of a training run and that of the experiment, what suits the corpus, a YAML
+    The layers are `base`, the presets of a training run and of the experiment, what suits the corpus, a YAML
     file with sections as the fields here have them, and overrides such as `training.epochs=3`. Raises
     BidibeamError if one is malformed, or a name or a setting is unknown or out of range.
     """
