@@ -82,7 +82,7 @@ RANDOM = [random_beams(seed) for seed in range(60)]
 FULL = Beams(
     "s1",
     "hi",
-    "a b",
+    ("a b",),
     NBest((Hypothesis("a b", ("a", "b"), -2.0, 3, -1.0, other_log_prob=-1.0),)),
     NBest((Hypothesis("b c", ("b", "c"), -2.0, 3, -1.0, other_log_prob=-1.0),)),
 )

@@ -11,7 +11,7 @@ from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.fields import build_known
 from bidibeam.files import read_json, reading, write_json
-from bidibeam.metrics import METRICS
+from bidibeam.metrics.bleu import OWN_WORDS, Bleu
 from bidibeam.scores import recorded
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TunedSettings:
 
 def describe_conditions(tuned: TuningResult, search: SearchSettings, weights: str) -> dict[str, Any]:
     """What tuned settings depend on."""
-    metric = METRICS.create("bleu").score([["a"]], [["a"]]).signature
+    metric = Bleu(OWN_WORDS).signature
     found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
     return {**found_on, "search": recorded(search), "metric": str(metric)}
 

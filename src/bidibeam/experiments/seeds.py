@@ -22,7 +22,14 @@ from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.evaluation.systems import BASELINES, TUNED_STRATEGIES, Evidence, System, choose_system
+from bidibeam.evaluation.systems import (
+    BASELINES,
+    TUNED_STRATEGIES,
+    Evidence,
+    System,
+    choose_system,
+    with_oracle,
+)
 from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
 from bidibeam.experiments.settings import stamp_settings
 from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
@@ -121,6 +128,7 @@ class Seed:
             f"evaluate {seed}",
             {
                 **common,
+                **plan.metric_identity,
                 "beam_sizes": settings.beam_sizes,
                 "examples": settings.examples,
                 "search": stamp_settings(settings.search),
@@ -287,7 +295,8 @@ class Seed:
                 rows[name][str(beam_size)] = score
         systems = self.build_systems(settings.largest, replies_only=False)
         for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
-            rows[name][str(settings.largest)] = score_system(systems[name])
+            rows[name][str(settings.largest)] = self.score(systems[name])
+        metric = settings.metrics[0].name
         evidence = Evidence(
             systems={name: {settings.largest: system} for name, system in systems.items()},
             max_length=settings.search.max_length,
@@ -295,8 +304,9 @@ class Seed:
             tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
             workers=self.plan.workers,
             examples=settings.examples,
-            bleu={
-                name: {int(size): row["scores"]["bleu"]["value"] for size, row in by_size.items()}
+            metric=settings.metrics[0],
+            known={
+                name: {int(size): row["scores"][metric]["value"] for size, row in by_size.items()}
                 for name, by_size in rows.items()
             },
         )
@@ -307,7 +317,9 @@ class Seed:
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
             },
-            "tests": compare_systems(list(systems.values()), [name for name in BASELINES if name in systems]),
+            "tests": compare_systems(
+                list(systems.values()), settings.metrics[0], [name for name in BASELINES if name in systems]
+            ),
             "analyses": contents,
             "left_out": missing,
         }
@@ -327,7 +339,12 @@ class Seed:
     def score_size(self, beam_size: int) -> dict[str, Any]:
         """Returns every system's scores at one N_B."""
         systems = self.build_systems(beam_size, replies_only=True)
-        return {name: score_system(system) for name, system in systems.items()}
+        return {name: self.score(system) for name, system in systems.items()}
+
+    def score(self, system: System) -> dict[str, Any]:
+        """Returns a system's scores, with the interval of that which systems are judged by."""
+        metrics = self.plan.settings.metrics
+        return score_system(system, metrics, intervals=[metrics[0].name])
 
     def build_systems(self, beam_size: int, *, replies_only: bool) -> dict[str, System]:
         """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
@@ -339,7 +356,7 @@ class Seed:
             beams = files.for_system(requirements_of(name), beam_size)
             if beams is None:
                 continue
-            strategy = strategy_named(name, tuned).build(
+            strategy = with_oracle(strategy_named(name, tuned), settings.metrics[0]).build(
                 max_length=settings.search.max_length, space=lambda: self.word_vectors
             )
             systems[name] = choose_system(

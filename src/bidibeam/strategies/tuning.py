@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, NBest
-from bidibeam.metrics.bleu import ORDER, corpus_bleu
-from bidibeam.metrics.ngrams import count_ngrams
+from bidibeam.metrics.bleu import OWN_WORDS, Bleu, corpus_bleu
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.ranking import choose, number
@@ -160,7 +158,7 @@ class HypothesisTable:
     def __init__(self, beams: Iterable[Beams]) -> None:
         sizes: list[int] = []
         self._hypotheses: list[Hypothesis] = []
-        references: list[list[str]] = []
+        references: list[tuple[str, ...]] = []
         for line in beams:
             if not line.references:
                 raise InputError(
@@ -169,12 +167,12 @@ class HypothesisTable:
             if not len(line.regular):
                 raise InputError(f"Nothing was found for source {line.id!r}; widen the beam.")
             self._hypotheses.extend(line.regular)
-            references.extend([split(line.reference)] * len(line.regular))
+            references.extend([line.references] * len(line.regular))
             sizes.append(len(line.regular))
         if not sizes:
             raise InputError("There are no sources to tune on.")
-        words = [split(hypothesis.text) for hypothesis in self._hypotheses]
-        self._statistics = count_ngrams(words, references, ORDER).statistics  # (hypotheses, 2 + 2 * order)
+        texts = [hypothesis.text for hypothesis in self._hypotheses]
+        self._statistics = Bleu(OWN_WORDS).statistics(texts, references)  # (hypotheses, 2 + 2 * order)
         self.sources = len(sizes)
         self._starts = np.cumsum([0, *sizes[:-1]])  # (sources,)
         self._owners = np.repeat(np.arange(self.sources), sizes)  # (hypotheses,)

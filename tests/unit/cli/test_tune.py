@@ -15,8 +15,8 @@ import pytest
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.data.words import split
-from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.corpora import score
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
@@ -138,14 +138,14 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
 def check_bleu(model: tuple[object, ...], folder: Path, sources: Path, search: tuple[str, ...]) -> None:
     """The BLEU that tuned.json names is that of the replies that decode writes."""
     content, found = tuned_of(folder), set()
-    references = [split(line["reference"]) for line in lines_of(sources)]
+    metric, references = Bleu("words"), [(line["reference"],) for line in lines_of(sources)]
     for system in ("vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "bidia wmd_t tuned"):
         call = called("decode", model[0], sources, *model[1:], *search, "--strategy", system)
-        bleu = CorpusBleu().score(list(map(split, call.replies)), references)
-        assert bleu.value == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
-        assert str(bleu.signature).startswith(content["metric"])
+        bleu = score(metric, metric.statistics(call.replies, references))
+        assert bleu == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
+        assert str(metric.signature) == content["metric"]
         assert ("|tuned:tuned.json@" in call.signature) == (system != "vbs")
-        found.add(bleu.value)
+        found.add(bleu)
     assert len(found) > 1  # or tuning could have been left out
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from bidibeam.evaluation.systems import Evidence, System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.metrics import build_metric
+from bidibeam.metrics.corpora import measure, score
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import choose
 from bidibeam.strategies.settings import strategy_named
@@ -35,6 +37,12 @@ TWO_SIDED = (
 )
 
 
+def value_of(metric: str, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """A metric's value, by the metric itself; BLEU of words."""
+    judge = build_metric(metric, tokenize="words" if metric == "bleu" else None)
+    return score(judge, measure(judge, replies, references))
+
+
 def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = False) -> System:
     """A system that chose among beams; with whole rankings, or the replies alone."""
     selection = strategy_named(name, TUNED).build(max_length=MAX_LENGTH, space=lambda: SPACE)
@@ -47,7 +55,7 @@ def answering(
 ) -> System:
     """A system with these replies, each the only hypothesis of a regular beam."""
     beams = [
-        Beams(str(number), "hi", (reference,), NBest((hypothesis(reply, -1.0),)))
+        Beams(str(number), "hi", () if reference is None else (reference,), NBest((hypothesis(reply, -1.0),)))
         for number, (reply, reference) in enumerate(zip(replies, references, strict=True))
     ]
     return replace(system("longest", beams, beam_size), name=name)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.corpora import score
 from bidibeam.protocols import Strategy
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.bleu import BleuT
@@ -43,8 +43,9 @@ some_beams = st.lists(random_beams(smallest=1), min_size=1, max_size=6)
 def bleu(strategy: Strategy, found: Iterable[Beams]) -> float:
     """Corpus BLEU of a strategy's replies, by the metric itself."""
     lines = list(found)
-    replies = [split(strategy.rank(line).text) for line in lines]
-    return CorpusBleu().score(replies, [split(line.reference or "") for line in lines]).value
+    metric = Bleu("words")
+    replies = [strategy.rank(line).text for line in lines]
+    return score(metric, metric.statistics(replies, [line.references for line in lines]))
 
 
 def realistic(seed: int, sources: int = 40) -> list[Beams]:
