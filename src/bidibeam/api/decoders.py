@@ -63,9 +63,9 @@ def load_decoder(
     searches = split_beam(requirements, search, chosen.name)
     check_directions(loaded, requirements, chosen.name)
     loaded.check_settings(search)
-    if requirements.other_weight is not None:
+    if requirements.scored:
         loaded.check_shared_tokens()
-        scored = requirements.directions
+        scored = requirements.directions if score_other else requirements.scored
     else:
         scored = requirements.directions if score_other and _can_score_other(loaded) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
@@ -106,8 +106,7 @@ def _can_score_other(model: Model) -> bool:
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
     """Refuse a strategy whose directions a model lacks."""
-    needed = Direction if requirements.other_weight is not None else requirements.directions
-    for direction in needed:
+    for direction in dict.fromkeys((*requirements.directions, *requirements.scorers)):
         if direction not in model.directions:
             raise RunError(
                 f"The strategy {strategy} needs the {direction.value} direction, and {model.name} has only: "

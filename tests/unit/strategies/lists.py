@@ -101,7 +101,7 @@ def random_beams(smallest: int = 0) -> st.SearchStrategy[Beams]:
         Beams,
         id=st.integers(0, 99).map(str),
         source=sentences,
-        reference=sentences,
+        references=st.lists(sentences, min_size=1, max_size=3).map(tuple),
         regular=random_nbests(smallest),
         reverse=random_nbests(smallest),
     )
