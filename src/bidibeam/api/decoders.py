@@ -10,6 +10,7 @@ from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, split_beam
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
+from bidibeam.models.base import read_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.protocols import Requirements
 
+DEFAULT_STRATEGY = "bidis"
+"""Who answers where nobody says, and nothing is tuned: it uses both directions, and its lambda is 1."""
+
 
 def load_decoder(
     model: Model | Path | str | None = None,
-    strategy: StrategySettings | str = "bidia",
+    strategy: StrategySettings | str | None = None,
     *,
     reverse: Path | str | None = None,
     settings: SearchSettings | None = None,
@@ -39,7 +43,7 @@ def load_decoder(
         model: A model, or what `bidibeam.load` takes: a run, a Hugging Face model, a CTranslate2 folder; None
             for the model that comes with the package.
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
-            "bidia wmd_t tuned".
+            "bidia wmd_t tuned"; None for what `bidibeam tune` recommends, or else "bidis" with lambda 1.
         reverse: The model that writes from the end, where it is one of its own.
         settings: How to search, `default_search` by default; a strategy that needs both directions shares the
             beam out among them.
@@ -56,9 +60,10 @@ def load_decoder(
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else model
     search = settings or default_search(loaded)
-    named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
+    named = find_recommended(loaded) or DEFAULT_STRATEGY if strategy is None else strategy
+    named = StrategySettings.named(named) if isinstance(named, str) else named
     chosen, tuned = _with_tuned(named, loaded)
-    built = chosen.build(max_length=search.max_length, space=lambda: loaded.word_vectors(chosen.vectors))
+    built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
     check_directions(loaded, requirements, chosen.name)
@@ -81,6 +86,25 @@ def load_decoder(
         batch_size or loaded.batch_size,
         prefetch=loaded.device.type != "cpu",
     )
+
+
+def find_recommended(model: Model) -> str | None:
+    """The system that `bidibeam tune` recommends for a model; None if nobody asked it.
+
+    Raises:
+        SettingsError: If it was recommended for other weights.
+    """
+    if model.path is None or not (model.path / TUNED_FILE).is_file():
+        return None
+    tuned = TunedSettings(model.path / TUNED_FILE)
+    if tuned.recommended is not None:
+        tuned.check_weights(model.fingerprint)
+    return tuned.recommended
+
+
+def usual_length(model: Model) -> int | None:
+    """T of similarities: the median length of the responses that training saw; None if nobody knows."""
+    return read_length(model.data, "lengths", "response")
 
 
 def default_search(model: Model, **settings: Any) -> SearchSettings:

@@ -153,7 +153,7 @@ def _analyse_lists(
     names: Sequence[str],
     *,
     systems: Sequence[str],
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
     examples: int,

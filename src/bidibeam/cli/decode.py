@@ -13,7 +13,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import note
-from bidibeam.cli.inputs import load_for_search, take_model, take_strategy
+from bidibeam.cli.inputs import load_for_search, take_model, take_strategy, tell_strategy
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
@@ -69,6 +69,8 @@ def decode(
     check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
     loaded, settings = load_for_search(named, flags)
+    if strategy is None:
+        tell_strategy(loaded)
     decoder = load_decoder(
         loaded,
         strategy,
@@ -85,7 +87,7 @@ def decode(
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)
     if decoder.ranker.strategy.requirements.reference:
-        sources = _check_references(sources, strategy.name)
+        sources = _check_references(sources, strategy.name if strategy is not None else "strategy")
     is_finished: Counter[bool] = Counter()
 
     def answer(sources: Iterable[Beams]) -> Iterator[Answer]:

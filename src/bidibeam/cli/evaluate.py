@@ -81,7 +81,7 @@ def evaluate(
     metrics: tuple[str, ...],
     references_file: str | None,
     strategies: tuple[str, ...],
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
     workers: int | None,
@@ -218,7 +218,7 @@ def _choose(
     names: Sequence[str],
     chosen_by: Sequence[TunedStrategy],
     *,
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     workers: int,
 ) -> list[System]:

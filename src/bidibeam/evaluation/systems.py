@@ -51,8 +51,8 @@ SYSTEMS = (
     ORACLE,
 )
 """Those of the reproduction."""
-TUNED_STRATEGIES = ("bidis", TUNED_VBS)
-"""Strategies that are tuned on the regular beam."""
+TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
+"""Strategies that have settings to tune, besides T."""
 BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"
@@ -147,7 +147,7 @@ def choose_systems(
     lists: Sequence[Sequence[Beams]],
     names: Sequence[str] | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     load_vectors: Callable[[], WordVectors] | None = None,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int = 1,
@@ -209,7 +209,7 @@ class Evidence:
     """Systems that answered the same sources, by name and N_B, and what is known of them besides."""
 
     systems: Mapping[str, Mapping[int, System]]
-    max_length: int  # T, the most steps that the search took
+    max_length: int | None  # T of similarities; None for the median of what is compared
     load_vectors: Callable[[], WordVectors] | None = None  # for similarities that need some; called once
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1

@@ -177,6 +177,12 @@ class StrategySettings:
         own = {**self.similarity_options, "max_length": length}
         return replace(self, options=options, similarity_options=own, wants_tuned=False)
 
+    def with_length(self, max_length: int | None) -> StrategySettings:
+        """Returns the same with a T, if one is known and wanted: where nothing else decides it."""
+        if max_length is None or self.wants_tuned or "max_length" not in (self._similarity_fields or ()):
+            return self
+        return replace(self, similarity_options={"max_length": max_length, **self.similarity_options})
+
     def check_similarity(self) -> None:
         """Makes sure that there is such a similarity, and that vectors are given to one that uses them."""
         self.check_penalty()
