@@ -9,7 +9,6 @@ from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, split_beam
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.hypotheses import Direction
 from bidibeam.models.base import read_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature

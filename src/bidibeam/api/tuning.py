@@ -50,7 +50,7 @@ class TuningPlan:
 
     @classmethod
     def parse(cls, names: Iterable[str]) -> TuningPlan:
-        """Read the names of systems that are to be tuned; one that is unknown, or has no settings, is refused."""
+        """Read the names of systems to tune; one that is unknown, or has no settings, is refused."""
         systems = []
         for name in names:
             settings = StrategySettings.named(name)

@@ -192,7 +192,7 @@ def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
     from bidibeam.strategies.ranking import choose
 
     for strategy in strategies:
-        similarity = getattr(strategy, "similarity", None)
+        similarity: Any = getattr(strategy, "similarity", None)
         if getattr(similarity, "max_length", None) is None:
             continue
         without: Any = replace(strategy, similarity=replace(similarity, max_length=1))  # type: ignore[type-var]
@@ -200,9 +200,9 @@ def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
         count = sum(choose(strategy, each).text != choose(without, each).text for each in some)
         if 2 * count > len(some):
             note(
-                f"T is {similarity.max_length}, and without it {count:,} of {format_count(len(some), 'reply', 'replies')} would be "
-                "others: length decides more than agreement. Try another --max-length, or a similarity without T: "
-                "bleu, wmd, token_f1, edit."
+                f"T is {similarity.max_length}, and without it {count:,} of "
+                f"{format_count(len(some), 'reply', 'replies')} would be others: length decides more than "
+                "agreement. Try another --max-length, or a similarity without T: bleu, wmd, token_f1, edit."
             )
         return
 

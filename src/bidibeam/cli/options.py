@@ -210,9 +210,10 @@ def strategy_option(names: Sequence[str], default: str = "bidis") -> Decorator:
     """--strategy, offering these; help says what the default is."""
     return option(
         "--strategy",
-        f"Who answers: {', '.join(names)}. bidis takes the best of the regular beam by both scores, bidia what "
-        "both directions agree on, loglinear weighs all of it, vbs takes the most likely. "
-        f"{STRATEGY_WORDS}; flags go over such words.  [default: what `bidibeam tune` recommends, else {default}]",
+        f"Who answers: {', '.join(names)}. bidis takes the best of the regular beam by both scores, bidia "
+        "what both directions agree on, loglinear weighs all of it, vbs takes the most likely. "
+        f"{STRATEGY_WORDS}; flags go over such words.  [default: what `bidibeam tune` recommends, or else "
+        f"{default}]",
         cls=StrategyOption,
     )
 

@@ -65,9 +65,8 @@ def rerank(
         if recommended is None:
             lists = list(track(reader, None, "reading", lines=reader.first_file))
         name = recommended or _default_strategy(lists or ())
-        tell(
-            f"Strategy: {name} ({'recommended by tuned.json' if recommended else 'the default for such lists'})"
-        )
+        why = "recommended by tuned.json" if recommended else "the default for such lists"
+        tell(f"Strategy: {name} ({why})")
         settings = StrategySettings.named(name)
     untuned = settings
     if tuned is not None:

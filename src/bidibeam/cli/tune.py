@@ -28,9 +28,9 @@ PLOT_FILE = "tuned.svg"
 @options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
 @options.option(
     "--strategy",
-    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia bleu_t either', loglinear, 'loglinear edit both' "
-    "... What tuned.json has for others is kept. May be given more than once.  [default: compare all that the "
-    "model has directions and vectors for]",
+    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia bleu_t either', loglinear, 'loglinear edit "
+    "both' ... What tuned.json has for others is kept. May be given more than once.  [default: compare all "
+    "that the model has directions and vectors for]",
     "NAME",
     multiple=True,
 )
@@ -58,11 +58,11 @@ def tune(
     """Find out on the validation split which strategy serves a model best.
 
     Searches the validation sources, tunes every strategy that has settings (lambda of bidis, length exponent
-    and word reward of vbs-tuned, T of bidia, the weights of loglinear) by the metric, and compares all of them
-    at the same N_B by cross-validation. The simplest that the best does not beat by a standard error is
-    recommended: the model's folder gets a tuned.json, and `bidibeam decode` and `chat` use what it recommends
-    from then on. Tune with the beam size and the lengths that you will use. Of a pair, tuned.json goes into
-    the folder of the regular model.
+    and word reward of vbs-tuned, T of bidia, the weights of loglinear) by the metric, and compares all at the
+    same N_B by cross-validation. The simplest that the best does not beat by a standard error is recommended:
+    the model's folder gets a tuned.json, and `bidibeam decode` and `chat` use what it recommends from then
+    on. Tune with the beam size and the lengths that you will use. Of a pair, tuned.json goes into the folder
+    of the regular model.
 
     \b
     bidibeam tune runs/first --beam-size 50
@@ -174,5 +174,5 @@ def tune_quickly(run: Path, data: Any) -> None:
         settings = default_search(model)
         plan = TuningPlan.all_of(model, settings, quick=True)
         run_tuning(model, data, settings, plan, build_metric("bleu"), sources=QUICK_SOURCES)
-    except Exception as error:  # noqa: BLE001 (the model is there, whatever happens here)
+    except Exception as error:
         note(f"it could not be found out which strategy serves best ({error}); `bidibeam tune` tries again.")

@@ -41,7 +41,7 @@ MAX_ORDER = 16
 """Products of that many lengths stay within a float's range."""
 
 LARGEST_MAX_LENGTH = 1_000_000
-MEDIAN = "median"
+MEDIAN: Literal["median"] = "median"
 """T where nothing is known of how long replies are: as long as those that hypotheses are compared with."""
 
 _BITS = np.uint64
@@ -233,7 +233,7 @@ class Bleu(Signed):
         is_uniform = self.weights is None or len(set(self.weights)) == 1
         return np.array(() if is_uniform else self.weights, dtype=np.float64)
 
-    def _penalties(self, lengths: Numbers, reference_lengths: Numbers) -> Floats:
+    def _penalties(self, lengths: Numbers, reference_lengths: Numbers) -> Floats:  # noqa: ARG002
         """What the scores of hypotheses of these lengths are multiplied by."""
         return np.ones(len(lengths))
 
@@ -287,12 +287,11 @@ def _penalties_by_length(max_length: int) -> Floats:
 
 def find_length(max_length: int | Literal["median"], reference_lengths: Numbers) -> int:
     """T in tokens; the median is the lower one, and at least 1."""
-    if max_length != MEDIAN:
+    if isinstance(max_length, int):
         return max_length
-    middle = np.sort(reference_lengths)[max(0, len(reference_lengths) - 1) // 2 :][
-        :1
-    ]  # none if there are none
-    return max([1, *middle.tolist()])
+    if not len(reference_lengths):
+        return 1
+    return max(1, int(np.sort(reference_lengths)[(len(reference_lengths) - 1) // 2]))
 
 
 def check_max_length(value: object) -> None:

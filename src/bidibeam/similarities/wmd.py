@@ -95,7 +95,11 @@ class Wmd(Signed):
             hypotheses, references, remove_stop_words=self.remove_stop_words, logarithmic=is_log
         )
 
-    def _penalties(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Floats:
+    def _penalties(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        references: Sequence[Hypothesis],  # noqa: ARG002
+    ) -> Floats:
         """BP of each hypothesis."""
         return np.ones(len(hypotheses))
 

@@ -10,7 +10,7 @@ from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements, Similarity
 from bidibeam.scores import Signed
 from bidibeam.strategies.baselines import LARGEST_EXPONENT, LARGEST_WEIGHT
-from bidibeam.strategies.bidia import Agreement, BidiA
+from bidibeam.strategies.bidia import Agreement, Answerer, BidiA
 from bidibeam.strategies.ranking import number
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ Candidates = Literal["regular", "reverse", "both"]
 class LogLinear(Signed):
     """Rank candidates by a weighted sum of both directions' log-probabilities, length and agreement.
 
-    The score is (regular_weight * log P of the regular direction + reverse_weight * log P of the reverse) / lp
-    + length_weight * |Y| + agreement_weight * agreement, lp = (5 + |Y|)^length_exponent / 6^length_exponent.
+    The score is (regular_weight * log P of the regular direction + reverse_weight * log P of the reverse)
+    / lp + length_weight * |Y| + agreement_weight * agreement, where lp = ((5 + |Y|) / 6)^length_exponent.
     Agreement is BidiA's, with the beam of the other direction. So VBS, tuned VBS, BidiS and BidiA are points
     of it, where the search normalises by the same lp.
 
@@ -75,11 +75,7 @@ class LogLinear(Signed):
 
     def rank(self, beams: Beams) -> Ranking:
         """Ranks the candidates; ties go to the regular beam, then the better place."""
-        agreed = {}
-        if self.similarity is not None:
-            answer: Literal["regular", "either"] = "regular" if self.candidates == "regular" else "either"
-            ranking = BidiA(self.similarity, answer, self.agreement).rank(beams)
-            agreed = {(entry.direction, entry.place): entry for entry in ranking}
+        agreed = {(entry.direction, entry.place): entry for entry in self.rank_by_agreement(beams)}
         entries = []
         for direction in self.directions:
             for place, hypothesis in enumerate(beams.of(direction)):
@@ -95,6 +91,13 @@ class LogLinear(Signed):
         for entry in ranking:
             first.setdefault(entry.hypothesis.text, entry)
         return Ranking(tuple(first.values()))
+
+    def rank_by_agreement(self, beams: Beams) -> Ranking:
+        """Ranks the candidates, and perhaps others, by agreement alone; none without a similarity."""
+        if self.similarity is None:
+            return Ranking()
+        answer: Answerer = "regular" if self.candidates == "regular" else "either"
+        return BidiA(self.similarity, answer, self.agreement).rank(beams)
 
     def score(self, hypothesis: Hypothesis, direction: Direction) -> float:
         """Returns the score of what one direction wrote, but for agreement."""

@@ -1,4 +1,4 @@
-"""What choices among hypotheses are worth by a metric: each text's statistics are counted once, then summed."""
+"""What choices among hypotheses are worth by a metric: a text's statistics are counted once, then summed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Outcomes:
     def __init__(self, metric: Metric, *lists: Sequence[Beams]) -> None:
         if not hasattr(metric, "statistics"):
             raise SettingsError(
-                f"The metric {metric.name} is known only for all replies together, and tuning needs what each "
-                "reply adds to it: choose another `metric`, such as bleu."
+                f"The metric {metric.name} is known only for all replies together, and tuning needs what "
+                "each reply adds to it: choose another `metric`, such as bleu."
             )
         self.metric, self.sources = metric, len(lists[0])
         if not self.sources:
@@ -69,7 +69,7 @@ class Outcomes:
         return self._rows[source][text]
 
     def sum_folds(self, choices: Array) -> Array:
-        """Sums the statistics of choices (choices, sources) over the sources of each fold: (…, folds, columns)."""
+        """Sums the statistics of (choices, sources) over each fold: (choices, folds, columns)."""
         columns = self._statistics.shape[1]
         sums = np.empty((len(choices), self.folds, columns))
         step = max(1, CHUNK // (self.sources * columns))
@@ -88,7 +88,7 @@ class Outcomes:
         return np.nan_to_num(values if self.metric.higher_is_better else -values, nan=-np.inf)
 
     def gains_without(self, sums: Array, fold: int | None) -> Array:
-        """Returns the gains of (choices, folds, columns) on all folds but one; on all if there is one alone."""
+        """Returns the gains of (choices, folds, columns) on all folds but one; on all if there is but one."""
         total = sums.sum(axis=1)
         return self.gains(total if fold is None or self.folds == 1 else total - sums[:, fold])
 
@@ -148,7 +148,7 @@ class Candidates:
         return np.array([value(*found) for found in self._found], dtype=np.float64)
 
     def choose(self, scores: Array) -> Array:
-        """Returns the choices by scores (settings, candidates): finished ones first, then the first of equals."""
+        """Returns choices by scores (settings, candidates): finished ones first, then the first of equals."""
         ranked = np.where(self._is_last, -np.inf, scores)
         highest = np.maximum.reduceat(ranked, self._starts, axis=1)  # (settings, sources)
         places = np.where(ranked == highest[:, self._owners], np.arange(len(self._rows)), len(self._rows))

@@ -1,8 +1,8 @@
 """Tuning finds the settings of strategies that are best on held-out sources, by any metric.
 
 Every setting reranks the same hypotheses, so each text's statistics are counted once (`outcomes`). After that
-lambda, the length settings and the weights of `loglinear` cost a weighted sum and a choice per source, and a T
-costs what `bidia` costs that looks for the reply alone. Systems are compared by cross-validation: what is
+lambda, the length settings and the weights of `loglinear` cost a weighted sum and a choice per source, and a
+T costs what `bidia` costs that looks for the reply alone. Systems are compared by cross-validation: what is
 measured on a part of the sources was chosen on the others.
 """
 
@@ -15,23 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.baselines import VbsTuned
-from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.outcomes import Candidates, Outcomes
-from bidibeam.strategies.ranking import number, rank_all
+from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Metric, Strategy
+    from bidibeam.protocols import Metric
     from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.outcomes import Array
 
@@ -155,7 +153,7 @@ class TuningResult:
         )
 
     def over(self, earlier: TuningResult) -> TuningResult:
-        """Returns both results together; the ranking is that of here, unless the earlier had other systems."""
+        """Returns both together; the ranking is that of here, unless the earlier one had other systems."""
         curves = [curve for curve in earlier.curves if curve.system not in self.options]
         ranked = {each.system for each in self.ranking}
         ranking = self if all(each.system in ranked for each in earlier.ranking) else earlier
@@ -350,7 +348,7 @@ class Tuner:
         )
 
     def _tune_weights(self, settings: StrategySettings) -> TunedSystem:
-        """Tunes the weights of `loglinear`; those of a rule stay unless others are better by a standard error."""
+        """Tunes the weights of `loglinear`; a rule's stay unless others are better by a standard error."""
         strategy: Any = settings.build(max_length=self.max_length, space=self._vectors)
         lines = self._lines(settings, strategy.requirements.directions)
         candidates = Candidates(self.outcomes, lines, strategy.directions)
@@ -374,19 +372,18 @@ class Tuner:
 
         agreement = None
         if strategy.similarity is not None:
-            answer = "regular" if strategy.candidates == "regular" else "either"
-            ranker = BidiA(strategy.similarity, answer, strategy.agreement)
+            rankings = map_in_threads(
+                strategy.rank_by_agreement, lines, self.workers if is_parallel(strategy) else 1
+            )
             agreed: list[float] = []
-            for line, ranking in zip(lines, rank_all(ranker, lines, workers=self.workers), strict=True):
+            for line, ranking in zip(lines, rankings, strict=True):
                 known = {(entry.direction, entry.place): entry.score for entry in ranking}
                 places = [(way, place) for way in strategy.directions for place in range(len(line.of(way)))]
                 agreed += [known[place] for place in places] or [0.0]
             agreement = np.array(agreed)
-        return Features(
-            *(candidates.numbers(partial(log_prob, direction)) for direction in Direction),
-            candidates.numbers(lambda _, each: float(each.length)),
-            agreement,
-        )
+        regular, reverse = (candidates.numbers(partial(log_prob, direction)) for direction in Direction)
+        lengths = candidates.numbers(lambda _, each: float(each.length))
+        return Features(regular, reverse, lengths, agreement)
 
     def _values(self, gains: Array) -> list[float]:
         values: list[float] = (gains if self.metric.higher_is_better else -gains).tolist()

@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What the weights of `LogLinear` weigh, (candidates,) each; agreement is None where nothing is compared."""
+    """What `LogLinear` weighs, (candidates,) each; agreement is None where nothing is compared."""
 
     regular: Array
     reverse: Array
@@ -62,13 +62,11 @@ class WeightSearch:
 
     @property
     def rules(self) -> list[Point]:
-        """The rules that are points here, the simplest first: VBS, BidiS, reverse VBS, BidiA, all together."""
-        a = self._exponent
-        rules = [Point(*weights, length_exponent=a) for weights in ((1.0,), (1.0, 1.0), (0.0, 1.0))]
+        """The rules that are points here, the simplest first: VBS, BidiS, reverse VBS, BidiA, all of them."""
+        weights = [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
         if self._features.agreement is not None:
-            agreed = Point(agreement_weight=1.0, length_exponent=a)
-            rules += [agreed, agreed._replace(regular_weight=1.0, reverse_weight=1.0)]
-        return rules
+            weights += [(0.0, 0.0, 1.0), (1.0, 1.0, 1.0)]
+        return [Point(regular, reverse, 0.0, agreed, self._exponent) for regular, reverse, agreed in weights]
 
     def choose(self, points: Sequence[Point]) -> Array:
         """Returns the choices by some points: (points, sources)."""
