@@ -203,7 +203,7 @@ Tuned = dict[str, dict[str, Any]]
 
 BIDIA = (
     "bidia takes: bleu_t, wmd_t, bleu, wmd, token_f1, edit, embedding_cosine, package.module:name, either, "
-    "expected, mean, tuned."
+    "expected, mean, closest, tuned."
 )
 
 
