@@ -51,6 +51,10 @@ class SimilarityError(BidibeamError):
     """A similarity whose answers a strategy cannot use."""
 
 
+class MetricError(BidibeamError):
+    """A metric whose answers an evaluation cannot use."""
+
+
 class TransformersMissingError(BidibeamError, ImportError):
     """The extra that brings transformers is not installed."""
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranking
-    from bidibeam.scores import Score, Signature
+    from bidibeam.scores import Signature
 
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
     Length = int | Tensor  # of hypotheses; a 0-dim tensor, float64, while a CUDA graph is captured
 
@@ -278,7 +279,26 @@ class BeamGenerator(Protocol):
 
 
 class Metric(Protocol):
-    """A measure of a system's replies against references, both as tokens."""
+    """A measure of replies against references: texts in, statistics per item out.
 
-    def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
-        """Score the whole list at once."""
+    One that is known for a whole corpus alone has `score(replies, references) -> float` in place of the two
+    methods; intervals and tests then compute it anew for every sample, of which there are at most a hundred.
+    """
+
+    @property
+    def name(self) -> str:
+        """As tables show it, such as "bleu"."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether it is; False for an error rate."""
+
+    @property
+    def signature(self) -> Signature:
+        """How it is computed."""
+
+    def statistics(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
+        """What is summed over items, (items, columns), float64; an item may have several references."""
+
+    def values(self, sums: Array) -> Array:
+        """The values of the measure, (rows,), for sums over items, (rows, columns)."""

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.metrics import METRICS
+from bidibeam.metrics import METRICS, build_metric
+from bidibeam.metrics.corpora import has_statistics, measure, score
 from bidibeam.protocols import Metric
 
 REPLIES = [
-    ["i", "do", "not", "know", "what", "you", "mean"],
-    ["see", "you", "at", "noon", "then", ",", "my", "friend"],
-    [],
-    ["yes"],
-    ["i", "do", "not", "know"],
+    "I do not know what you mean",
+    "see you at noon then, my friend",
+    "",
+    "yes",
+    "i do not know",
+    "Ok.",
 ]
 REFERENCES = [
-    ["i", "do", "not", "know", "what", "that", "is"],
-    ["see", "you", "at", "noon", ",", "my", "friend"],
-    ["no"],
-    [],
-    ["i", "do", "know", "you"],
+    ("I do not know what that is",),
+    ("see you at noon, my friend",),
+    ("no",),
+    ("",),
+    ("i do know you",),
+    ("Ok.",),
 ]
+SEVERAL = [(*texts, "well", "I do not know what you mean") for texts in REFERENCES]
 
 
 @pytest.fixture(params=METRICS.names())
@@ -33,39 +38,66 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def metric(name: str) -> Metric:
-    return METRICS.create(name)
+    return build_metric(name)
 
 
-def test_the_score_is_a_finite_number_above_zero_with_name_and_signature(name: str, metric: Metric) -> None:
-    score = metric.score(REPLIES, REFERENCES)
+def value(metric: Metric, replies: list[str], references: list[tuple[str, ...]]) -> float:
+    return score(metric, measure(metric, replies, references))
 
-    assert score.name == name
-    assert isinstance(score.value, float)
-    assert 0 < score.value < math.inf
-    facts = dict(score.signature.facts)
-    assert facts["metric"]
+
+def test_the_score_is_a_finite_number_with_name_and_signature(name: str, metric: Metric) -> None:
+    for references in (REFERENCES, SEVERAL):
+        found = value(metric, REPLIES, references)
+        assert isinstance(found, float)
+        assert 0 < found < math.inf
+        assert value(metric, REPLIES, references) == found
+        assert value(metric, REPLIES[::-1], references[::-1]) == pytest.approx(found)
+    facts = dict(metric.signature.facts)
+    assert metric.name == name
+    assert facts["metric"] in name
     assert facts["bidibeam"]
-    assert metric.score(REPLIES, REFERENCES) == score
-    backwards = metric.score(REPLIES[::-1], REFERENCES[::-1])
-    assert backwards.value == pytest.approx(score.value)
-    assert backwards.signature == score.signature
-    assert metric.score(REPLIES[:1], REFERENCES[:1]).value > 0  # one pair is enough
+    assert build_metric(name) == metric  # so that what was measured once is known
 
 
-@pytest.mark.parametrize("references", [[["a", "b"], ["c"]], [[], []]], ids=["references", "nothing at all"])
-def test_empty_replies_score_zero(metric: Metric, references: list[list[str]]) -> None:
-    assert metric.score([[], []], references).value == 0.0
+def test_statistics_are_one_row_a_reply_and_alone_what_they_are_in_company(metric: Metric) -> None:
+    if not has_statistics(metric):
+        pytest.skip("it is known for a whole corpus alone")
+    found = metric.statistics(REPLIES, SEVERAL)
+    assert found.dtype == np.float64
+    assert len(found) == len(REPLIES)
+    for row, reply, references in zip(found, REPLIES, SEVERAL, strict=True):
+        assert metric.statistics([reply], [references]).tolist() == [row.tolist()]
+    sums = np.stack([found.sum(axis=0), found[:2].sum(axis=0)])
+    expected = [value(metric, REPLIES, SEVERAL), value(metric, REPLIES[:2], SEVERAL[:2])]
+    assert metric.values(sums).tolist() == pytest.approx(expected)
+    assert np.isfinite(metric.values(metric.statistics(["a", "", ""], [("",), ("",), ("a", "")]))).all()
 
 
-def test_an_empty_reply_never_helps_and_empty_references_give_a_number(metric: Metric) -> None:
-    replies = [["i", "do"], ["not", "know"]]
+def test_a_right_answer_among_the_references_is_no_worse_than_any(name: str, metric: Metric) -> None:
+    if name == "length_ratio":
+        pytest.skip("it is best near 1")
+    right = [(*texts, reply) for reply, texts in zip(REPLIES, REFERENCES, strict=True)]
+    better, worse = value(metric, REPLIES, right), value(metric, REPLIES, REFERENCES)
 
-    assert metric.score([replies[0], []], replies).value <= metric.score(replies, replies).value
-    assert math.isfinite(metric.score([["a", "b"]], [[]]).value)
+    assert better >= worse if metric.higher_is_better else better <= worse
+
+
+def test_what_is_written_over_and_over_scores_no_higher_than_what_is_right(metric: Metric) -> None:
+    right, wrong = (value(metric, [text] * 2, [("a b c d e",)] * 2) for text in ("a b c d e", ""))
+
+    assert right >= wrong if metric.higher_is_better else right == 0 < wrong
 
 
 def test_unpaired_replies_are_refused_in_one_sentence(metric: Metric) -> None:
     with pytest.raises(InputError, match=r"^There are no replies to score: give at least one reply"):
-        metric.score([], [])
-    with pytest.raises(InputError, match=r"there are 2 replies and 1 references\.$"):
-        metric.score(REPLIES[:2], REFERENCES[:1])
+        value(metric, [], [])
+    with pytest.raises(InputError, match=r"there are 2 replies and references for 1\.$"):
+        value(metric, REPLIES[:2], REFERENCES[:1])
+    with pytest.raises(
+        InputError, match=r"^The list of references of reply 2 is empty; give at least one\.$"
+    ):
+        value(metric, REPLIES[:2], [("a",), ()])
+    with pytest.raises(
+        InputError, match=r"^The list of references of reply 1 is a text; give a list of texts"
+    ):
+        value(metric, ["a"], ["a"])  # type: ignore[list-item]

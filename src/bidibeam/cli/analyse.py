@@ -13,7 +13,14 @@ import click
 from bidibeam._version import __version__
 from bidibeam.cli import options
 from bidibeam.cli.console import note, notice_if_slow, show, tell, track
-from bidibeam.cli.inputs import count_cores, note_length, note_other_model, read_tuned, word_vectors
+from bidibeam.cli.inputs import (
+    build_metrics,
+    count_cores,
+    note_length,
+    note_other_model,
+    read_tuned,
+    word_vectors,
+)
 from bidibeam.cli.main import name_flags
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
@@ -23,9 +30,11 @@ from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
 from bidibeam.interchange.reading import model_of
 from bidibeam.interchange.text_lines import open_lines
+from bidibeam.metrics import DEFAULT_METRIC
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
+    from bidibeam.protocols import Metric
 
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
@@ -40,7 +49,7 @@ HEADERS = {
     "word_reward": "reward",
     "tied": "tied for it",
     "approximate_randomisation": "p, approximate\nrandomisation",
-    "validation_bleu": "validation",
+    "validation": "validation",
     "entropy_bits": "bits",
     "above_1000": "above 1,000",
 }
@@ -68,6 +77,8 @@ HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
     "NAME",
     multiple=True,
 )
+@options.metric
+@options.metric_settings
 @options.max_length
 @options.vectors
 @options.tuned
@@ -85,7 +96,14 @@ HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
     options.PATH,
 )
 def analyse(
-    files: Sequence[str], data: Path | None, names: Sequence[str], out: Path | None, **flags: Any
+    files: Sequence[str],
+    data: Path | None,
+    names: Sequence[str],
+    metric: str,
+    tokenize: str | None,
+    lowercase: bool,
+    out: Path | None,
+    **flags: Any,
 ) -> None:
     """Look behind the scores of n-best lists: ranks, headroom, diversity and more.
 
@@ -101,7 +119,7 @@ def analyse(
 
     \b
     ranks        which place of the regular beam replies come from
-    headroom     how much of the way from tuned VBS to the oracle each system goes
+    headroom     how much of the way from tuned VBS to the oracle each system goes, by --metric
     diversity    distinct-n, beside VBS at the same length and in equally many words
     sensitivity  what becomes of bidia with other settings
     examples     sources on which the systems disagree most, with both beams
@@ -121,14 +139,15 @@ def analyse(
     if data is not None:
         if files:
             raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
-        _analyse_data(data, names, out)
+        _analyse_data(data, names, build_metrics([metric], tokenize, lowercase)[0], out)
     elif files:
-        _analyse_lists(files, names, out=out, **flags)
+        (judge,) = build_metrics([metric], tokenize, lowercase)
+        _analyse_lists(files, names, metric=judge, out=out, **flags)
     else:
         raise click.UsageError("Give lists, NBEST.jsonl..., or prepared data with --data.")
 
 
-def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
+def _analyse_data(path: Path, names: Sequence[str], metric: Metric, out: Path | None) -> None:
     """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
     from bidibeam.data.prepared import PreparedData
     from bidibeam.evaluation.corpus import CORPUS_ANALYSES
@@ -140,7 +159,8 @@ def _analyse_data(path: Path, names: Sequence[str], out: Path | None) -> None:
     data = PreparedData.open(path)
     about = {name: value for name, value in data.info.items() if name != "path"}
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
-        content = CORPUS_ANALYSES[name](data, track=track)
+        judged = {"metric": metric} if name == "constant" else {}
+        content = CORPUS_ANALYSES[name](data, **judged, track=track)
         _print_analyses({name: content})
         if out is not None:
             file = out / f"{name}.json"
@@ -153,6 +173,7 @@ def _analyse_lists(
     names: Sequence[str],
     *,
     systems: Sequence[str],
+    metric: Metric,
     max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
@@ -161,6 +182,7 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
+    from bidibeam.evaluation.evaluate import describe_metrics
     from bidibeam.evaluation.systems import AGREEING, SYSTEMS, Evidence, choose_systems
     from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
@@ -178,12 +200,18 @@ def _analyse_lists(
     known, threads = {} if tuned is None else tuned.options, workers or count_cores()
     with notice_if_slow("Choosing among the lists ..."):
         found, lacking = choose_systems(
-            lists, wanted or None, max_length=max_length, load_vectors=space, tuned=known, workers=threads
+            lists,
+            wanted or None,
+            max_length=max_length,
+            load_vectors=space,
+            tuned=known,
+            metric=metric,
+            workers=threads,
         )
 
     by_size = {size: known for sizes in found.values() for size in sizes}
     absent = {name: "and --systems leaves it out." for name in SYSTEMS if wanted and name not in wanted}
-    evidence = Evidence(found, max_length, space, by_size, threads, examples, absent=absent)
+    evidence = Evidence(found, max_length, space, by_size, threads, examples, metric, absent=absent)
     with notice_if_slow("Analysing ..."):
         contents, missing = make_analyses(evidence, names or None)
     _print_analyses(contents)
@@ -206,11 +234,13 @@ def _analyse_lists(
         out / OUT_FILE,
         {
             **HEAD,
+            **describe_metrics([metric]),
             "files": list(files),
             "sources": len(lists[0]),
             "settings": {
                 "max_length": max_length,
                 "vectors": None if vectors is None else str(vectors),
+                "metric": str(metric.signature),
                 "systems": list(found),
             },
             "signatures": {
@@ -266,15 +296,17 @@ def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
 
 def _print_analyses(contents: Mapping[str, Any]) -> None:
     """Print the tables of each analysis, by its name; those of other packages go to the file alone."""
+    from bidibeam.reporting.numbers import label_metric
     from bidibeam.reporting.tables import samples_panel, values_table  # brings rich
 
     def print_table(title: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *keys: str) -> None:
         values = [(name, [row[key] for key in keys]) for name, row in rows]
-        show(values_table(title, [HEADERS.get(key, key) for key in keys], values))
+        heads = [HEADERS.get("validation" if key.startswith("validation_") else key, key) for key in keys]
+        show(values_table(title, heads, values))
 
-    scores = ("bleu", "length_ratio", "distinct-1", "distinct-2")
     for name, content in contents.items():
-        systems = content.get("systems", {})
+        systems, metric = content.get("systems", {}), content.get("metric", DEFAULT_METRIC)
+        scores = (metric, "length_ratio", "distinct-1", "distinct-2")
         if name == "ranks":
             rows = []
             for system, row in systems.items():
@@ -306,21 +338,22 @@ def _print_analyses(contents: Mapping[str, Any]) -> None:
                 title = "Beside it, VBS with a word reward that makes it as long"
                 print_table(title, matched, *scores, "word_reward")
                 tests = ("difference", "low", "high", "approximate_randomisation")
-                print_table("BLEU beside that of this VBS", matched, *tests)
+                print_table(f"{label_metric(metric)} beside that of this VBS", matched, *tests)
         elif name == "sensitivity":
             rows = []
             for row in content["rows"]:
                 changed = f", {row['option']} {row['value']}{' *' if row['is_default'] else ''}"
                 rows.append((row["system"] + (changed if row["option"] != "baseline" else ""), row))
             title = f"Sensitivity at N_B = {content['beam_size']} (* is the default)"
-            print_table(title, rows, "bleu", "length_ratio", "distinct-2")
+            print_table(title, rows, metric, "length_ratio", "distinct-2")
         elif name == "examples" and content["examples"]:
             show(samples_panel("Where the systems disagree most", content["examples"][:SAMPLES]))
         elif name == "constant":
             rows = [(row["reply"], row) for row in (content["chosen"], *content["runners_up"])]
             count = content["references"]["sources"]
             title = f"One reply to all {count:,} test sources, best on validation first"
-            print_table(title, rows, "validation_bleu", "bleu", "low", "high", "length_ratio", "exact")
+            validation = f"validation_{metric}"
+            print_table(title, rows, validation, metric, "low", "high", "length_ratio", "exact")
         elif name == "positions":
             rows = [
                 (f"{row['position']} from the {end}", row)

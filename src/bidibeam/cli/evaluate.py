@@ -16,7 +16,7 @@ from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.files import write_json
 from bidibeam.interchange.reading import read_replies, with_references
-from bidibeam.metrics import METRICS
+from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import warm_up
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
     from bidibeam.evaluation.systems import System
     from bidibeam.interchange.reading import Replies
+    from bidibeam.protocols import Metric
     from bidibeam.strategies.settings import StrategySettings
 
     TunedStrategy = tuple[StrategySettings, TunedSettings | None]
@@ -52,10 +53,12 @@ WHY_TWO_ANSWERS = (
 )
 @options.option(
     "--metric metrics",
-    f"{', '.join(METRICS.names())}. May be given more than once.  [default: all]",
+    f"{options.METRIC_NAMES}. May be given more than once: the oracle chooses by the first.  [default: "
+    f"{', '.join(DEFAULT_METRICS)}]",
     "NAME",
     multiple=True,
 )
+@options.metric_settings
 @options.option(
     "--strategy strategies",
     f"Let this strategy choose among the lists of an n-best file: {', '.join(STRATEGIES.names())}. "
@@ -79,6 +82,8 @@ def evaluate(
     systems: tuple[str, ...],
     baselines: tuple[str, ...],
     metrics: tuple[str, ...],
+    tokenize: str | None,
+    lowercase: bool,
     references_file: str | None,
     strategies: tuple[str, ...],
     max_length: int | None,
@@ -95,9 +100,11 @@ def evaluate(
 
     Each SYSTEM is FILE or NAME=FILE, - is stdin: text, one reply a line, or n-best lists (docs/nbest.md). Of
     lists, the reply is the first of the ranking that they have, or else of the regular list; with --strategy,
-    each strategy named is a system. Line n of every file belongs to the same source. Corpus BLEU, where it is
-    asked for, comes with its 95 % bootstrap interval and, for several systems, with two paired tests on
-    sacreBLEU's random numbers.
+    each strategy named is a system. Line n of every file belongs to the same source, which may have several
+    references.
+
+    Every metric named, or else BLEU, comes with its 95 % bootstrap interval and, for several systems, with
+    two paired tests on sacreBLEU's random numbers; --out has the intervals of all.
     Intervals are its percentiles, where it prints their mean and half their width; p-values are its own, but
     1 for systems that never differ, where it has the smallest there is.
 
@@ -106,20 +113,18 @@ def evaluate(
     bidibeam evaluate old=a.jsonl new=b.jsonl --baseline old --out scores.json
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
+    bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
     """  # noqa: D301
-    from bidibeam.evaluation.evaluate import TESTED, evaluate_systems
+    from bidibeam.evaluation.evaluate import evaluate_systems
     from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import system_from_replies
 
-    for metric in metrics:
-        METRICS.get(metric)
-    if baselines and metrics and TESTED not in metrics:
-        raise SettingsError("--baseline is for tests, which are made on BLEU: add --metric bleu.")
+    wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
     files = [_split_name(argument) for argument in systems]
-    settings = _strategy_settings(strategies, tuned_file)
+    settings = _strategy_settings(strategies, tuned_file, wanted[0] if metrics else None)
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
     for baseline in baselines:
         if baseline not in names:
@@ -143,10 +148,11 @@ def evaluate(
             system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
             for name, file in zip(names, replies, strict=True)
         ]
-    wanted = list(dict.fromkeys(metrics)) or METRICS.names()
+    tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
+    resampling = Resampling(samples, trials, seed)
     with notice_if_slow("Scoring and testing ..."):
-        results = evaluate_systems(found, wanted, against, resampling=Resampling(samples, trials, seed))
-    _print_evaluation(results, against)
+        results = evaluate_systems(found, wanted, against, tested=tested, resampling=resampling)
+    _print_evaluation(results, against, tested)
     if signatures:
         _print_signatures(results)
     if out_file is not None:
@@ -180,15 +186,18 @@ def _name_systems(files: Sequence[tuple[str | None, str]], strategies: Sequence[
     return names
 
 
-def _strategy_settings(names: Sequence[str], tuned_file: Path | None) -> list[TunedStrategy]:
+def _strategy_settings(
+    names: Sequence[str], tuned_file: Path | None, metric: Metric | None
+) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
+    from bidibeam.evaluation.systems import with_oracle
     from bidibeam.strategies.settings import StrategySettings, strategy_named
 
     tuned = inputs.read_tuned(tuned_file)
     known = {} if tuned is None else tuned.options
     found: list[TunedStrategy] = []
     for name in names:
-        named, settings = StrategySettings.named(name), strategy_named(name, known)
+        named, settings = StrategySettings.named(name), with_oracle(strategy_named(name, known), metric)
         if named.compares:
             inputs.allow_local(named.similarity)
         _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
@@ -250,13 +259,14 @@ def _choose(
     return systems
 
 
-def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> None:
-    """Tables of scores and tests, and what is to be noted about them."""
+def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], tested: Sequence[str]) -> None:
+    """Tables of scores, those of metrics that were tested with their intervals, and of tests; and notes."""
+    from bidibeam.reporting.numbers import label_metric
     from bidibeam.reporting.tables import NumbersTable  # brings rich
 
     systems: dict[str, Any] = results["systems"]
     scores = next(iter(systems.values()))["scores"]
-    columns = {name: [key for key in score if key != "signature"] for name, score in scores.items()}
+    columns = {name: ["value", *(("low", "high") if name in tested else ())] for name in scores}
     groups = [
         [(name if key == "value" else key).replace("_", "\n").replace("-", "\n-") for key in keys]
         for name, keys in columns.items()
@@ -267,7 +277,7 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> N
     ]
     show(NumbersTable(format_count(results["sources"], "source"), groups, rows, is_dense=True), crop=False)
     groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
-    for baseline in baselines:
+    for metric, baseline in product(tested, baselines):
         rows = [
             (
                 test["system"],
@@ -275,10 +285,12 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str]) -> N
                 + [f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")],
             )
             for test in results["tests"]
-            if test["baseline"] == baseline
+            if (test["metric"], test["baseline"]) == (metric, baseline)
         ]
         if rows:
-            show(NumbersTable(f"BLEU beside that of {baseline}", groups, rows, is_dense=True), crop=False)
+            lower = "; lower is better" if metric in results["lower_is_better"] else ""
+            title = f"{label_metric(metric)} beside that of {baseline}{lower}"
+            show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     if results["tests"]:
         show(WHY_TWO_ANSWERS, style="dim")
     for sentence in _list_notes(results):
@@ -309,8 +321,9 @@ def _list_notes(results: Mapping[str, Any]) -> Iterator[str]:
         yield f"the systems did not choose among as many hypotheses (N_B): {told}."
     if len(systems) == 1:
         yield "there is one system and nothing to compare it with, so no test was made."
-    elif not results["tests"]:
-        yield "tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
+    if results["lower_is_better"]:
+        told = ", ".join(results["lower_is_better"])
+        yield f"lower is better of {told}: a difference below 0 is a gain."
 
 
 def _print_signatures(results: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
     from bidibeam.hypotheses import Beams
     from bidibeam.models.base import Model
-    from bidibeam.protocols import Strategy
+    from bidibeam.protocols import Metric, Strategy
     from bidibeam.search.settings import SearchSettings
     from bidibeam.similarities.word_vectors import WordVectors
     from bidibeam.strategies.settings import StrategySettings
@@ -118,11 +118,20 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     return strategy, workers
 
 
-def allow_local(similarity: str | None) -> None:
+def allow_local(name: str | None) -> None:
     """Let package.module:name be found where `python -m` would look, and a script of ours would not."""
     here = str(Path.cwd())
-    if similarity is not None and ":" in similarity and sys.path[:1] != [here]:
+    if name is not None and ":" in name and sys.path[:1] != [here]:
         sys.path.insert(0, here)
+
+
+def build_metrics(names: Sequence[str], tokenize: str | None, lowercase: bool) -> list[Metric]:
+    """The metrics that flags name; one of package.module:name may lie where the command was called."""
+    from bidibeam import metrics
+
+    for name in names:
+        allow_local(name)
+    return metrics.build_metrics(names, tokenize, lowercase or None)
 
 
 def count_cores() -> int:

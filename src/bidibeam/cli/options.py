@@ -10,6 +10,7 @@ import click
 
 from bidibeam.errors import UnknownNameError
 from bidibeam.interchange.formats import FORMATS
+from bidibeam.metrics import DEFAULT_METRIC, METRICS
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 
@@ -103,6 +104,17 @@ max_length = option(
     "--max-length",
     "T of bleu_t and wmd_t, in tokens.  [default: the median of what a hypothesis is compared with]",
     COUNT,
+)
+METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name"
+metric = option("--metric", f"What replies are judged by: {METRIC_NAMES}.", "NAME", DEFAULT_METRIC)
+metric_settings = together(
+    option(
+        "--tokenize",
+        "BLEU's tokens: sacreBLEU's 13a, intl, char or none; or words, lower-cased, by bidibeam.  [default: "
+        "13a]",
+        "NAME",
+    ),
+    option("--lowercase", "Ignore case, where the metric can.", bool),
 )
 workers = option(
     "--workers", "Threads that compare hypotheses; the result is the same.  [default: one a core]", COUNT

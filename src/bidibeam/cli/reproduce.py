@@ -11,7 +11,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import count_cores
+from bidibeam.cli.inputs import allow_local, count_cores
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
@@ -48,6 +48,9 @@ from bidibeam.reporting.results import FILES, read_results
     "Word vectors (fastText's text format), for embeddings to start from and for wmd_t.",
     options.FILE,
 )
+@options.option(
+    "--metric", f"What systems are judged by: {options.METRIC_NAMES}.  [default: the preset's, bleu]", "NAME"
+)
 @options.config
 @options.override
 @options.option("--workers", "Processes for scoring.  [default: the cores]", options.COUNT)
@@ -63,6 +66,8 @@ def reproduce(
     seeds: int,
     first_seed: int,
     out: Path | None,
+    metric: str | None,
+    overrides: tuple[str, ...],
     workers: int | None,
     **options: Any,
 ) -> None:
@@ -77,6 +82,7 @@ def reproduce(
     bidibeam reproduce --corpus cornell --source cornell/ --preset paper --seeds 3
     bidibeam reproduce --preset demo --set beam_sizes=[2,10,20] --set training.epochs=3
     bidibeam reproduce --corpus tsv --source pairs.tsv --model bart-both
+    bidibeam reproduce --corpus tsv --source phones.tsv --metric ser
     """  # noqa: D301
     from bidibeam.cli.experiment import Terminal, show_results
     from bidibeam.experiments.plan import GivenModel
@@ -91,6 +97,7 @@ def reproduce(
         ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
         if ending in ("tsv", "jsonl"):
             raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
+    allow_local(metric)
     named = data.name if data else source.name.partition(".")[0] if source else corpus
     folder = out or Path("runs") / "-".join([named, preset, *([Path(model).name] if model else [])])
     with withhold_stdin():
@@ -102,6 +109,7 @@ def reproduce(
             seeds=range(first_seed, first_seed + seeds),
             source=source,
             data=data,
+            overrides=(*([f"metric={metric}"] if metric else []), *overrides),
             workers=workers or count_cores(),
             command=format_command(click.get_current_context()),
             progress=Terminal(),

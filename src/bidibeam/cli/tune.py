@@ -10,7 +10,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import count_cores, load_for_search, take_model
+from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ PLOT_FILE = "tuned.svg"
     "NAME",
     multiple=True,
 )
-@options.option("--metric metric_name", "What to tune for.", "NAME", "bleu")
-@options.option("--tokenize", "How the metric finds words.  [default: as the metric does]", "NAME")
-@options.option("--lowercase/--no-lowercase", "Does the metric ignore case?", default=None)
+@options.metric
+@options.metric_settings
 @options.option("--quick", "Compare fewer systems, on the first 500 sources.", bool)
 @options.vectors
 @options.search
@@ -46,9 +45,9 @@ def tune(
     model: str | None,
     data: Path | None,
     strategy: tuple[str, ...],
-    metric_name: str,
+    metric: str,
     tokenize: str | None,
-    lowercase: bool | None,
+    lowercase: bool,
     quick: bool,
     vectors: Path | None,
     sources: int | None,
@@ -70,10 +69,9 @@ def tune(
     bidibeam tune runs/first --beam-size 50 --strategy "bidia bleu_t"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.metric_adapter import build_metric
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
 
-    metric = build_metric(metric_name, tokenize, lowercase)
+    judged_by = build_metrics([metric], tokenize, lowercase)[0]
     plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
@@ -89,9 +87,9 @@ def tune(
     if quick and sources is None:
         sources = QUICK_SOURCES
     more = {"vectors": vectors, "sources": sources, "batch_size": batch_size}
-    whole = run_tuning(loaded, prepared, settings, plan, metric, **more)
+    whole = run_tuning(loaded, prepared, settings, plan, judged_by, **more)
     assert loaded.path is not None
-    _plot(loaded.path / PLOT_FILE, whole, metric)
+    _plot(loaded.path / PLOT_FILE, whole, judged_by)
     if (loaded.path / PLOT_FILE).is_file():
         tell(f"The curves are drawn in {loaded.path / PLOT_FILE}.", style=None)
     reverse = ["--reverse", named["reverse"]] if named["reverse"] is not None else []
@@ -165,14 +163,14 @@ def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
 def tune_quickly(run: Path, data: Any) -> None:
     """Compare the main systems of a model that was just trained; what goes wrong is said, and no more."""
     from bidibeam.api.decoders import default_search
-    from bidibeam.api.metric_adapter import build_metric
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan
+    from bidibeam.metrics import DEFAULT_METRIC, build_metric
     from bidibeam.models.loading import load
 
     try:
         model = load(run)
         settings = default_search(model)
         plan = TuningPlan.all_of(model, settings, quick=True)
-        run_tuning(model, data, settings, plan, build_metric("bleu"), sources=QUICK_SOURCES)
+        run_tuning(model, data, settings, plan, build_metric(DEFAULT_METRIC), sources=QUICK_SOURCES)
     except Exception as error:
         note(f"it could not be found out which strategy serves best ({error}); `bidibeam tune` tries again.")

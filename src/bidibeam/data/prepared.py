@@ -169,7 +169,8 @@ class PreparedData:
                 for number, line in enumerate(lines, start=1):
                     with reading(f"{self.path / file}, line {number}", AGAIN):
                         example = parse_json(line)
-                        references = example.setdefault("references", [example.get("reference")])
+                        references = example.get("references") or [example["reference"]]
+                        example["references"] = references
                         example.setdefault("reference", references[0])
                         if not all(
                             isinstance(text, str) for text in (*map(example.get, EXAMPLE), *references)

@@ -7,9 +7,10 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
-from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval
+from bidibeam.evaluation.significance import Resampling, bootstrap, interval
 from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED_VBS
 from bidibeam.hypotheses import Direction
+from bidibeam.metrics.corpora import orient
 from bidibeam.strategies.bidia import similarity_matrix
 from bidibeam.strategies.settings import (
     DEFAULT_SIMILARITY,
@@ -88,26 +89,29 @@ def _count_places(rankings: Iterable[Ranking], width: int, *, finished_first: bo
 
 
 def headroom(evidence: Evidence) -> dict[str, Any]:
-    """Computes (system - tuned VBS) / (oracle - tuned VBS) in corpus BLEU, at each N_B that has all three.
+    """Computes (system - tuned VBS) / (oracle - tuned VBS) by the metric, at each N_B that has all three.
 
     None where the oracle is no better than tuned VBS. Where the systems themselves are at hand, each share
     has its 95 % interval: between percentiles of the shares on bootstrap resamples of the sources, the same
     resamples for all three; those on which the oracle is no better do not count.
     """
     for needed in (TUNED_VBS, ORACLE):
-        if not evidence.bleu_sizes(needed):
+        if not evidence.sizes_of(needed):
             raise evidence.lack(needed)
     names = [
-        name for name in dict.fromkeys([*evidence.systems, *evidence.bleu]) if name not in (TUNED_VBS, ORACLE)
+        name
+        for name in dict.fromkeys([*evidence.systems, *evidence.known])
+        if name not in (TUNED_VBS, ORACLE)
     ]
     shares: dict[str, dict[str, float | None]] = {}
     intervals: dict[str, dict[str, list[float] | None]] = {}
-    for beam_size in sorted(evidence.bleu_sizes(TUNED_VBS) & evidence.bleu_sizes(ORACLE)):
-        low, high = evidence.bleu_of(TUNED_VBS, beam_size), evidence.bleu_of(ORACLE, beam_size)
+    for beam_size in sorted(evidence.sizes_of(TUNED_VBS) & evidence.sizes_of(ORACLE)):
+        low, high = (evidence.value_of(name, beam_size) for name in (TUNED_VBS, ORACLE))
+        has_room = orient(evidence.metric, high) > orient(evidence.metric, low)
         found: dict[str, float | None] = {
-            name: (evidence.bleu_of(name, beam_size) - low) / (high - low) if high > low else None
+            name: (evidence.value_of(name, beam_size) - low) / (high - low) if has_room else None
             for name in names
-            if beam_size in evidence.bleu_sizes(name)
+            if beam_size in evidence.sizes_of(name)
         }
         if not found:
             continue
@@ -115,18 +119,19 @@ def headroom(evidence: Evidence) -> dict[str, Any]:
         here = {name: sizes[beam_size] for name, sizes in evidence.systems.items() if beam_size in sizes}
         if {TUNED_VBS, ORACLE} <= here.keys():
             order = (TUNED_VBS, ORACLE, *(name for name in found if name in here))
-            statistics = [evidence.statistics(here[name].replies) for name in order]
-            lows, highs, *resampled = bootstrap_bleu(statistics, Resampling())
-            has_room = highs > lows
+            measured = [here[name].measure(evidence.metric) for name in order]
+            lows, highs, *resampled = bootstrap(evidence.metric, measured, Resampling())
+            is_room = orient(evidence.metric, highs) > orient(evidence.metric, lows)
             intervals[str(beam_size)] = {
                 name: None
-                if found[name] is None or not has_room.any()
-                else list(interval((bleu - lows)[has_room] / (highs - lows)[has_room]))
-                for name, bleu in zip(order[2:], resampled, strict=True)
+                if found[name] is None or not is_room.any()
+                else list(interval((values - lows)[is_room] / (highs - lows)[is_room]))
+                for name, values in zip(order[2:], resampled, strict=True)
             }
     if not shares:
         raise InputError(f"No other system has an N_B at which there are {TUNED_VBS!r} and {ORACLE!r} too.")
-    return {"baseline": TUNED_VBS, "by_beam_size": shares, "intervals": intervals}
+    metric = evidence.metric.name
+    return {"metric": metric, "baseline": TUNED_VBS, "by_beam_size": shares, "intervals": intervals}
 
 
 def examples(evidence: Evidence) -> dict[str, Any]:
@@ -158,6 +163,7 @@ def examples(evidence: Evidence) -> dict[str, Any]:
                 "id": line.id,
                 "source": line.source,
                 "reference": line.reference,
+                **({"references": list(line.references)} if len(line.references) > 1 else {}),
                 "replies": {name: each[source] for name, each in replies.items()},
                 **{direction.value: [each.text for each in line.of(direction)] for direction in Direction},
                 "similarity": DEFAULT_SIMILARITY,

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.data.words import detokenize, split
 from bidibeam.errors import InputError
-from bidibeam.evaluation.evaluate import score_bleu
-from bidibeam.evaluation.significance import Resampling
-from bidibeam.metrics.bleu import ORDER, corpus_bleu
+from bidibeam.evaluation.significance import Resampling, bootstrap, interval
+from bidibeam.metrics.bleu import ORDER, OWN_WORDS, Bleu
+from bidibeam.metrics.corpora import measure, orient, score, sign_references
+from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.surface import LengthRatio
 from bidibeam.similarities.bleu import count_matches, number_tokens
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
+    from bidibeam.protocols import Metric
 
-    Words = tuple[str, ...]
+    References = Sequence[Sequence[str]]
     Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 SHORT = 4
@@ -48,18 +50,20 @@ def analyse_constant(
     *,
     validation_sources: int | None = None,
     sources: int | None = None,
+    metric: Metric | None = None,
     track: Track = track_nothing,
 ) -> dict[str, Any]:
     """Finds what the best constant reply reaches; one with an unknown word is never tried.
 
-    It is chosen on the first `validation_sources` and scored on the first `sources`; on all by default.
+    It is chosen on the first `validation_sources` and scored on the first `sources`; on all by default. The
+    metric is corpus BLEU of words by default.
     """
     replies = track(_training_ids(data), len(data.split("train")), "counting replies")
     validation, test = (
-        [split(example["reference"]) for example in islice(data.examples(name), count)]
+        [tuple(example["references"]) for example in islice(data.examples(name), count)]
         for name, count in (("validation", validation_sources), ("test", sources))
     )
-    return constant(count_replies(data, replies), validation, test)
+    return constant(count_replies(data, replies), validation, test, metric)
 
 
 def analyse_positions(data: PreparedData, *, track: Track = track_nothing) -> dict[str, Any]:
@@ -75,13 +79,12 @@ CORPUS_ANALYSES: Mapping[str, Callable[..., dict[str, Any]]] = {
 """By name. Each is called with prepared data and `track`."""
 
 
-def count_replies(data: PreparedData, replies: Iterable[Sequence[int]]) -> dict[Words, int]:
-    """Counts how often each reply occurs, as words; those with an unknown word are left out."""
-    tokenizer, counts = data.tokenizer, Counter[tuple[str, ...]]()
+def count_replies(data: PreparedData, replies: Iterable[Sequence[int]]) -> dict[str, int]:
+    """Counts how often each reply occurs, as a text; those with an unknown word are left out."""
+    tokenizer, counts = data.tokenizer, Counter[str]()
     for ids, count in Counter(map(tuple, replies)).items():
         if tokenizer.unknown_id not in ids:
-            tokens = tokenizer.tokens(ids)
-            counts[tuple(tokens if tokenizer.kind == "word" else split(tokenizer.text(tokens)))] += count
+            counts[tokenizer.text(tokenizer.tokens(ids))] += count
     return counts
 
 
@@ -92,9 +95,9 @@ def _training_ids(data: PreparedData) -> Iterator[list[int]]:
 
 
 def constant(
-    replies: Mapping[Words, int], validation: Sequence[Sequence[str]], test: Sequence[Sequence[str]]
+    replies: Mapping[str, int], validation: References, test: References, metric: Metric | None = None
 ) -> dict[str, Any]:
-    """Gives every source the same reply: that with the highest corpus BLEU on validation, scored on test.
+    """Gives every source the same reply: the best on validation by a metric, scored on test.
 
     It is the least that a system should beat. It is chosen among the commonest replies of training, and pairs
     of the very commonest. Of equal ones the first is chosen: single ones before pairs, commoner before rarer.
@@ -103,28 +106,34 @@ def constant(
     for what, given in needed.items():
         if not given:
             raise InputError(f"There are no {what}, and a constant reply needs some.")
+    metric, resampling = metric or Bleu(OWN_WORDS), Resampling()
     tried = list_candidates(replies)
-    by_validation = score_constants(tried, validation)
-    best = np.argsort(-by_validation, kind="stable")[:SHOWN].tolist()
+    by_validation = score_constants(tried, validation, metric)
+    best = np.argsort(-orient(metric, by_validation), kind="stable")[:SHOWN].tolist()
     scored = {}
     for index in dict.fromkeys([*best, 0]):
         reply = tried[index]
-        bleu = score_bleu(_statistics([reply], test)[0], Resampling())
-        exact = sum(tuple(reference) == reply for reference in test)
+        same = [reply] * len(test)
+        measured = measure(metric, same, test)
+        low, high = interval(bootstrap(metric, [measured], resampling)[0])
+        exact = sum(split_words(reply) in map(split_words, texts) for texts in test)
         scored[index] = {
-            "validation_bleu": float(by_validation[index]),
-            "reply": detokenize(reply),
-            "words": len(reply),
+            f"validation_{metric.name}": float(by_validation[index]),
+            "reply": reply,
+            "words": len(split_words(reply)),
             "training_count": replies.get(reply, 0),
-            "bleu": bleu["value"],
-            "low": bleu["low"],
-            "high": bleu["high"],
-            "length_ratio": len(reply) * len(test) / sum(map(len, test)),
+            metric.name: score(metric, measured),
+            "low": low,
+            "high": high,
+            "length_ratio": score(LengthRatio(), measure(LengthRatio(), same, test)),
             "exact": exact,
             "share_exact": exact / len(test),
         }
-    short = sum(len(reference) <= SHORT for reference in test)
+    lengths = [[len(split_words(text)) for text in texts] for texts in test]
+    drawn = resampling.limit(metric)
+    signature = sign_references(metric.signature, test)
     return {
+        "metric": metric.name,
         "candidates": {"tried": len(tried), "commonest": COMMONEST, "parts": PARTS},
         "validation_sources": len(validation),
         "chosen": scored[best[0]],
@@ -132,31 +141,33 @@ def constant(
         "most_common": scored[0],
         "references": {
             "sources": len(test),
-            "words": sum(map(len, test)),
+            "words": sum(map(sum, lengths)),
             "short": SHORT,
-            "share_short": short / len(test),
+            "share_short": sum(min(each) <= SHORT for each in lengths) / len(test),
         },
-        "signature": bleu["signature"],
+        "signature": str(signature.extended(interval="95%", samples=drawn.samples, seed=drawn.seed)),
     }
 
 
-def list_candidates(replies: Mapping[Words, int]) -> list[Words]:
+def list_candidates(replies: Mapping[str, int]) -> list[str]:
     """Returns the replies that are tried: the commonest, then pairs; equally common ones by the alphabet."""
-    ranked = sorted(replies, key=lambda words: (-replies[words], words))[:COMMONEST]
-    pairs = (first + second for first, second in product(ranked[:PARTS], repeat=2))
+    ranked = sorted(replies, key=lambda text: (-replies[text], text))[:COMMONEST]
+    pairs = (f"{first} {second}" for first, second in product(ranked[:PARTS], repeat=2))
     return list(dict.fromkeys([*ranked, *pairs]))
 
 
-def score_constants(replies: Sequence[Words], references: Sequence[Sequence[str]]) -> Array:
-    """Returns corpus BLEU of each reply, given to every source."""
-    sums = [
-        _statistics(replies[start : start + AT_ONCE], references).sum(axis=1)
-        for start in range(0, len(replies), AT_ONCE)
-    ]
-    return corpus_bleu(np.concatenate(sums))
+def score_constants(replies: Sequence[str], references: References, metric: Metric) -> Array:
+    """Returns a metric's value for each reply, given to every source."""
+    if isinstance(metric, Bleu) and all(len(texts) == 1 for texts in references):
+        wanted = [metric.tokens(texts[0]) for texts in references]
+        parts = (replies[start : start + AT_ONCE] for start in range(0, len(replies), AT_ONCE))
+        sums = [_statistics([metric.tokens(text) for text in part], wanted).sum(axis=1) for part in parts]
+        return metric.values(np.concatenate(sums))
+    measured = (measure(metric, [reply] * len(references), references) for reply in replies)
+    return np.array([score(metric, each) for each in measured])
 
 
-def _statistics(replies: Sequence[Words], references: Sequence[Sequence[str]]) -> Array:
+def _statistics(replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Array:
     """Returns BLEU's statistics of every reply beside every reference, (replies, references, columns)."""
     matches = count_matches(*number_tokens(replies, references), ORDER)  # (order, replies, refs)
     lengths = np.array([len(words) for words in replies])[:, None]  # (replies, 1)

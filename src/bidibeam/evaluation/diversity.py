@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bidibeam.evaluation.significance import Resampling, paired_test, sample_bleu
-from bidibeam.evaluation.systems import BASE, split_words
+from bidibeam.evaluation.significance import Resampling, paired_test, sample
+from bidibeam.evaluation.systems import BASE
+from bidibeam.metrics.ngrams import split_words
 from bidibeam.similarities.bleu import number_tokens
 from bidibeam.strategies.ranking import number
 
@@ -32,7 +33,7 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
 
     Long replies have more to match with references, and many words repeat more of each other than few. So
     each system has beside it VBS with the word reward that makes it as long ("matched", None if VBS is not
-    there), with the difference between the two in BLEU, its 95 % interval and its p-value; and its own
+    there), with the difference between the two by the metric, its 95 % interval and its p-value; and its own
     figures on random replies that together have as many words as the system with the fewest has
     ("same_words").
     """
@@ -49,7 +50,7 @@ def diversity(evidence: Evidence) -> dict[str, Any]:
         }
         for name, system in evidence.widest.items()
     }
-    return {"beam_size": evidence.largest, "systems": systems}
+    return {"metric": evidence.metric.name, "beam_size": evidence.largest, "systems": systems}
 
 
 def _count_words(replies: Sequence[str]) -> int:
@@ -178,7 +179,7 @@ def _match(evidence: Evidence, rewarded: RewardedVbs) -> dict[str, dict[str, flo
     rewards = {name: rewarded.find_reward(_count_words(system.replies)) for name, system in systems.items()}
     replies = {reward: rewarded.replies(reward) for reward in rewards.values()}
     every = [*(system.replies for system in systems.values()), *replies.values()]
-    sampled = sample_bleu(list(map(evidence.statistics, every)), resampling)
+    sampled = sample(evidence.metric, list(map(evidence.measure, every)), resampling)
     samples = dict(zip((*systems, *replies), sampled, strict=True))
     matched = {}
     for name, reward in rewards.items():

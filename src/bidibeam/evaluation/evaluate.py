@@ -2,75 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation import RESULTS_VERSION
-from bidibeam.evaluation.significance import Resampling, bootstrap_bleu, interval, paired_test, sample_bleu
+from bidibeam.evaluation.significance import Resampling, bootstrap, interval, paired_test, sample
 from bidibeam.evaluation.systems import System
-from bidibeam.metrics import METRICS
-from bidibeam.metrics.bleu import corpus_bleu
+from bidibeam.metrics.corpora import score, sign_references
+from bidibeam.metrics.ngrams import split_words
 
-TESTED = "bleu"
-"""The metric that systems are tested on."""
-WORDS = "lower-cased, by bidibeam"
-"""What every signature says of the words that are compared."""
+if TYPE_CHECKING:
+    from bidibeam.protocols import Metric
 
 
 def evaluate_systems(
     systems: Sequence[System],
-    metrics: Sequence[str],
+    metrics: Sequence[Metric],
     baselines: Sequence[str],
     *,
+    tested: Collection[str] | None = None,
     resampling: Resampling | None = None,
 ) -> dict[str, Any]:
-    """Returns every score and test, as `bidibeam evaluate --out` writes them; tests only of BLEU."""
+    """Returns every score, and tests by all metrics or some, as `bidibeam evaluate --out` writes them."""
     return {
         "format_version": RESULTS_VERSION,
         "bidibeam": __version__,
+        **describe_metrics(metrics),
         "sources": len(systems[0].replies),
         "beam_sizes": {system.name: system.beam_size for system in systems if system.beam_size},
-        "empty_references": sum(not words for words in systems[0].reference_words),
+        "empty_references": sum(not any(map(split_words, texts)) for texts in systems[0].references),
         "systems": {system.name: score_system(system, metrics, resampling=resampling) for system in systems},
-        "tests": compare_systems(systems, baselines, resampling=resampling) if TESTED in metrics else [],
+        "tests": [
+            test
+            for metric in metrics
+            if tested is None or metric.name in tested
+            for test in compare_systems(systems, metric, baselines, resampling=resampling)
+        ],
+    }
+
+
+def describe_metrics(metrics: Sequence[Metric]) -> dict[str, Any]:
+    """Returns what results say of their metrics: which is the first, and of which lower is better."""
+    return {
+        "metric": metrics[0].name,
+        "lower_is_better": [metric.name for metric in metrics if not metric.higher_is_better],
     }
 
 
 def score_system(
-    system: System, metrics: Iterable[str] | None = None, *, resampling: Resampling | None = None
+    system: System,
+    metrics: Sequence[Metric],
+    *,
+    intervals: Collection[str] | None = None,
+    resampling: Resampling | None = None,
 ) -> dict[str, Any]:
-    """Returns what results say of a system: signature, number of empty replies, scores with signatures."""
+    """Returns what results say of a system: signature, number of empty replies, scores with signatures.
+
+    All scores have their 95 % intervals, or those of these names alone.
+    """
     scores: dict[str, Any] = {}
-    for name in METRICS.names() if metrics is None else metrics:
-        metric: Any = METRICS.create(name)
-        if name == "bleu":
-            scores[name] = score_bleu(system.counts.statistics, resampling or Resampling())
-            continue
-        if hasattr(metric, "of_counts"):
-            score = metric.of_counts(system.counts)
-        else:
-            score = metric.score(system.reply_words, system.reference_words)
-        scores[name] = {"value": score.value, "signature": str(score.signature.extended(words=WORDS))}
+    for metric in metrics:
+        has_interval = intervals is None or metric.name in intervals
+        scores[metric.name] = score_metric(
+            system, metric, (resampling or Resampling()) if has_interval else None
+        )
     empty = sum(not words for words in system.reply_words)
     return {"signature": str(system.signature), "empty": empty, "scores": scores}
 
 
-def score_bleu(statistics: Any, resampling: Resampling) -> dict[str, Any]:
-    """Returns corpus BLEU as the metric computes it, its 95 % interval and its signature."""
-    low, high = interval(bootstrap_bleu([statistics], resampling)[0])
-    value = float(corpus_bleu(statistics.sum(axis=0, keepdims=True))[0])
-    signature = METRICS.create("bleu").score([["a"]], [["a"]]).signature
-    settings = {"words": WORDS, "interval": "95%", "samples": resampling.samples, "seed": resampling.seed}
-    return {"value": value, "low": low, "high": high, "signature": str(signature.extended(**settings))}
+def score_metric(system: System, metric: Metric, resampling: Resampling | None) -> dict[str, Any]:
+    """Returns a system's value by a metric, its 95 % interval if it is to be resampled, and its signature."""
+    measured = system.measure(metric)
+    signature = sign_references(metric.signature, system.references)
+    value = {"value": score(metric, measured)}
+    if resampling is not None:
+        drawn = resampling.limit(metric)
+        value["low"], value["high"] = interval(bootstrap(metric, [measured], drawn)[0])
+        signature = signature.extended(interval="95%", samples=drawn.samples, seed=drawn.seed)
+    return {**value, "signature": str(signature)}
 
 
 def compare_systems(
-    systems: Sequence[System], baselines: Sequence[str], *, resampling: Resampling | None = None
+    systems: Sequence[System],
+    metric: Metric,
+    baselines: Sequence[str],
+    *,
+    resampling: Resampling | None = None,
 ) -> list[dict[str, Any]]:
-    """Tests every system's corpus BLEU against every baseline's: what results list under "tests".
+    """Tests every system against every baseline by a metric: what results list under "tests".
 
     A system is tested against the baseline at its own N_B, or else against the only system of that name;
     where there are several and none at its N_B, it is not tested.
@@ -80,20 +102,22 @@ def compare_systems(
     if all(baseline is None for _, baseline in pairs):
         return []
     for system in systems[1:]:
-        if system.reference_words != systems[0].reference_words:
+        if system.references != systems[0].references:
             raise InputError(
                 f"{system.name!r} and {systems[0].name!r} do not have the same references, and a paired test "
                 "needs systems that answered the same sources in the same order."
             )
-    sampled = sample_bleu([system.counts.statistics for system in systems], resampling)
+    sampled = sample(metric, [system.measure(metric) for system in systems], resampling)
     samples = {id(system): each for system, each in zip(systems, sampled, strict=True)}
+    known = dict(metric.signature.facts)
+    details = {key: known[key] for key in ("tok", "case", "words") if key in known}
     tests = []
     for system, baseline in pairs:
         if baseline is not None:
             test = paired_test(samples[id(system)], samples[id(baseline)], resampling)
             about = {"system": system.name, "baseline": baseline.name, "beam_size": system.beam_size}
-            signature = str(test.signature.extended(words=WORDS))
-            tests.append({**about, "metric": "bleu", **asdict(test), "signature": signature})
+            signature = str(test.signature.extended(**details))
+            tests.append({**about, "metric": metric.name, **asdict(test), "signature": signature})
     return tests
 
 

@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
 BIDIA_OPTIONS: Mapping[str, Sequence[str]] = {"answer": get_args(Answerer), "agreement": get_args(Agreement)}
 LEVELS = ("longest", "random")
 """Systems that look at length alone, or at nothing."""
-SENSITIVITY_SCORES = ("bleu", "length_ratio", "distinct-2")
+SENSITIVITY_SCORES = ("length_ratio", "distinct-2")
 
 
 def sensitivity(evidence: Evidence) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def sensitivity(evidence: Evidence) -> dict[str, Any]:
         if level is not None:
             about = {"system": name, "option": "baseline", "value": name, "is_default": False}
             rows.append({**about, **evidence.scores(level.replies, SENSITIVITY_SCORES)})
-    return {"beam_size": system.beam_size, "rows": rows}
+    return {"metric": evidence.metric.name, "beam_size": system.beam_size, "rows": rows}
 
 
 @dataclass(frozen=True)

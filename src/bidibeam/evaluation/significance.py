@@ -1,8 +1,9 @@
-"""Bootstrap intervals of corpus BLEU, and two paired tests: is a difference more than random?
+"""Bootstrap intervals of any metric, and two paired tests: is a difference more than random?
 
-Definitions and random numbers are those of `sacrebleu.significance`, and so are corpus BLEU and p-values, to
-the last bit; they are reached by matrix products: whichever sources are drawn, corpus BLEU follows from ten
-sums over them. We differ where
+Definitions and random numbers are those of `sacrebleu.significance`, and so are the values and p-values of
+its own metrics, to the last bit; they are reached by matrix products: whichever sources are drawn, a metric's
+value follows from sums over them. A metric that is known for a whole corpus alone is computed anew for every
+sample, of which there are at most `MOST_OF_CORPORA`. We differ where
 
 - two systems never differ, whichever sources are drawn: p is 1 here, and 1 / (trials + 1) there;
 - swapping replies makes the very difference that was seen, as it often does where the systems differ on few
@@ -11,31 +12,37 @@ sums over them. We differ where
 - an interval is reported: by its ends here, the percentiles 2.5 and 97.5 of resampled values; by the mean of
   all resampled values and half the distance of these percentiles there;
 - a difference is reported: it has an interval of its own here, and none there;
-- a corpus has more than 16 million words: single precision rounds sums once here, and at every step there.
+- a corpus has more than 16 million words, or statistics are no whole numbers, as those of TER with several
+  references: single precision rounds sums once here, and at every step there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sacrebleu
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.bleu import corpus_bleu
+from bidibeam.metrics.corpora import Texts, has_statistics, score
 from bidibeam.metrics.ngrams import sign
 from bidibeam.scores import Signature
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Metric
 
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 SAME = 1e-9
-"""Two differences in BLEU that are no further apart are the same, but for rounding."""
+"""Two differences that are no further apart are the same, but for rounding."""
 CHUNK = 2**22
 """How many random numbers are held at once, more or less."""
 EVEN_ROWS = 32
 """NumPy draws truth values 32 at a time: in multiples of so many rows, parts draw what the whole would."""
+MOST_OF_CORPORA = 100
+"""Samples, and trials, of a metric that must be computed anew for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +59,57 @@ class Resampling:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise SettingsError(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
+    def limit(self, metric: Metric) -> Resampling:
+        """Returns the same, or less of it for a metric that must be computed anew for every sample."""
+        if has_statistics(metric):
+            return self
+        most = MOST_OF_CORPORA
+        return replace(self, samples=min(most, self.samples), trials=min(most, self.trials))
+
 
 @dataclass(frozen=True, slots=True)
-class BleuSamples:
-    """A system's corpus BLEU, and the same on random samples of the sources."""
+class Samples:
+    """A system's value by a metric, and the same on random samples of the sources."""
 
-    totals: Array  # (columns,), BLEU's statistics over all sources
-    resampled: Array  # (samples,), BLEU on each bootstrap resample
-    selected: Array  # (trials, columns), the statistics over the sources that each trial selects
+    metric: Metric
+    measured: Array | Texts  # of all sources
+    resampled: Array  # (samples,), the value on each bootstrap resample
+    selected: (
+        Array  # (trials, columns), statistics over the sources that each trial selects; or which those are
+    )
 
     @property
-    def bleu(self) -> float:
-        """Corpus BLEU on the sources as they are."""
-        return float(corpus_bleu(self.totals[np.newaxis])[0])
+    def value(self) -> float:
+        """The value on the sources as they are."""
+        return score(self.metric, self.measured)
+
+    def swap(self, other: Samples) -> Array:
+        """Returns how far apart the two are, (trials,), each trial having swapped some of their replies."""
+        if isinstance(self.measured, Texts):
+            return np.array(list(self._swap_texts(other)))
+        assert not isinstance(other.measured, Texts)  # both come from one call
+        swapped = other.selected + (self.measured.sum(axis=0) - self.selected)  # (trials, columns)
+        rest = self.selected + (other.measured.sum(axis=0) - other.selected)
+        distances: Array = np.abs(self.metric.values(swapped) - self.metric.values(rest))
+        return distances
+
+    def _swap_texts(self, other: Samples) -> Iterator[float]:
+        metric: Any = self.metric
+        replies, references = self.measured
+        pairs = list(zip(replies, other.measured[0], strict=True))
+        for selected in self.selected.tolist():
+            one, two = (
+                metric.score(
+                    [pair[is_other] for pair, is_other in zip(pairs, chosen, strict=True)], references
+                )
+                for chosen in ([not own for own in selected], selected)
+            )
+            yield abs(one - two)
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """A difference in corpus BLEU of a system and a baseline, its 95 % interval, p-values of two tests."""
+    """A difference of a system and a baseline by a metric, its 95 % interval, p-values of two tests."""
 
     difference: float
     low: float
@@ -79,30 +119,49 @@ class PairedTest:
     signature: Signature
 
 
-def bootstrap_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[Array]:
-    """Returns by system corpus BLEU on the same resamples, (samples,), of statistics (sources, columns)."""
-    rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
+def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Array]:
+    """Returns by system the metric's value on the same resamples, (samples,).
+
+    What is `measured` are statistics, (sources, columns), or texts for a metric of whole corpora.
+    """
+    resampling = resampling.limit(metric)
+    rng, sources = np.random.default_rng(resampling.seed), _count_sources(measured)
+    if isinstance(measured[0], Texts):
+        drawn = rng.choice(sources, size=(resampling.samples, sources), replace=True).tolist()
+        return [
+            np.array([metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn])
+            for each in measured
+        ]
 
     def count_drawn(rows: int) -> Array:
         drawn = rng.choice(sources, size=(rows, sources), replace=True)
         drawn += np.arange(0, rows * sources, sources)[:, np.newaxis]
         return np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
 
-    sums = _sum_samples(statistics, resampling.samples, count_drawn)
-    return [corpus_bleu(each.astype(np.float32)) for each in sums]  # sacreBLEU has single precision here
+    sums = _sum_samples(measured, resampling.samples, count_drawn)  # type: ignore[arg-type]
+    precision = getattr(metric, "resampled_as", np.float64)  # sacreBLEU has single precision here
+    return [metric.values(each.astype(precision)) for each in sums]
 
 
-def sample_bleu(statistics: Sequence[Array], resampling: Resampling) -> list[BleuSamples]:
-    """Draws the same resamples and trials for all systems, whose statistics are (sources, columns) each."""
-    rng, sources = np.random.default_rng(resampling.seed), len(statistics[0])
-    selected = _sum_samples(
-        statistics, resampling.trials, lambda rows: rng.integers(2, size=(rows, sources), dtype=np.bool_)
-    )
-    resampled = bootstrap_bleu(statistics, resampling)
-    return [
-        BleuSamples(each.sum(axis=0), bleu, trials)
-        for each, bleu, trials in zip(statistics, resampled, selected, strict=True)
-    ]
+def sample(metric: Metric, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Samples]:
+    """Draws the same resamples and trials for all systems; what is `measured` is as for `bootstrap`."""
+    resampling = resampling.limit(metric)
+    rng, sources = np.random.default_rng(resampling.seed), _count_sources(measured)
+
+    def draw(rows: int) -> Array:
+        return rng.integers(2, size=(rows, sources), dtype=np.bool_)
+
+    if isinstance(measured[0], Texts):
+        selected = [draw(resampling.trials)] * len(measured)
+    else:
+        selected = _sum_samples(measured, resampling.trials, draw)  # type: ignore[arg-type]
+    resampled = bootstrap(metric, measured, resampling)
+    found = zip(measured, resampled, selected, strict=True)
+    return [Samples(metric, each, values, trials) for each, values, trials in found]
+
+
+def _count_sources(measured: Sequence[Array | Texts]) -> int:
+    return len(measured[0].replies if isinstance(measured[0], Texts) else measured[0])
 
 
 def _sum_samples(statistics: Sequence[Array], samples: int, draw: Callable[[int], Array]) -> list[Array]:
@@ -123,18 +182,17 @@ def interval(values: Array) -> tuple[float, float]:
     return float(ordered[cut]), float(ordered[-1 - cut])
 
 
-def paired_test(system: BleuSamples, baseline: BleuSamples, resampling: Resampling) -> PairedTest:
-    """Tests a system beside a baseline; both must come from one call of `sample_bleu`.
+def paired_test(system: Samples, baseline: Samples, resampling: Resampling) -> PairedTest:
+    """Tests a system beside a baseline; both must come from one call of `sample`.
 
     A p-value is that of a difference at least as large either way if the two were alike. Where no sample has
     a difference, as between equal replies, it is 1; sacreBLEU says 1 / (trials + 1) then.
     """
-    difference = system.bleu - baseline.bleu
+    metric, resampling = system.metric, resampling.limit(system.metric)
+    difference = system.value - baseline.value
     differences = system.resampled - baseline.resampled
     distances = np.abs(differences)
-    swapped = baseline.selected + (system.totals - system.selected)  # (trials, columns)
-    rest = system.selected + (baseline.totals - baseline.selected)
-    shuffled = np.abs(corpus_bleu(swapped) - corpus_bleu(rest))
+    shuffled = system.swap(baseline)
     low, high = interval(differences)
     return PairedTest(
         difference,
@@ -144,7 +202,7 @@ def paired_test(system: BleuSamples, baseline: BleuSamples, resampling: Resampli
         approximate_randomisation=_p_value(shuffled, shuffled, abs(difference) - SAME),
         signature=sign(
             tests="paired_bootstrap,approximate_randomisation",
-            metric="bleu",
+            metric=metric.name,
             interval="95%",
             samples=resampling.samples,
             trials=resampling.trials,

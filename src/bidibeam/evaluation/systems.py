@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bidibeam._version import __version__
-from bidibeam.data.words import split
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics import METRICS
-from bidibeam.metrics.bleu import ORDER, corpus_bleu
-from bidibeam.metrics.ngrams import NgramCounts, count_ngrams
+from bidibeam.metrics.bleu import OWN_WORDS, Bleu
+from bidibeam.metrics.corpora import Texts, has_statistics, measure, score
+from bidibeam.metrics.ngrams import split_words
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
 from bidibeam.strategies.settings import StrategySettings, strategy_named
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Strategy
+    from bidibeam.protocols import Metric, Strategy
     from bidibeam.similarities.word_vectors import WordVectors
 
     Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
@@ -57,7 +57,8 @@ BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"
 """The system whose two beams are looked into."""
-SCORES = ("bleu", "length_ratio", "distinct-1", "distinct-2")
+SCORES = ("length_ratio", "distinct-1", "distinct-2")
+"""What is said of systems besides the metric that they are judged by."""
 
 
 @dataclass(frozen=True)
@@ -77,27 +78,38 @@ class System:
 
     @cached_property
     def reply_words(self) -> list[Sequence[str]]:
-        """The replies as every metric counts words."""
+        """The words of the replies."""
         return [split_words(reply) for reply in self.replies]
 
     @cached_property
-    def reference_words(self) -> list[Sequence[str]]:
-        """The references, likewise."""
+    def references(self) -> list[tuple[str, ...]]:
+        """What people answered, one text or more for each source."""
         for line in self.beams:
             if not line.references:
                 raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
-        return [split_words(line.reference or "") for line in self.beams]
+        return [line.references for line in self.beams]
+
+    def measure(self, metric: Metric) -> Array | Texts:
+        """Returns what a metric's scores and tests are computed from; once for each metric."""
+        if metric not in self._measured:
+            self._measured[metric] = measure(metric, self.replies, self.references)
+        return self._measured[metric]
 
     @cached_property
-    def counts(self) -> NgramCounts:
-        """The n-grams that replies share with their references."""
-        return count_ngrams(self.reply_words, self.reference_words, ORDER)
+    def _measured(self) -> dict[Metric, Array | Texts]:
+        return {}
 
 
-@lru_cache(1 << 16)
-def split_words(text: str) -> tuple[str, ...]:
-    """Returns the words of a text; systems have references and many replies in common."""
-    return tuple(split(text))
+def with_oracle(settings: StrategySettings, metric: Metric | None) -> StrategySettings:
+    """Returns the same settings, but those of an oracle that is judged by a metric choose by that metric.
+
+    BLEU says little of single replies, and distinct-n nothing: there the oracle chooses by sentence BLEU, as
+    in the paper.
+    """
+    is_other = metric is not None and has_statistics(metric) and metric.name not in ("bleu", "sentence_bleu")
+    if settings.name != ORACLE or "metric" in settings.options or not is_other:
+        return settings
+    return settings.override(options={"metric": metric})
 
 
 def choose_system(
@@ -150,18 +162,20 @@ def choose_systems(
     max_length: int | None = None,
     load_vectors: Callable[[], WordVectors] | None = None,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
+    metric: Metric | None = None,
     workers: int = 1,
 ) -> tuple[dict[str, dict[int, System]], dict[str, str]]:
     """Lets every system choose among every list that holds what it needs, as `choose_system` does.
 
-    Of two lists with the same N_B the first counts. Returns systems by name and N_B; and by name, why one is
-    missing. A system that was named in `names` must not be missing; by default all of `SYSTEMS` are tried.
+    Of two lists with the same N_B the first counts. The oracle chooses by the metric that all are judged by.
+    Returns systems by name and N_B; and by name, why one is missing. A system that was named in `names` must
+    not be missing; by default all of `SYSTEMS` are tried.
     """
     systems: dict[str, dict[int, System]] = {}
     missing: dict[str, str] = {}
     for name in SYSTEMS if names is None else names:
         try:
-            settings = strategy_named(name, tuned or {})
+            settings = with_oracle(strategy_named(name, tuned or {}), metric)
             if settings.name == TUNED_VBS and TUNED_VBS not in (tuned or {}):
                 raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them by `tuned`.")
             strategy = settings.build(max_length=max_length, space=load_vectors)
@@ -214,7 +228,8 @@ class Evidence:
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
-    bleu: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # known, also of absent systems
+    metric: Metric = field(default_factory=lambda: Bleu(OWN_WORDS))  # what systems are judged by
+    known: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # values, also of absent systems
     absent: Mapping[str, str] = field(default_factory=dict)  # why a system is not there
 
     def __post_init__(self) -> None:
@@ -255,9 +270,9 @@ class Evidence:
         return system
 
     @cached_property
-    def references(self) -> list[Sequence[str]]:
-        """The words of the references."""
-        return next(iter(self.widest.values())).reference_words
+    def references(self) -> list[tuple[str, ...]]:
+        """What people answered."""
+        return next(iter(self.widest.values())).references
 
     @cached_property
     def vectors(self) -> WordVectors:
@@ -270,36 +285,32 @@ class Evidence:
         """Returns the error of an analysis for want of a system."""
         return InputError(f"It needs the system {name!r}, {self.absent.get(name, why)}")
 
-    def bleu_sizes(self, name: str) -> set[int]:
-        """Returns every N_B at which a system's corpus BLEU is known or can be computed."""
-        return {*self.bleu.get(name, {}), *self.systems.get(name, {})}
+    def sizes_of(self, name: str) -> set[int]:
+        """Returns every N_B at which a system's value is known or can be computed."""
+        return {*self.known.get(name, {}), *self.systems.get(name, {})}
 
-    def bleu_of(self, name: str, beam_size: int) -> float:
-        """Returns a system's corpus BLEU: as it is known, or computed."""
-        known = self.bleu.get(name, {}).get(beam_size)
+    def value_of(self, name: str, beam_size: int) -> float:
+        """Returns a system's value by the metric: as it is known, or computed."""
+        known = self.known.get(name, {}).get(beam_size)
         return (
-            self.scores(self.systems[name][beam_size].replies, ["bleu"])["bleu"] if known is None else known
+            score(self.metric, self.systems[name][beam_size].measure(self.metric)) if known is None else known
         )
 
-    def statistics(self, replies: Sequence[str]) -> Array:
-        """Returns each reply's statistics of BLEU, (sources, columns)."""
-        return count_ngrams(list(map(split_words, replies)), self.references, ORDER).statistics
+    def measure(self, replies: Sequence[str]) -> Array | Texts:
+        """Returns what the metric's value of replies to these sources is computed from."""
+        return measure(self.metric, replies, self.references)
 
     def scores(self, replies: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, float]:
-        """Returns scores by name, to the last bit as the metrics of those names compute them."""
-        words = list(map(split_words, replies))
-        scores = {}
-        for name in names:
-            if name == "bleu":  # counting as sacreBLEU does takes longer
-                scores[name] = float(corpus_bleu(self.statistics(replies).sum(axis=0, keepdims=True))[0])
-            else:
-                scores[name] = METRICS.create(name).score(words, self.references).value
-        return scores
+        """Returns scores by name: that of the metric, and others."""
+        others = [METRICS.create(name) for name in names if name != self.metric.name]
+        return {
+            each.name: score(each, measure(each, replies, self.references)) for each in (self.metric, *others)
+        }
 
     def rank(
         self, settings: StrategySettings, beams: Sequence[Beams], *, replies_only: bool = False
     ) -> list[Ranking]:
         """Returns a strategy's rankings, or their first entries alone, with this T and these word vectors."""
         space = None if self.load_vectors is None else lambda: self.vectors
-        strategy = settings.build(max_length=self.max_length, space=space)
+        strategy = with_oracle(settings, self.metric).build(max_length=self.max_length, space=space)
         return rank_all(strategy, beams, workers=self.workers, replies_only=replies_only)

@@ -16,6 +16,7 @@ from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json, reading
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
+from bidibeam.metrics.bleu import OWN_WORDS, Bleu
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
@@ -95,6 +96,12 @@ class Plan:
         """Reads sources with references."""
         examples = islice(PreparedData.open(self.data_folder).examples(split), count)
         return [Beams(example["id"], example["source"], tuple(example["references"])) for example in examples]
+
+    @property
+    def metric_identity(self) -> dict[str, Any]:
+        """Identifies the metric; empty if it is corpus BLEU of words, which older stamps do not name."""
+        metric = self.settings.metrics[0]
+        return {} if metric == Bleu(OWN_WORDS) else {"metric": str(metric.signature)}
 
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:

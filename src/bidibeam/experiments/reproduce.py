@@ -15,6 +15,7 @@ from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
+from bidibeam.evaluation.evaluate import describe_metrics
 from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_stage_file
 from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
@@ -106,12 +107,16 @@ class Experiment(Plan):
         prepared, track = self._prepare(), self.progress.track
         counts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
 
-        def analyse(name: str, compute: Callable[..., Any], **values: Any) -> Stage:
+        def analyse(name: str, compute: Callable[..., Any], stamp: Mapping[str, Any], **values: Any) -> Stage:
             path = self.folder / f"{name}.json"
             work = lambda: compute(PreparedData.open(self.data_folder), **values, track=track)  # noqa: E731
-            return json_stage(name, values, path, work, after=(prepared,), by_content=True)
+            return json_stage(name, stamp, path, work, after=(prepared,), by_content=True)
 
-        of_corpus = [analyse("positions", analyse_positions), analyse("constant", analyse_constant, **counts)]
+        stamp = {**counts, **self.metric_identity}
+        of_corpus = [
+            analyse("positions", analyse_positions, {}),
+            analyse("constant", analyse_constant, stamp, **counts, metric=self.settings.metrics[0]),
+        ]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
         seeds = [  # the first seed's times are enough, as ratios to VBS
             Seed(seed, self, is_timed=has_cost and seed == self.seeds[0]).stages(prepared)
@@ -135,12 +140,14 @@ class Experiment(Plan):
             "corpus": data.info["corpus"],
             "preset": self.preset,
             "command": self.command,
+            **describe_metrics(settings.metrics),
             "data": {name: value for name, value in data.info.items() if name != "path"},
             "settings": {
                 "beam_sizes": list(settings.beam_sizes),
                 "max_length": settings.search.max_length,
                 "search": asdict(settings.search),
                 "systems": list(settings.systems),
+                **{name: getattr(settings, name) for name in ("metric", "tokenize", "lowercase")},
                 "vectors": None if self.vectors is None else self.vectors.name,
                 **model,
                 **{name: getattr(settings, name) for name in COUNTS},

@@ -14,7 +14,6 @@ import torch
 
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder, usual_length
-from bidibeam.api.metric_adapter import build_metric
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
@@ -23,7 +22,14 @@ from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.evaluation.systems import BASELINES, TUNED_STRATEGIES, Evidence, System, choose_system
+from bidibeam.evaluation.systems import (
+    BASELINES,
+    TUNED_STRATEGIES,
+    Evidence,
+    System,
+    choose_system,
+    with_oracle,
+)
 from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
 from bidibeam.experiments.settings import stamp_settings
 from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
@@ -32,7 +38,7 @@ from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
-from bidibeam.protocols import Metric, Requirements
+from bidibeam.protocols import Requirements
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import Tuner, TuningResult
@@ -123,6 +129,7 @@ class Seed:
             f"evaluate {seed}",
             {
                 **common,
+                **plan.metric_identity,
                 "beam_sizes": settings.beam_sizes,
                 "examples": settings.examples,
                 "search": stamp_settings(settings.search),
@@ -215,7 +222,7 @@ class Seed:
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
             for path in self.tuned_files(size):
-                write_tuned(path, tuned, metric=self.metric, search=search, weights=self.weights)
+                write_tuned(path, tuned, metric=plan.settings.metrics[0], search=search, weights=self.weights)
         if notes:
             plan.progress.note(" ".join(notes))
 
@@ -228,7 +235,7 @@ class Seed:
             if (found := files.for_system(Requirements(directions), size)) is not None:
                 lists[directions] = found
         tuner = Tuner(
-            self.metric,
+            plan.settings.metrics[0],
             lists,
             plan.settings.search_with(size),
             self.penalty_length,
@@ -237,11 +244,6 @@ class Seed:
         )
         served = [name for name in ("vbs", *names) if requirements_of(name).directions in lists]
         return tuner.compare(served)
-
-    @cached_property
-    def metric(self) -> Metric:
-        """What is tuned for."""
-        return build_metric("bleu", tokenize="words")
 
     @cached_property
     def penalty_length(self) -> int | None:
@@ -306,7 +308,8 @@ class Seed:
                 rows[name][str(beam_size)] = score
         systems = self.build_systems(settings.largest, replies_only=False)
         for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
-            rows[name][str(settings.largest)] = score_system(systems[name])
+            rows[name][str(settings.largest)] = self.score(systems[name])
+        metric = settings.metrics[0].name
         evidence = Evidence(
             systems={name: {settings.largest: system} for name, system in systems.items()},
             max_length=self.penalty_length,
@@ -314,8 +317,9 @@ class Seed:
             tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
             workers=self.plan.workers,
             examples=settings.examples,
-            bleu={
-                name: {int(size): row["scores"]["bleu"]["value"] for size, row in by_size.items()}
+            metric=settings.metrics[0],
+            known={
+                name: {int(size): row["scores"][metric]["value"] for size, row in by_size.items()}
                 for name, by_size in rows.items()
             },
         )
@@ -326,7 +330,9 @@ class Seed:
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
             },
-            "tests": compare_systems(list(systems.values()), [name for name in BASELINES if name in systems]),
+            "tests": compare_systems(
+                list(systems.values()), settings.metrics[0], [name for name in BASELINES if name in systems]
+            ),
             "analyses": contents,
             "left_out": missing,
         }
@@ -346,7 +352,12 @@ class Seed:
     def score_size(self, beam_size: int) -> dict[str, Any]:
         """Returns every system's scores at one N_B."""
         systems = self.build_systems(beam_size, replies_only=True)
-        return {name: score_system(system) for name, system in systems.items()}
+        return {name: self.score(system) for name, system in systems.items()}
+
+    def score(self, system: System) -> dict[str, Any]:
+        """Returns a system's scores, with the interval of that which systems are judged by."""
+        metrics = self.plan.settings.metrics
+        return score_system(system, metrics, intervals=[metrics[0].name])
 
     def build_systems(self, beam_size: int, *, replies_only: bool) -> dict[str, System]:
         """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
@@ -359,7 +370,7 @@ class Seed:
             beams = files.for_system(requirements_of(name), beam_size)
             if beams is None:
                 continue
-            strategy = strategy_named(name, tuned).build(
+            strategy = with_oracle(strategy_named(name, tuned), settings.metrics[0]).build(
                 max_length=self.penalty_length, space=lambda: self.word_vectors
             )
             systems[name] = choose_system(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bidibeam.config import (
     DEFAULT_ARCHITECTURE,
@@ -19,10 +20,14 @@ from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.fields import build
+from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS, build_metrics
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import check_systems
 from bidibeam.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Metric
 
 RUN = ("architecture", "model", "training")
 """The settings of a training run."""
@@ -63,6 +68,12 @@ class ExperimentSettings:
     """Values of N_B, the hypotheses that a system may choose from."""
     systems: tuple[str, ...] = SYSTEMS
     """Strategies, each with a similarity and other options where it takes some."""
+    metric: str = DEFAULT_METRIC
+    """What systems are judged by: a metric's name, or package.module:name."""
+    tokenize: str | None = None
+    """BLEU's tokens: 13a, intl, char, none, or words for bidibeam's own; sacreBLEU's default when null."""
+    lowercase: bool = False
+    """Whether case is ignored, by metrics that can."""
     sources: int | None = None
     """Test sources; all when null."""
     validation_sources: int | None = None
@@ -82,6 +93,7 @@ class ExperimentSettings:
         if not self.systems:
             raise SettingsError("systems is empty; name at least one, such as vbs.")
         check_systems(self.systems)
+        _ = self.metrics
         for name in ("sources", "validation_sources", "penalty_length"):
             value, null = getattr(self, name), "that of the data" if name == "penalty_length" else "all"
             if value is not None and value < 1:
@@ -93,6 +105,11 @@ class ExperimentSettings:
     def search_with(self, beam_size: int) -> SearchSettings:
         """Returns the search settings with a beam size."""
         return replace(self.search, beam_size=beam_size)
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """What systems are scored by: first the metric that they are judged by, then the usual ones."""
+        return build_metrics([self.metric, *DEFAULT_METRICS], self.tokenize, self.lowercase or None)
 
     @property
     def largest(self) -> int:

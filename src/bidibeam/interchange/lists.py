@@ -231,9 +231,11 @@ class Conversion:
             else:
                 written = beams.of(self.direction).hypotheses
                 self.other_direction += bool(beams.of(self.direction.other))
-            self.lost.update(self.dropped & {key for key in OF_SOURCES if getattr(beams, key)} - {"id"})
-            if beams.id not in (str(self.sources), str(self.sources + 1)):  # a number in order is no id
-                self.lost.update(self.dropped & {"id"})
+            has_id = beams.id not in (str(self.sources), str(self.sources + 1))  # a number in order is no id
+            known = zip(
+                OF_SOURCES, (has_id, beams.source, beams.reference, beams.references[1:]), strict=True
+            )
+            self.lost.update(self.dropped & {key for key, value in known if value})
             for rank, one in enumerate(written):
                 wanted = (self.dropped - self.lost - (SPLITTING if rank else frozenset())) & {*OF_HYPOTHESES}
                 tokens = None if wanted & SPLITTING else ()

@@ -266,7 +266,13 @@ def _check_same(key: str, one: Replies, other: Replies) -> None:
     for index, (ours, theirs) in enumerate(zip(one.beams, other.beams, strict=True)):
         here, there = getattr(ours, key), getattr(theirs, key)
         if here and there and here != there:
+            verb = (
+                f"{key} is" if isinstance(here, str) else "reference is" if len(here) == 1 else f"{key} are"
+            )
+            told = [
+                repr(each) if isinstance(each, str) else ", ".join(map(repr, each)) for each in (here, there)
+            ]
             raise InputError(
-                f"{one.place(index)}: its {key} is {here!r}, but {other.place(index)} has {there!r}. Systems "
+                f"{one.place(index)}: its {verb} {told[0]}, but {other.place(index)} has {told[1]}. Systems "
                 "are compared on the same sources in the same order."
             )

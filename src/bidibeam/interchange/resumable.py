@@ -235,6 +235,8 @@ def _check_source(done: Beams, source: Beams | None, place: str) -> None:
             raise InputError(
                 f'{place}: its "{key}" is {describe(ours)}, but the input has {describe(inputs)} there.'
             )
+    if done.references != source.references:
+        raise InputError(f'{place}: its "references" are not those that the input has there.')
     if not (source.regular or source.reverse):
         return
     for direction in Direction:

@@ -1,24 +1,92 @@
-"""Measures of a system's replies: tokens in, a score that carries its recipe out."""
+"""Measures of a system's replies: texts in, statistics per item out, and a signature."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
+from bidibeam.errors import SettingsError
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bidibeam.protocols import Metric
 
 METRICS: Registry[Metric] = Registry(
     "metric",
     group="bidibeam.metrics",
     locations={
-        "bleu": "bidibeam.metrics.bleu:CorpusBleu",
+        "bleu": "bidibeam.metrics.bleu:Bleu",
         "sentence_bleu": "bidibeam.metrics.bleu:SentenceBleu",
         "chrf": "bidibeam.metrics.surface:Chrf",
+        "ter": "bidibeam.metrics.edits:Ter",
+        "wer": "bidibeam.metrics.edits:WordErrorRate",
+        "cer": "bidibeam.metrics.edits:CharacterErrorRate",
+        "exact_match": "bidibeam.metrics.edits:ExactMatch",
+        "ser": "bidibeam.metrics.edits:SentenceErrorRate",
         "distinct-1": "bidibeam.metrics.surface:distinct_1",
         "distinct-2": "bidibeam.metrics.surface:distinct_2",
         "length_ratio": "bidibeam.metrics.surface:LengthRatio",
     },
 )
 """Every metric, by the name that reports and the command line use."""
+DEFAULT_METRIC = "bleu"
+DEFAULT_METRICS = ("bleu", "sentence_bleu", "chrf", "distinct-1", "distinct-2", "length_ratio")
+"""What is measured where nobody says what; the others suit some tasks alone, or take long."""
+
+
+def build_metric(name: str, tokenize: str | None = None, lowercase: bool | None = None) -> Metric:
+    """Returns a metric from its name, "package.module:name" or entry point, with the options that are given.
+
+    One that is not ours is wrapped, so that what it answers is checked. Raises UnknownNameError, MetricError
+    or SettingsError if there is no such metric, it cannot be used, or it does not take an option.
+    """
+    from bidibeam.metrics.custom import as_metric
+
+    given = {"tokenize": tokenize, "lowercase": lowercase}
+    options = {key: value for key, value in given.items() if value is not None}
+    factory = find_metric(name)
+    for key, value in options.items():
+        if key not in list_options(factory):
+            raise SettingsError(f"The metric {name} has no option {key}, received {value!r}: leave it out.")
+    is_made = inspect.isclass(factory) or inspect.isfunction(factory)
+    if is_made and factory.__module__.startswith(f"{__name__}."):
+        metric: Metric = factory(**options)
+        return metric
+    return as_metric(factory, name, options)
+
+
+def build_metrics(
+    names: Sequence[str], tokenize: str | None = None, lowercase: bool | None = None
+) -> list[Metric]:
+    """Returns several metrics; each takes those of the options that it has, and each option must be taken."""
+    metrics = []
+    unused = {key for key, value in (("tokenize", tokenize), ("lowercase", lowercase)) if value is not None}
+    for name in dict.fromkeys(names):
+        known = list_options(find_metric(name))
+        taken = {"tokenize": tokenize, "lowercase": lowercase}
+        metrics.append(build_metric(name, **{key: taken[key] for key in taken if key in known}))  # type: ignore[arg-type]
+        unused -= known
+    for key in sorted(unused, reverse=True):
+        raise SettingsError(f"None of the metrics {', '.join(names)} has an option {key}: leave it out.")
+    return metrics
+
+
+def find_metric(name: str) -> Any:
+    """Returns what makes a metric, or the metric itself, by its name or its place in Python."""
+    if ":" not in name:
+        return METRICS.get(name)
+    from bidibeam.metrics.custom import import_metric
+
+    return import_metric(name)
+
+
+def list_options(factory: Any) -> set[str]:
+    """Returns the options that a metric may be made with, of those there are."""
+    if not callable(factory):
+        return set()
+    try:
+        return {"tokenize", "lowercase"} & set(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):  # some builtins have no signature
+        return set()

@@ -4,34 +4,52 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bidibeam._version import __version__
+from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
     Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
     Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    Tokens = Sequence[str]
 
 LARGEST = 2**62
 """No key may be larger, or it would not fit its 64 bits."""
+WORDS = "lower-cased, by bidibeam"
+"""What signatures say of the words that are compared, where they are ours."""
 
 
-def check_paired(replies: Sequence[object], references: Sequence[object]) -> None:
-    """Makes sure that there is something to score, and one reference for each reply."""
+@lru_cache(1 << 16)
+def split_words(text: str) -> tuple[str, ...]:
+    """Returns the words of a text; systems have references and many replies in common."""
+    return tuple(split(text))
+
+
+def check_paired(replies: Sequence[object], references: Sequence[Sequence[object]]) -> None:
+    """Makes sure that there is something to score, and references for each reply."""
     if len(replies) != len(references):
         raise InputError(
-            f"A score needs one reference for each reply, but there are {len(replies)} replies and "
-            f"{len(references)} references."
+            f"A score needs references for each reply, but there are {len(replies)} replies and references "
+            f"for {len(references)}."
         )
     if not replies:
         raise InputError("There are no replies to score: give at least one reply and its reference.")
+    for place, each in enumerate(references, start=1):
+        if isinstance(each, str) or not len(each):
+            told = (
+                "is a text; give a list of texts" if isinstance(each, str) else "is empty; give at least one"
+            )
+            raise InputError(f"The list of references of reply {place} {told}.")
 
 
 def sign(**settings: object) -> Signature:
@@ -41,25 +59,29 @@ def sign(**settings: object) -> Signature:
 
 @dataclass(frozen=True, eq=False)
 class NgramCounts:
-    """What n-gram precision and recall are made of; matches count as often as both have them."""
+    """What n-gram precision and recall are made of; a match counts as often as both have it.
 
-    matches: Counts  # (pairs, order)
-    reply_lengths: Numbers  # (pairs,), in tokens
-    reference_lengths: Numbers  # (pairs,)
+    Of several references the one that has an n-gram most often counts, and the length is that nearest to the
+    reply's, the shorter of two as near.
+    """
+
+    matches: Counts  # (items, order)
+    reply_lengths: Numbers  # (items,), in tokens
+    reference_lengths: Numbers  # (items,)
 
     @property
     def reply_ngrams(self) -> Counts:
-        """All n-grams of each reply, (pairs, order)."""
+        """All n-grams of each reply, (items, order)."""
         return self._ngrams(self.reply_lengths)
 
     @property
     def reference_ngrams(self) -> Counts:
-        """All n-grams of each reference, (pairs, order)."""
+        """All n-grams of each reference, (items, order)."""
         return self._ngrams(self.reference_lengths)
 
     @property
     def statistics(self) -> Counts:
-        """BLEU's sufficient statistics, (pairs, 2 + 2 * order): see `bidibeam.metrics.bleu.corpus_bleu`."""
+        """BLEU's sufficient statistics, (items, 2 + 2 * order): see `bidibeam.metrics.bleu.corpus_bleu`."""
         return np.column_stack([self.reply_lengths, self.reference_lengths, self.matches, self.reply_ngrams])
 
     def _ngrams(self, lengths: Numbers) -> Counts:
@@ -68,31 +90,56 @@ class NgramCounts:
 
 
 def count_ngrams(
-    replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]], order: int
+    replies: Sequence[Tokens], references: Sequence[Sequence[Tokens]], order: int
 ) -> NgramCounts:
-    """Counts the n-grams of 1 to `order` tokens that each reply shares with its reference.
+    """Counts the n-grams of 1 to `order` tokens that each reply shares with its references.
 
     An n-gram is a number: that of its first n - 1 tokens, times the vocabulary, plus its last token's.
     """
     check_paired(replies, references)
-    pairs, sequences = len(replies), [*replies, *references]
+    items, sequences = len(replies), [*replies, *chain.from_iterable(references)]
+    sizes = np.fromiter(map(len, references), np.int64, items)
+    places = np.concatenate([np.zeros(items, np.int64), place_in_group(sizes) + 1])  # 0 is the reply itself
+    of_items = np.concatenate([np.arange(items), np.repeat(np.arange(items), sizes)])  # (sequences,)
+    lists = int(sizes.max()) + 1
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(sequences)), np.int64, lengths.sum())
     owners = np.repeat(np.arange(len(sequences)), lengths)  # (tokens,)
     left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(ids))  # (tokens,), to the sequence's end
-    matches = np.zeros((pairs, order), np.int64)
+    matches = np.zeros((items, order), np.int64)
     starts, grams, size = np.arange(len(ids)), np.zeros(len(ids), np.int64), 1
     for n in range(order):
         is_whole = left[starts] > n
         starts, grams = starts[is_whole], grams[is_whole]
         grams, size = _renumber(grams, size, len(numbers))
         grams, size = grams * len(numbers) + ids[starts + n], size * len(numbers)
-        grams, size = _renumber(grams, size, len(sequences))
-        is_reference, owner_pairs = np.divmod(owners[starts], pairs)
-        keys, clipped = _intersect(owner_pairs * size + grams, is_reference)
-        matches[:, n] = np.bincount(keys // max(1, size), clipped, pairs)
-    return NgramCounts(matches, lengths[:pairs], lengths[pairs:])
+        grams, size = _renumber(grams, size, items * lists)
+        of = owners[starts]
+        keys, clipped = _intersect(of_items[of] * size + grams, places[of], lists)
+        matches[:, n] = np.bincount(keys // max(1, size), clipped, items)
+    nearest = lengths[items:] if lists == 2 else find_nearest(lengths[:items], lengths[items:], sizes)
+    return NgramCounts(matches, lengths[:items], nearest)
+
+
+def place_in_group(sizes: Numbers) -> Numbers:
+    """Returns for members of groups of these sizes, one behind the other, the place in its group, from 0."""
+    return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
+
+
+def find_nearest(lengths: Numbers, others: Numbers, sizes: Numbers) -> Numbers:
+    """Returns of each item's other lengths, `sizes` of them, the nearest, and of two the shorter."""
+    far = np.abs(others - np.repeat(lengths, sizes))
+    best = first_lowest(far * (others.max(initial=0) + 1) + others, sizes)
+    nearest: Numbers = others[best]
+    return nearest
+
+
+def first_lowest(values: Array, sizes: Numbers) -> Numbers:
+    """Returns of each group of values, none of which is empty, the index of the first that is lowest."""
+    starts = sizes.cumsum() - sizes
+    lowest = np.flatnonzero(values == np.repeat(np.minimum.reduceat(values, starts), sizes))
+    return lowest[np.searchsorted(lowest, starts)]
 
 
 def _renumber(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
@@ -103,12 +150,15 @@ def _renumber(grams: Numbers, size: int, factor: int) -> tuple[Numbers, int]:
     return smaller.astype(np.int64), len(different)
 
 
-def _intersect(keys: Numbers, is_reference: Numbers) -> tuple[Numbers, Numbers]:
-    """Returns the keys there are, rising, and how often both reply, 0, and reference, 1, have each."""
+def _intersect(keys: Numbers, places: Numbers, lists: int) -> tuple[Numbers, Numbers]:
+    """Returns the keys there are, rising, and how often both the reply, 0, and one other have each."""
     if not len(keys):
         return keys, keys
-    marked = np.sort(2 * keys + is_reference)
-    values = marked >> 1
+    marked = np.sort(lists * keys + places)
+    runs = np.flatnonzero(np.diff(marked, prepend=-1))  # of one key in one list
+    counts = np.diff(runs, append=len(marked))
+    values, of = np.divmod(marked[runs], lists)
     starts = np.flatnonzero(np.diff(values, prepend=-1))
-    ones = np.add.reduceat(marked & 1, starts)
-    return values[starts], np.minimum(ones, np.diff(starts, append=len(marked)) - ones)
+    written = np.add.reduceat(np.where(of == 0, counts, 0), starts)
+    wanted = np.maximum.reduceat(np.where(of == 0, 0, counts), starts)
+    return values[starts], np.minimum(written, wanted)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.ngrams import check_paired, count_ngrams, sign
-from bidibeam.scores import Score
+from bidibeam.metrics.bleu import sacrebleu_facts
+from bidibeam.metrics.ngrams import (
+    WORDS,
+    check_paired,
+    count_ngrams,
+    find_nearest,
+    first_lowest,
+    sign,
+    split_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from bidibeam.scores import Signature
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 CHRF_ORDER: int = CHRF.CHAR_ORDER
 BETA: int = CHRF.BETA
@@ -22,39 +34,64 @@ BETA: int = CHRF.BETA
 
 @dataclass(frozen=True)
 class Chrf:
-    """Corpus chrF from 0 to 100, one reference a reply; white space does not count.
+    """Corpus chrF from 0 to 100, to the last bit sacreBLEU's; white space does not count.
 
-    The number that sacreBLEU's `CHRF` gives, whose signature stands inside ours; counted for all replies at
-    once, which takes a sixth of the time.
+    Of several references each reply is compared with that of the highest chrF, the first of equal ones.
+    All replies are counted at once, which takes a sixth of sacreBLEU's time; its signature is inside ours.
 
     Reference: Popović (2015); Post (2018).
+
+    Args:
+        lowercase: Whether case is ignored.
     """
 
-    def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
-        """Scores the whole list at once: F of mean precision and mean recall, over the orders both have."""
-        written_text, wanted_text = (
-            ["".join(" ".join(words).split()) for words in sequences] for sequences in (replies, references)
-        )
-        counts = count_ngrams(written_text, wanted_text, CHRF_ORDER)
-        matches = counts.matches.sum(axis=0)  # (order,)
+    lowercase: bool = False
+
+    name = "chrf"
+    higher_is_better = True
+    resampled_as = np.float32  # as sacreBLEU does
+
+    @property
+    def signature(self) -> Signature:
+        """The one of sacreBLEU."""
+        return sign(metric="chrf", beta=BETA, **sacrebleu_facts(CHRF(lowercase=self.lowercase)))
+
+    def statistics(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
+        """Returns n-grams written, wanted and matched, by order, (items, 3 * order)."""
+        check_paired(replies, references)
+        sizes = np.fromiter(map(len, references), np.int64, len(references))
+        written = np.repeat(np.array(list(map(self._characters, replies)), dtype=object), sizes)
+        wanted = [[self._characters(text)] for text in chain.from_iterable(references)]
+        counts = count_ngrams(written.tolist(), wanted, CHRF_ORDER)
         is_wanted = counts.reference_ngrams > 0  # nothing is expected of a reply whose reference has none
-        written = np.where(is_wanted, counts.reply_ngrams, 0).sum(axis=0)  # (order,)
-        wanted = counts.reference_ngrams.sum(axis=0)  # (order,)
-        orders = [order for order in range(CHRF_ORDER) if written[order] and wanted[order]]
-        value = 0.0
-        if matches.any():
-            precision = sum(float(matches[order] / written[order]) for order in orders) / len(orders)
-            recall = sum(float(matches[order] / wanted[order]) for order in orders) / len(orders)
-            value = 100 * ((1 + BETA**2) * precision * recall / (BETA**2 * precision + recall))
-        metric = CHRF()
-        metric.corpus_score(["a"], [["a"]])  # it knows its signature only once it has seen a reference
-        theirs = dict(fact.split(":", 1) for fact in str(metric.get_signature()).split("|"))
-        return Score("chrf", value, sign(metric="chrf", beta=BETA, **theirs))
+        columns = [np.where(is_wanted, counts.reply_ngrams, 0), counts.reference_ngrams, counts.matches]
+        found = np.concatenate(columns, axis=1).astype(np.float64)
+        return found if len(found) == len(sizes) else found[first_lowest(-self.values(found), sizes)]
+
+    def values(self, sums: Array) -> Array:
+        """Returns chrF of each row: F of mean precision and mean recall, over the orders both have."""
+        written, wanted, matches = np.split(sums, 3, axis=1)  # (rows, order)
+        is_known = (written > 0) & (wanted > 0)
+        shares = [
+            np.divide(matches, of, out=np.zeros_like(sums[:, :CHRF_ORDER]), where=is_known)
+            for of in (written, wanted)
+        ]
+        orders = np.maximum(1, is_known.sum(axis=1)).astype(sums.dtype)
+        # One order after the other, as sacreBLEU adds them up: NumPy's own sum may round in another way.
+        precision, recall = (sum(share.T, np.zeros(len(sums), sums.dtype)) / orders for share in shares)
+        weighted = BETA**2 * precision + recall
+        scores: Array = (1 + BETA**2) * precision * recall
+        return 100 * np.divide(scores, weighted, out=np.zeros_like(scores), where=weighted > 0)
+
+    def _characters(self, text: str) -> str:
+        return "".join((text.lower() if self.lowercase else text).split())
 
 
 @dataclass(frozen=True)
 class Distinct:
     """The number of different n-grams in all replies together, over their size; 0 if that size is 0.
+
+    It is known for a whole list alone: no sum over replies gives it.
 
     Args:
         order: n, the length of the n-grams.
@@ -66,37 +103,70 @@ class Distinct:
     order: int
     per: Literal["words", "ngrams"] = "words"
 
+    higher_is_better = True
+
     def __post_init__(self) -> None:
         if self.order < 1:
             raise SettingsError(f"distinct-n counts n-grams of at least one word, not of {self.order}.")
         if self.per not in ("words", "ngrams"):
             raise SettingsError(f"distinct-n divides by 'words' or by 'ngrams', not by {self.per!r}.")
 
-    def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
+    @property
+    def name(self) -> str:
+        """The name with the order."""
+        return f"distinct-{self.order}"
+
+    @property
+    def signature(self) -> Signature:
+        """The order, and what the count is divided by."""
+        return sign(metric="distinct", order=self.order, per=self.per).extended(words=WORDS)
+
+    def score(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
         """Scores the whole list at once; the references are only counted."""
         check_paired(replies, references)
         different: set[tuple[str, ...]] = set()
         size = 0
-        for reply in replies:
-            starts = range(len(reply) - self.order + 1)
-            different.update(tuple(reply[start : start + self.order]) for start in starts)
-            size += len(reply) if self.per == "words" else len(starts)
-        value = len(different) / size if size else 0.0
-        signature = sign(metric="distinct", order=self.order, per=self.per)
-        return Score(f"distinct-{self.order}", value, signature)
+        for words in map(split_words, replies):
+            different.update(zip(*(words[start:] for start in range(self.order)), strict=False))
+            size += len(words) if self.per == "words" else max(0, len(words) - self.order + 1)
+        return len(different) / size if size else 0.0
 
 
-distinct_1 = partial(Distinct, 1)
-distinct_2 = partial(Distinct, 2)
+def distinct_1() -> Distinct:
+    """Returns distinct-1."""
+    return Distinct(1)
+
+
+def distinct_2() -> Distinct:
+    """Returns distinct-2."""
+    return Distinct(2)
 
 
 @dataclass(frozen=True)
 class LengthRatio:
-    """All words of the replies over all words of the references; 0 if the references have none."""
+    """All words of the replies over all words of the references; 0 if the references have none.
 
-    def score(self, replies: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> Score:
-        """Scores the whole list at once."""
+    Of several references that counts whose length is nearest to the reply's, as in BLEU. Near 1 is best.
+    """
+
+    name = "length_ratio"
+    higher_is_better = True
+
+    @property
+    def signature(self) -> Signature:
+        """The unit."""
+        return sign(metric="length_ratio", unit="words").extended(words=WORDS)
+
+    def statistics(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
+        """Returns words written and wanted, (items, 2)."""
         check_paired(replies, references)
-        written, wanted = (sum(map(len, sequences)) for sequences in (replies, references))
-        value = written / wanted if wanted else 0.0
-        return Score("length_ratio", value, sign(metric="length_ratio", unit="words"))
+        sizes = np.fromiter(map(len, references), np.int64, len(references))
+        written, wanted = (
+            np.array([len(split_words(text)) for text in texts])
+            for texts in (replies, chain.from_iterable(references))
+        )
+        return np.column_stack([written, find_nearest(written, wanted, sizes)]).astype(np.float64)
+
+    def values(self, sums: Array) -> Array:
+        """Returns the ratio of each row."""
+        return np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums), sums.dtype), where=sums[:, 1] > 0)

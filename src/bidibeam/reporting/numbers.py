@@ -9,15 +9,35 @@ from typing import Any
 
 NOTHING = "-"
 """Stands where there is no number."""
-DIGITS = {"bleu": 2, "sentence_bleu": 2, "chrf": 2, "distinct-1": 4, "distinct-2": 4, "length_ratio": 2}
+DIGITS = {
+    "bleu": 2,
+    "sentence_bleu": 2,
+    "chrf": 2,
+    "distinct-1": 4,
+    "distinct-2": 4,
+    "length_ratio": 2,
+    **dict.fromkeys(("ter", "wer", "cer", "exact_match", "ser"), 2),
+}
 """Digits behind the point, by metric."""
-LABELS = {"bleu": "BLEU", "sentence_bleu": "sentence BLEU", "chrf": "chrF", "length_ratio": "length ratio"}
+LABELS = {
+    "bleu": "BLEU",
+    "sentence_bleu": "sentence BLEU",
+    "chrf": "chrF",
+    "length_ratio": "length ratio",
+    "exact_match": "exact match",
+    **{name: name.upper() for name in ("ter", "wer", "cer", "ser")},
+}
 """The labels of metrics in tables, where they differ from the names."""
 LEAST_P = 0.001
 TWO = 2
 """Two seeds are too few for a standard deviation: both values are shown."""
 
 Interval = tuple[float, float]
+
+
+def label_metric(name: str) -> str:
+    """Returns what tables call a metric."""
+    return LABELS.get(name, name)
 
 
 def to_number(value: Any) -> float | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from random import Random as Generator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.data.words import split
-from bidibeam.errors import InputError, check_finite, check_setting
+from bidibeam.errors import InputError, SettingsError, check_finite, check_setting
 from bidibeam.hypotheses import Direction, Ranked, Ranking
+from bidibeam.metrics import build_metric
+from bidibeam.metrics.bleu import SentenceBleu
+from bidibeam.metrics.corpora import has_statistics, orient
 from bidibeam.protocols import Requirements
-from bidibeam.scores import Signed
+from bidibeam.scores import Signature, Signed
 from bidibeam.similarities.bleu import sentence_bleus
 from bidibeam.strategies.ranking import best_by, number, rank_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.hypotheses import Beams, Hypothesis
 
@@ -123,30 +126,57 @@ class Random(Signed):
 
 
 @dataclass(frozen=True)
-class Oracle(Signed):
-    """Rank the regular beam by sentence BLEU against the reference: the paper's Best Hypothesis.
+class Oracle:
+    """Rank the regular beam by a metric of each reply alone: by sentence BLEU, the paper's Best Hypothesis.
 
-    BLEU-4 of words, smoothed as nltk's method 1, with the ordinary brevity penalty. Ties go to the better
-    rank; most hypotheses share no word with the reference, so `Ranking.tied` tells how many there are.
+    That is BLEU-4 of words, smoothed as nltk's method 1, with the ordinary brevity penalty. Ties go to the
+    better rank; most hypotheses share no word with the reference, so `Ranking.tied` tells how many there are.
+
+    Args:
+        metric: What the choice is judged by: a name, "package.module:name", or a metric itself.
     """
 
-    recipe: ClassVar[Mapping[str, str]] = {
-        "strategy": "oracle",
-        "by": "sentence-bleu,order:4,smoothing:floor",
-    }
+    metric: Any = "sentence_bleu"
     requirements: ClassVar[Requirements] = Requirements((Direction.REGULAR,), reference=True)
 
+    def __post_init__(self) -> None:
+        metric = build_metric(self.metric) if isinstance(self.metric, str) else self.metric
+        if not has_statistics(metric):
+            raise SettingsError(
+                f"The oracle chooses by a metric of single replies, and {metric.name} is known for all of "
+                "them together. Choose another, such as sentence_bleu."
+            )
+        object.__setattr__(self, "metric", metric)
+
+    @property
+    def signature(self) -> Signature:
+        """Its name, and how the metric is computed."""
+        by = "sentence-bleu,order:4,smoothing:floor"
+        if not isinstance(self.metric, SentenceBleu):
+            by = str(self.metric.signature).replace("|", ",")
+        return Signature((("strategy", "oracle"), ("by", by)))
+
     def rank(self, beams: Beams) -> Ranking:
-        """Ranks the regular hypotheses, nearest to the reference first, whether finished or not."""
+        """Ranks the regular hypotheses, nearest to a reference first, whether finished or not."""
         if not beams.references:
             raise InputError(
                 f"Source {beams.id!r} has no reference, and the oracle chooses by it. "
                 "Choose another strategy."
             )
-        words = [split(hypothesis.text) for hypothesis in beams.regular]
-        scores = sentence_bleus(words, split(beams.reference)).tolist()
+        scores = self._score([hypothesis.text for hypothesis in beams.regular], beams.references)
         entries = [
             Ranked(hypothesis, Direction.REGULAR, place, score)
             for place, (hypothesis, score) in enumerate(zip(beams.regular, scores, strict=True))
         ]
         return Ranking(tuple(sorted(entries, key=lambda entry: -entry.score)))
+
+    def _score(self, texts: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Returns for each text a number that is higher where it is better."""
+        if not texts:
+            return []
+        if isinstance(self.metric, SentenceBleu) and len(references) == 1:  # compiled code is there for that
+            scores: list[float] = sentence_bleus(list(map(split, texts)), split(references[0])).tolist()
+            return scores
+        values = self.metric.values(self.metric.statistics(texts, [references] * len(texts)))
+        oriented: list[float] = orient(self.metric, values).tolist()
+        return oriented

@@ -8,6 +8,7 @@ import numpy as np
 
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
+from bidibeam.metrics.corpora import has_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ class Outcomes:
     """
 
     def __init__(self, metric: Metric, *lists: Sequence[Beams]) -> None:
-        if not hasattr(metric, "statistics"):
+        if not has_statistics(metric):
             raise SettingsError(
                 f"The metric {metric.name} is known only for all replies together, and tuning needs what "
                 "each reply adds to it: choose another `metric`, such as bleu."

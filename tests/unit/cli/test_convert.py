@@ -91,6 +91,16 @@ def test_one_of_the_directions_is_written(ours: Path) -> None:
     assert "Note: 1 of the sources has reverse hypotheses too," in one.told
 
 
+def test_what_has_no_place_for_several_references_says_so(tmp_path: Path) -> None:
+    line = {"id": "0", "source": "hi", "references": ["ho", "hey"], "regular": [HELLO], "reverse": []}
+    path = write_lines(tmp_path / "several.jsonl", line)
+
+    call = called("convert", path, "--to", "fairseq")
+    assert "T-0\tho\n" in call.out
+    assert call.told.endswith("fairseq has no place for other references; that was dropped.")
+    assert json.loads(called("convert", path).out)["references"] == ["ho", "hey"]
+
+
 def test_formats_are_told_apart_for_each_direction(tmp_path: Path) -> None:
     """Ids of a batch and of fairseq, once with texts and once with tokens."""
     (tmp_path / "a.jsonl").write_text('{"id": 0, "choices": [{"text": "I\'m here."}]}\n')

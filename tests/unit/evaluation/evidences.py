@@ -47,7 +47,7 @@ def answering(
 ) -> System:
     """A system with these replies, each the only hypothesis of a regular beam."""
     beams = [
-        Beams(str(number), "hi", (reference,), NBest((hypothesis(reply, -1.0),)))
+        Beams(str(number), "hi", () if reference is None else (reference,), NBest((hypothesis(reply, -1.0),)))
         for number, (reply, reference) in enumerate(zip(replies, references, strict=True))
     ]
     return replace(system("longest", beams, beam_size), name=name)

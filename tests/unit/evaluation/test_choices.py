@@ -28,7 +28,7 @@ from tests.unit.evaluation.evidences import (
 
 def line(number: int, regular: list[str], reverse: list[str], reference: str | None = "r") -> Beams:
     texts = [NBest(tuple(hypothesis(text, -1.0) for text in each)) for each in (regular, reverse)]
-    return Beams(str(number), f"source {number}", (reference,), *texts)
+    return Beams(str(number), f"source {number}", () if reference is None else (reference,), *texts)
 
 
 def bidia(*beams: Beams, beam_size: int = 6, **others: Any) -> Evidence:

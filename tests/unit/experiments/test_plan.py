@@ -66,7 +66,7 @@ def test_a_system_gets_its_halves_from_the_files_that_have_them(tmp_path: Path) 
 
     assert [each.text for each in line.regular] == ["regular 3.0", "regular 3.1", "regular 3.2"]
     assert [each.text for each in line.reverse] == ["reverse 2.0", "reverse 2.1"]
-    assert (line.id, line.source, line.reference) == ("s", "hello", ("hi",))
+    assert (line.id, line.source, line.references) == ("s", "hello", ("hi",))
     assert len(alone.regular) == 3
     assert not alone.reverse  # it has no business with them
     assert files.for_system(Requirements(BOTH), 1) is None

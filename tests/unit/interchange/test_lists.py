@@ -91,7 +91,7 @@ def test_what_one_file_does_not_know_the_other_may_and_sources_need_not_be_compa
 
 def test_sources_and_references_are_filled_in_by_order() -> None:
     with_sources = fill_in(regular("x", "y", source="old"), ["a", ""], "source", names=NAMES)
-    found = list(fill_in(with_sources, ["c", "d"], "reference", names=NAMES))
+    found = list(fill_in(with_sources, [("c",), ("d",)], "reference", names=NAMES))
 
     assert [(beams.id, beams.source, beams.reference) for beams in found] == [("x", "a", "c"), ("y", "", "d")]
 

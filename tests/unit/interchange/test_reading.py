@@ -63,10 +63,15 @@ ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g"
         (
             "in.jsonl",
             '{"source": "hi"}\n\n{"id": "x", "source": "ho", "reference": "hey"}\n{"id": 5, "source": ""}\n',
-            [("1", "hi"), ("x", "ho", "hey"), ("5", "")],
+            [("1", "hi"), ("x", "ho", ("hey",)), ("5", "")],
         ),
-        ("in.jsonl", '{"source": "tea?", "response": "please."}\n', [("1", "tea?", "please.")]),
-        ("in.tsv", "tea?\tplease.\tconversation 1\nalone\n", [("1", "tea?", "please."), ("2", "alone")]),
+        ("in.jsonl", '{"source": "tea?", "response": "please."}\n', [("1", "tea?", ("please.",))]),
+        (
+            "in.jsonl",
+            '{"source": "tea?", "references": ["please.", "no."]}\n',
+            [("1", "tea?", ("please.", "no."))],
+        ),
+        ("in.tsv", "tea?\tplease.\tconversation 1\nalone\n", [("1", "tea?", ("please.",)), ("2", "alone")]),
     ],
 )
 def test_sources_are_lines_of_text_objects_or_rows_plain_or_packed(
@@ -315,7 +320,7 @@ def test_references_are_lines_of_text_fields_of_objects_or_second_columns(
 ) -> None:
     path = written(tmp_path / name, *lines)
 
-    assert read_references(path) == references
+    assert read_references(path) == [(each,) for each in references]
     if ".tsv" in name:
         assert [beams.reference or "" for beams in read_sources(path)] == references
 
@@ -333,6 +338,37 @@ def test_a_line_without_one_clear_reference_is_named(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read_references(written(tmp_path / name, *lines))
+
+
+def test_a_source_may_have_several_references(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "r.jsonl",
+        {"references": ["a", "b"]},
+        {"reference": "c"},
+        {"references": ["d"], "reference": "e"},
+    )
+
+    assert read_references(path) == [("a", "b"), ("c",), ("d",)]
+
+
+def test_references_that_are_no_strings_or_none_are_refused(tmp_path: Path) -> None:
+    for wrong, received in (([], "none"), (["a", 5], "the number 5"), ([None], "null")):
+        path = written(tmp_path / "r.jsonl", {"references": wrong})
+        message = f'r\\.jsonl, line 1: "references" must be at least one string, received {received}'
+        with pytest.raises(InputError, match=message):
+            read_references(path)
+
+
+def test_lists_that_bring_other_references_are_not_compared(tmp_path: Path) -> None:
+    lines = ({**PLAIN, "reference": "at home"}, {**PLAIN, "references": ["at home", "here"]})
+    one, other = (read_replies(str(written(tmp_path / f"{at}.jsonl", line))) for at, line in enumerate(lines))
+
+    message = (
+        r"1\.jsonl, line 1: its references are 'at home', 'here', but .*0\.jsonl, line 1 has 'at home'\. Sys"
+    )
+    with pytest.raises(InputError, match=message):
+        with_references([one, other])
+    assert with_references([other])[0].beams[0].references == ("at home", "here")
 
 
 def test_a_reference_comes_from_a_file_or_from_whichever_lists_have_it(tmp_path: Path) -> None:

@@ -360,7 +360,13 @@ NOT_SAME = '1: the "{}" of its "{}" hypotheses is not what the input has there.'
     [
         (THREE, with_second(id="x"), {}, '2: its "id" is the string "2", but the input has the string "x"'),
         (THREE, with_second(source="who?"), {}, '2: its "source" is the string "où 2?", but the input has'),
-        (THREE, with_second(reference=None), {}, '2: its "reference" is the string "là.", but the input'),
+        (THREE, with_second(references=()), {}, '2: its "reference" is the string "là.", but the input'),
+        (
+            THREE,
+            with_second(references=("là.", "ici.")),
+            {},
+            '2: its "references" are not those that the input',
+        ),
         (THREE, SOURCES[:2], {}, "3: the input ends before it."),
         (
             THREE,

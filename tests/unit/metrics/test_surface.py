@@ -4,38 +4,47 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.errors import SettingsError
+from bidibeam.metrics.corpora import measure, score, sign_references
 from bidibeam.metrics.surface import Chrf, Distinct, LengthRatio, distinct_1, distinct_2
+from tests.unit.metrics.test_bleu import columns
 
-sentences = st.lists(st.sampled_from(["a", "ab", "bad", "the", "naïve", "漢字", ".", "x y", ""]), max_size=7)
-pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6)
-
-
-@given(pairs)
-def test_chrf_equals_sacrebleu_on_words_with_spaces_between(pairs: list[tuple[list[str], list[str]]]) -> None:
-    replies, references = [reply for reply, _ in pairs], [reference for _, reference in pairs]
-
-    expected = sacrebleu.corpus_chrf(list(map(" ".join, replies)), [list(map(" ".join, references))])
-
-    assert Chrf().score(replies, references).value == pytest.approx(expected.score, abs=1e-9)
+words = st.lists(st.sampled_from(["a", "aB", "bad", "the", "naïve", "漢字", ".", "x y", ""]), max_size=7)
+texts = words.map(" ".join)
+items = st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=6)
 
 
-def test_chrf_equals_the_arithmetic_and_brings_sacrebleus_signature() -> None:
+@pytest.mark.parametrize("lowercase", [False, True])
+@given(items)
+def test_chrf_equals_sacrebleu_to_the_last_bit(lowercase: bool, items: list[tuple[str, list[str]]]) -> None:
+    replies, references = [reply for reply, _ in items], [each for _, each in items]
+    theirs = sacrebleu.CHRF(lowercase=lowercase)
+    expected = theirs.corpus_score(replies, columns(references)).score
+    metric = Chrf(lowercase)
+
+    measured = metric.statistics(replies, references)
+
+    assert score(metric, measured) == expected
+    single = metric.values(measured.sum(axis=0, keepdims=True).astype(np.float32))
+    assert single.dtype == np.float32  # as sacreBLEU resamples
+    assert single[0] == pytest.approx(expected, rel=1e-4)
+    signature = str(sign_references(metric.signature, references))
+    assert signature.startswith(f"metric:chrf|beta:2|{theirs.get_signature()}|")
+
+
+def test_chrf_equals_the_arithmetic() -> None:
     # precisions 2/3, 1/2, 0 and recalls 2/4, 1/3, 0; the reply has no longer n-grams
     precision, recall = (2 / 3 + 1 / 2 + 0) / 3, (2 / 4 + 1 / 3 + 0) / 3
 
-    score = Chrf().score([["ab", "x"]], [["abcd"]])
+    value = score(Chrf(), Chrf().statistics(["ab x"], [["abcd"]]))
 
-    assert score.value == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall))
-    assert (
-        "metric:chrf|beta:2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|"
-        f"version:{sacrebleu.__version__}|" in str(score.signature)
-    )
+    assert value == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall))
 
 
 @given(
@@ -53,19 +62,21 @@ def test_distinct_equals_the_obvious_count(
         if start + order <= len(reply)
     ]
     size = sum(len(reply) for reply in replies) if per == "words" else len(grams)
+    metric = Distinct(order, per)
 
-    score = Distinct(order, per).score(replies, replies)
+    value = metric.score(list(map(" ".join, replies)), [("",)] * len(replies))
 
-    assert score.value * size == pytest.approx(len(set(grams)))
-    assert f"order:{order}|per:{per}" in str(score.signature)
+    assert value * size == pytest.approx(len(set(grams)))
+    assert f"order:{order}|per:{per}" in str(metric.signature)
+    assert metric.name == f"distinct-{order}"
 
 
 def test_the_paper_divides_pairs_by_words() -> None:
-    reply = ["no", "no", "no", "yes"]  # two different words, two different pairs, three pairs, four words
+    reply = "No no no, yes"  # three different words, three different pairs, four pairs, five words
 
-    assert distinct_1().score([reply], [[]]).value == 2 / 4
-    assert distinct_2().score([reply], [[]]).value == 2 / 4
-    assert distinct_2(per="ngrams").score([reply], [[]]).value == 2 / 3
+    assert distinct_1().score([reply], [("",)]) == 3 / 5
+    assert distinct_2().score([reply], [("",)]) == 3 / 5
+    assert Distinct(2, per="ngrams").score([reply], [("",)]) == 3 / 4
 
 
 def test_another_order_or_divisor_is_refused() -> None:
@@ -76,5 +87,9 @@ def test_another_order_or_divisor_is_refused() -> None:
 
 
 def test_the_length_ratio_is_all_words_written_over_all_words_wanted() -> None:
-    assert LengthRatio().score([["a"], ["b", "c"]], [["x", "y", "z"], ["x"]]).value == 3 / 4
-    assert LengthRatio().score([["a"]], [[]]).value == 0.0
+    def ratio(replies: list[str], references: list[list[str]]) -> float:
+        return score(LengthRatio(), measure(LengthRatio(), replies, references))
+
+    assert ratio(["a", "b c"], [["x y z"], ["x"]]) == 3 / 4
+    assert ratio(["a"], [[""]]) == 0.0
+    assert ratio(["a b"], [["x y z", "x", "x y z w"]]) == 2 / 1  # of two as near the shorter

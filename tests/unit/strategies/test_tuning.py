@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidibeam.api.metric_adapter import build_metric
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.metrics import build_metric
 from bidibeam.protocols import Strategy
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1_000_000
 """The most tokens that a hypothesis can have."""
-OF_SOURCES = ("id", "source", "reference")
+OF_SOURCES = ("id", "source", "reference", "other references")
 OF_HYPOTHESES = ("tokens", "log_prob", "other_log_prob", "length", "score", "finished")
 """What may be known besides texts."""
 PEEKED = 200

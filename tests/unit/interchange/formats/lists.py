@@ -64,7 +64,8 @@ def beams_of(
 ) -> st.SearchStrategy[list[Beams]]:
     """Sources with such hypotheses in both lists, and any ids, sources and references."""
     beam = st.lists(found, min_size=min_size, max_size=max_size).map(lambda items: NBest(tuple(items)))
-    source = st.builds(Beams, text, text, st.none() | text, regular=beam, reverse=beam)
+    references = st.lists(text, max_size=3).map(tuple)
+    source = st.builds(Beams, text, text, references, regular=beam, reverse=beam)
     return st.lists(source, max_size=3, unique_by=lambda beams: beams.id)
 
 

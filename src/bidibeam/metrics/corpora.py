@@ -1,0 +1,53 @@
+"""Scores of whole lists, by metrics with statistics per item and by those known for a whole corpus alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bidibeam.protocols import Metric
+    from bidibeam.scores import Signature
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
+
+class Texts(NamedTuple):
+    """What a metric of whole corpora is given: it has nothing in between."""
+
+    replies: Sequence[str]
+    references: Sequence[Sequence[str]]
+
+
+def has_statistics(metric: Metric) -> bool:
+    """Whether a metric has statistics per item."""
+    return hasattr(metric, "statistics")
+
+
+def measure(metric: Metric, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array | Texts:
+    """Returns what scores, intervals and tests of a list are computed from."""
+    return metric.statistics(replies, references) if has_statistics(metric) else Texts(replies, references)
+
+
+def score(metric: Any, measured: Array | Texts) -> float:
+    """Returns the value of the whole list."""
+    if isinstance(measured, Texts):
+        return float(metric.score(*measured))
+    return float(metric.values(measured.sum(axis=0, keepdims=True))[0])
+
+
+def orient(metric: Metric, value: Any) -> Any:
+    """Returns a value, or values, so that higher is better."""
+    return value if metric.higher_is_better else -value
+
+
+def sign_references(signature: Signature, references: Sequence[Sequence[str]]) -> Signature:
+    """Returns a metric's signature with the number of references a reply; "var" where it varies."""
+    counts = set(map(len, references))
+    number = str(counts.pop()) if len(counts) == 1 else "var"
+    if "nrefs" in dict(signature.facts):
+        facts = ((key, number if key == "nrefs" else value) for key, value in signature.facts)
+        return type(signature)(tuple(facts))
+    return signature if number == "1" else signature.extended(nrefs=number)
