@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ class ErrorRate:
 
     name: str = "ser"
     higher_is_better: bool = False
-    signature: Signature = Signature((("metric", "ser"),))
+    signature: ClassVar[Signature] = Signature((("metric", "ser"),))
 
     def statistics(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Any:
         wrong = [reply not in right for reply, right in zip(replies, references, strict=True)]
@@ -421,8 +421,7 @@ def test_a_metric_of_whole_corpora_is_refused() -> None:
     class Corpus:
         name, higher_is_better = "distinct-1", True
 
-        def score(self, replies: Any, references: Any) -> float:
-            return 0.0
+        score = staticmethod(lambda *_: 0.0)
 
     with pytest.raises(SettingsError, match="The metric distinct-1 is known only for all replies together"):
         tuner_of(realistic(0, 3), Corpus()).tune("vbs")
