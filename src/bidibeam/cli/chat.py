@@ -80,10 +80,10 @@ def chat(model: str | None, **flags: Any) -> None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
+    chosen = strategy or StrategySettings.named(find_recommended(loaded) or DEFAULT_STRATEGY)
+    conversation = ChatSession(loaded, settings, chosen, workers=workers)
     if strategy is None:
         tell_strategy(loaded)
-        strategy = StrategySettings.named(find_recommended(loaded) or DEFAULT_STRATEGY)
-    conversation = ChatSession(loaded, settings, strategy, workers=workers)
     show(HELP, style="dim")
     conversation.run()
 

@@ -69,8 +69,6 @@ def decode(
     check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
     loaded, settings = load_for_search(named, flags)
-    if strategy is None:
-        tell_strategy(loaded)
     decoder = load_decoder(
         loaded,
         strategy,
@@ -80,6 +78,8 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
+    if strategy is None:
+        tell_strategy(loaded)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
     if loaded.path is not None:

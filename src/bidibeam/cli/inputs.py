@@ -91,7 +91,9 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     workers = flags.pop("workers") or count_cores()
     names = ("similarity", "similarity_options", "vectors", "strategy_options", *STRATEGY_FLAGS)
     named = [flag for flag in names if flags[flag] not in (None, ())]
-    name = flags.pop("strategy") or (OWNERS.get(named[0], "bidis") if named else None)
+    name = flags.pop("strategy")
+    if name is None and named:
+        name = OWNERS.get(named[0], "bidis")
     if name is None:
         for flag in names:
             del flags[flag]

@@ -15,7 +15,6 @@ from bidibeam.decoding.decoder import Ranker
 from bidibeam.errors import InputError
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, is_parallel, warm_up
-from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,25 +54,29 @@ def rerank(
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
     bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
+    from bidibeam.strategies.settings import StrategySettings  # brings NumPy
+
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags)
     check_output(nbest_file, reader.files, resume=resume)
     tuned, model = inputs.read_tuned(tuned_file), reader.model
     lists: list[Beams] | None = None
+    told = ""
     if settings is None:
         recommended = None if tuned is None else tuned.recommended
         if recommended is None:
             lists = list(track(reader, None, "reading", lines=reader.first_file))
         name = recommended or _default_strategy(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
-        tell(f"Strategy: {name} ({why})")
-        settings = StrategySettings.named(name)
+        told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
     untuned = settings
     if tuned is not None:
         settings = untuned.with_tuned(tuned.options)
     settings.check_tuned()
     checked = reader.check(settings.requirements, settings.name, lists)
     lists = list(checked if lists is not None else track(checked, None, "reading", lines=reader.first_file))
+    if told:
+        tell(told)
     origin = {}
     if tuned is not None and settings != untuned:
         origin["tuned"] = tuned.name
@@ -96,9 +99,11 @@ def rerank(
 
 def _default_strategy(lists: Iterable[Beams]) -> str:
     """Who answers if nobody says: bidis, if both directions scored every hypothesis, or else bidia."""
+    from bidibeam.strategies.bidis import BidiS
+
     try:
         for beams in lists:
-            check_requirements(beams, StrategySettings("bidis").requirements, "bidis")
+            check_requirements(beams, BidiS().requirements, "bidis")
     except InputError:
         return "bidia"
     return "bidis"

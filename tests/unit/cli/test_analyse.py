@@ -131,7 +131,6 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said_once(
         "Left out the analysis headroom: It needs the system 'vbs-tuned', which is not there.",
         "Left out the analyses diversity and sensitivity: Source '1' has no reference, so its reply",
         "N_B, the hypotheses that each could choose from: bidia bleu_t 5;",
-        "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily.",
     ):
         assert sentence in call.told
 
