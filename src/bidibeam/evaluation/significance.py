@@ -1,9 +1,9 @@
 """Bootstrap intervals of any metric, and two paired tests: is a difference more than random?
 
 Definitions and random numbers are those of `sacrebleu.significance`, and so are the values and p-values of
-its own metrics, to the last bit; they are reached by matrix products: whichever sources are drawn, a metric's
-value follows from sums over them. A metric that is known for a whole corpus alone is computed anew for every
-sample, of which there are at most `MOST_OF_CORPORA`. We differ where
+BLEU, to the last bit, and those of chrF and TER but for rounding; they are reached by matrix products:
+whichever sources are drawn, a metric's value follows from sums over them. A metric that is known for a whole
+corpus alone is computed anew for every sample, of which there are at most `MOST_OF_CORPORA`. We differ where
 
 - two systems never differ, whichever sources are drawn: p is 1 here, and 1 / (trials + 1) there;
 - swapping replies makes the very difference that was seen, as it often does where the systems differ on few
@@ -12,8 +12,7 @@ sample, of which there are at most `MOST_OF_CORPORA`. We differ where
 - an interval is reported: by its ends here, the percentiles 2.5 and 97.5 of resampled values; by the mean of
   all resampled values and half the distance of these percentiles there;
 - a difference is reported: it has an interval of its own here, and none there;
-- a corpus has more than 16 million words, or statistics are no whole numbers, as those of TER with several
-  references: single precision rounds sums once here, and at every step there.
+- a corpus has more than 16 million words: single precision rounds sums once here, and at every step there.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resamp
 
     sums = _sum_samples(measured, resampling.samples, count_drawn)  # type: ignore[arg-type]
     precision = getattr(metric, "resampled_as", np.float64)  # sacreBLEU has single precision here
-    return [metric.values(each.astype(precision)) for each in sums]
+    return [metric.values(each.astype(precision)).astype(np.float64) for each in sums]
 
 
 def sample(metric: Metric, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Samples]:

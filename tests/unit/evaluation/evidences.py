@@ -11,6 +11,8 @@ import numpy as np
 
 from bidibeam.evaluation.systems import Evidence, System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.metrics import build_metric
+from bidibeam.metrics.corpora import measure, score
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import choose
 from bidibeam.strategies.settings import strategy_named
@@ -33,6 +35,12 @@ TWO_SIDED = (
     "bidia bleu_t either",
     "bidia bleu_t expected",
 )
+
+
+def value_of(metric: str, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """A metric's value, by the metric itself; BLEU of words."""
+    judge = build_metric(metric, tokenize="words" if metric == "bleu" else None)
+    return score(judge, measure(judge, replies, references))
 
 
 def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = False) -> System:

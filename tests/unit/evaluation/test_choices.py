@@ -14,7 +14,7 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.choices import examples, headroom, ranks
 from bidibeam.evaluation.systems import Evidence
 from bidibeam.hypotheses import Beams, NBest
-from bidibeam.metrics import METRICS
+from bidibeam.metrics import build_metric
 from bidibeam.similarities.bleu import BleuT, sentence_bleus
 from tests.unit.evaluation.evidences import (
     MAX_LENGTH,
@@ -23,6 +23,7 @@ from tests.unit.evaluation.evidences import (
     hypothesis,
     random_evidence,
     system,
+    value_of,
 )
 
 
@@ -130,7 +131,7 @@ def test_ranks_are_of_the_same_beams_and_there_is_no_oracle_without_references()
 def headroom_of(bleu: dict[str, dict[int, float]]) -> dict[str, Any]:
     """With these scores and nothing else."""
     vbs = {"vbs": {4: answering("vbs", ["a"], ["a"])}}
-    return headroom(evidence_of(vbs, bleu={"vbs": {4: 0.0}, **bleu}))
+    return headroom(evidence_of(vbs, known={"vbs": {4: 0.0}, **bleu}))
 
 
 def test_headroom_is_a_share_of_the_oracles_lead_at_the_same_n_b() -> None:
@@ -143,6 +144,7 @@ def test_headroom_is_a_share_of_the_oracles_lead_at_the_same_n_b() -> None:
     )
 
     assert found == {
+        "metric": "bleu",
         "baseline": "vbs-tuned",
         "by_beam_size": {"4": {"vbs": -0.5, "bidia bleu_t": 0.25}, "8": {"bidia bleu_t": -0.25}},
         "intervals": {},  # the systems themselves are not at hand
@@ -159,9 +161,8 @@ def resample_shares(evidence: Evidence, name: str, beam_size: int) -> list[float
 
     def bleu(name: str, drawn: list[int]) -> float:
         chosen = evidence.systems[name][beam_size]
-        replies = [chosen.reply_words[source] for source in drawn]
-        references = [chosen.reference_words[source] for source in drawn]
-        return METRICS.create("bleu").score(replies, references).value
+        replies = [chosen.replies[source] for source in drawn]
+        return value_of("bleu", replies, [chosen.references[source] for source in drawn])
 
     sources = len(evidence.systems[name][beam_size].replies)
     drawn = np.random.default_rng(12345).choice(sources, size=(1000, sources)).tolist()
@@ -187,6 +188,36 @@ def test_shares_and_intervals_are_what_plain_resampling_finds(sources: int) -> N
     assert intervals["8"].keys() == shares["8"].keys() == evidence.systems.keys() - {"vbs-tuned", "oracle"}
     expected = resample_shares(evidence, "longest", 8)
     assert [shares["8"]["longest"], *intervals["8"]["longest"]] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_way_to_the_oracle_may_lead_down() -> None:
+    """Error rates fall on it."""
+    references = ["a b c d", "e f g h", "i j k l"]
+    replies = {
+        "vbs-tuned": ["a x x x", "e x x x", "i x x x"],
+        "bidia bleu_t": ["a b x x", "e x x x", "i x x x"],
+        "oracle": ["a b c x", "e f g h", "i j k x"],
+    }
+    systems = {name: {4: answering(name, texts, references)} for name, texts in replies.items()}
+
+    found = headroom(evidence_of(systems, metric=build_metric("wer")))
+
+    assert found["metric"] == "wer"
+    assert found["by_beam_size"] == {"4": {"bidia bleu_t": pytest.approx(1 / 7)}}  # 9 edits, 8, 2
+    low, high = found["intervals"]["4"]["bidia bleu_t"]
+    assert 0 <= low <= 1 / 7 <= high <= 1
+
+
+def test_the_oracle_of_ranks_chooses_by_the_metric() -> None:
+    evidence = bidia(line(0, ["a b c x y", "a b c d"], ["a"], "a b c d z z z z z"))
+
+    def place(metric: str) -> list[int]:
+        found: dict[str, Any] = ranks(replace(evidence, metric=build_metric(metric)))["systems"]
+        return list(found["oracle"]["counts"][:2])
+
+    assert place("bleu") == place("sentence_bleu")
+    assert place("wer") == [0, 1]
+    assert place("distinct-1") == place("bleu")  # which says nothing of single replies
 
 
 @pytest.mark.parametrize(

@@ -26,27 +26,35 @@ from bidibeam.evaluation.corpus import (
     positions,
     score_constants,
 )
+from bidibeam.metrics import build_metric
+from bidibeam.metrics.bleu import Bleu
 from tests.conftest import write_toy_corpus
+from tests.unit.metrics.test_bleu import columns
 
-REPLIES = {("uh", "-", "huh", "."): 9, ("yeah", "."): 7, ("i", "do", "n't", "know", "."): 7, ("oh", "."): 1}
+REPLIES = {"uh-huh.": 9, "yeah.": 7, "i don't know.": 7, "oh.": 1}
 WORDS = ("yeah", "uh", "-", "huh", ".", "i", "do", "n't", "know", "oh")
 
 
-def references(seed: int, count: int = 30) -> list[list[str]]:
+def texts(letters: str, longest: int) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(letters), min_size=1, max_size=longest).map(" ".join)
+
+
+def references(seed: int, count: int = 30) -> list[tuple[str, ...]]:
     """Stock phrases among other things."""
     chooser = random.Random(seed)
-    phrases = list(REPLIES)
-    return [
+    phrases = list(map(split, REPLIES))
+    lines = [
         [*chooser.choice(phrases), *chooser.choices(WORDS, k=chooser.randint(0, 4))][: chooser.randint(2, 9)]
         for _ in range(count)
     ]
+    return [(" ".join(words),) for words in lines]
 
 
-def bleu(reply: tuple[str, ...], wanted: list[list[str]]) -> float:
-    """By sacreBLEU alone."""
-    lines = [" ".join(words) for words in wanted]
-    score = sacrebleu.corpus_bleu([" ".join(reply)] * len(wanted), [lines], tokenize="none", force=True)
-    return float(score.score)
+def bleu(reply: str, wanted: list[tuple[str, ...]]) -> float:
+    """By sacreBLEU alone, on words with spaces between."""
+    lines = [[" ".join(split(text)) for text in texts] for texts in wanted]
+    metric = sacrebleu.BLEU(tokenize="none", force=True)
+    return float(metric.corpus_score([" ".join(split(reply))] * len(wanted), columns(lines)).score)
 
 
 @pytest.fixture
@@ -62,23 +70,27 @@ def test_the_best_on_validation_is_chosen_and_its_test_bleu_is_sacrebleus() -> N
 
     found = constant(REPLIES, validation, test)
 
-    first, second = ("uh", "-", "huh", "."), ("i", "do", "n't", "know", ".")  # equally common by the alphabet
-    tried = [first, second, ("yeah", "."), first + first, first + second, second + first, second + second]
+    first, second = "uh-huh.", "i don't know."  # equally common by the alphabet
+    pairs = [f"{one} {other}" for one in (first, second) for other in (first, second)]
+    tried = [first, second, "yeah.", *pairs]
+    words = sum(len(split(text)) for texts in test for text in texts)
     by_validation = sorted(tried, key=lambda reply: -bleu(reply, validation))
     shown = [found["chosen"], *found["runners_up"]]
     assert found["candidates"] == {"tried": 7, "commonest": 3, "parts": 2}
-    assert [split(each["reply"]) for each in shown] == [list(reply) for reply in by_validation[:4]]
+    assert [each["reply"] for each in shown] == by_validation[:4]
+    assert found["metric"] == "bleu"
     for each, reply in zip(shown, by_validation, strict=False):
         assert each["validation_bleu"] == pytest.approx(bleu(reply, validation), abs=1e-9)
         assert each["bleu"] == pytest.approx(bleu(reply, test), abs=1e-9)
         assert each["low"] <= each["bleu"] <= each["high"]
-        assert each["length_ratio"] == pytest.approx(len(reply) * len(test) / sum(map(len, test)))
-        assert each["exact"] == sum(tuple(words) == reply for words in test)
+        assert each["length_ratio"] == pytest.approx(len(split(reply)) * len(test) / words)
+        assert each["words"] == len(split(reply))
+        assert each["exact"] == sum(split(texts[0]) == split(reply) for texts in test)
         assert each["training_count"] == REPLIES.get(reply, 0)
 
 
 def test_it_tells_how_short_the_references_are_and_what_is_commonest() -> None:
-    test = [["yeah", "."], ["uh", "-", "huh", "."], ["uh", "-", "huh", "."], ["i", "do", "n't", "know", "."]]
+    test = [("Yeah.",), ("uh-huh.",), ("Uh-huh.",), ("I don't know.",)]
 
     found = constant(REPLIES, test, test)
 
@@ -91,30 +103,44 @@ def test_it_tells_how_short_the_references_are_and_what_is_commonest() -> None:
 
 
 @given(
-    st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(tuple), min_size=1, max_size=60),
-    st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=7), min_size=1, max_size=8),
+    st.lists(texts("abc", 9), min_size=1, max_size=60),
+    st.lists(st.lists(texts("abcd", 7), min_size=1, max_size=2), min_size=1, max_size=8),
 )
-def test_the_bleu_of_every_reply_is_sacrebleus(
-    replies: list[tuple[str, ...]], wanted: list[list[str]]
-) -> None:
-    expected = [bleu(reply, wanted) for reply in replies]
+def test_the_bleu_of_every_reply_is_sacrebleus(replies: list[str], wanted: list[list[str]]) -> None:
+    for several in (wanted, [texts[:1] for texts in wanted]):  # which take different ways
+        references = list(map(tuple, several))
+        expected = [bleu(reply, references) for reply in replies]
+        assert score_constants(replies, references, Bleu("words")).tolist() == expected
 
-    assert score_constants(replies, wanted).tolist() == pytest.approx(expected, abs=1e-9)
+
+def test_any_metric_chooses_and_lower_may_be_better() -> None:
+    validation = [("yeah.", "oh."), ("yeah.",), ("i don't know.",), ("I  don't know.",)]
+
+    found = constant(REPLIES, validation, validation, build_metric("wer"))
+
+    assert (found["metric"], found["chosen"]["reply"]) == ("wer", "yeah.")  # 0, 0, 3 and 3 edits
+    assert found["chosen"]["wer"] == found["chosen"]["validation_wer"] == 100 * 6 / 8
+    assert found["chosen"]["low"] <= found["chosen"]["wer"] <= found["chosen"]["high"]
+    values = [each["validation_wer"] for each in (found["chosen"], *found["runners_up"])]
+    assert values == sorted(values)
+    assert found["signature"].startswith("metric:wer|unit:words|nrefs:var|case:mixed|")
+    distinct = constant(REPLIES, validation, validation, build_metric("distinct-1"))
+    assert distinct["signature"].endswith("|interval:95%|samples:100|seed:12345")
 
 
 def test_of_equal_replies_the_commoner_is_chosen_and_none_is_tried_twice() -> None:
-    replies = {("b",): 2, ("a",): 2, ("a", "b"): 1, ("c",): 5}
+    replies = {"b": 2, "a": 2, "a b": 1, "c": 5}
 
     tried = list_candidates(replies)
 
     pairs = "cc ca cb cab ac aa aab bc ba bb bab abc aba abb abab"  # a and b are ab
-    assert " ".join("".join(words) for words in tried) == f"c a b ab {pairs}"
-    found = constant(replies, [["x"]], [["x"]])
+    assert " ".join(text.replace(" ", "") for text in tried) == f"c a b ab {pairs}"
+    found = constant(replies, [("x",)], [("x",)])
     assert (found["chosen"]["reply"], found["chosen"]["bleu"]) == ("c", 0.0)
 
 
 def test_refusals_are_one_sentence() -> None:
-    whole: list[Any] = [REPLIES, [["a"]], [["a"]]]
+    whole: list[Any] = [REPLIES, [("a",)], [("a",)]]
     for place, what in enumerate(("training replies", "validation pairs", "test pairs")):
         with pytest.raises(InputError, match=f"There are no {what}, and a constant reply needs some"):
             constant(*(type(one)() if index == place else one for index, one in enumerate(whole)))
@@ -125,10 +151,10 @@ def test_refusals_are_one_sentence() -> None:
 def test_prepared_data_are_enough(toy_data: PreparedData) -> None:
     found = analyse_constant(toy_data, validation_sources=3, sources=4)
 
-    tests = [split(each["reference"]) for each in toy_data.examples("test")][:4]
+    tests = [(each["reference"],) for each in toy_data.examples("test")][:4]
     assert found["validation_sources"] == 3
-    assert found["references"]["words"] == sum(map(len, tests))
-    assert found["chosen"]["bleu"] == pytest.approx(bleu(tuple(split(found["chosen"]["reply"])), tests))
+    assert found["references"]["words"] == sum(len(split(text)) for (text,) in tests)
+    assert found["chosen"]["bleu"] == pytest.approx(bleu(found["chosen"]["reply"], tests))
     pairs = toy_data.split("train")
     columns = zip(pairs.response_start.tolist(), pairs.response_length.tolist(), strict=True)
     tokens = [
@@ -138,7 +164,7 @@ def test_prepared_data_are_enough(toy_data: PreparedData) -> None:
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_replies_are_counted_as_words_whatever_the_tokens_are(tmp_path: Path, kind: str) -> None:
+def test_replies_are_counted_as_texts_whatever_the_tokens_are(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "toy.tsv"
     write_toy_corpus(source, 300)
     settings = PrepareSettings("tsv", tokenizer=kind, vocabulary_size=300)
@@ -147,8 +173,8 @@ def test_replies_are_counted_as_words_whatever_the_tokens_are(tmp_path: Path, ki
 
     counts = count_replies(data, map(data.tokenizer.encode, texts))
 
-    whole: dict[tuple[str, ...], int] = {("well", ",", "red", "cat", "!"): 2}  # "well" is unknown
-    known: dict[tuple[str, ...], int] = {("red", "cat", "!"): 2}
+    known = {"red cat!": 2} if kind == "word" else {"red cat!": 1, "Red cat!": 1}  # words have no case
+    whole = {"well, red cat!": 2}  # "well" is unknown
     assert counts == (known | whole if kind == "bpe" else known)
 
 

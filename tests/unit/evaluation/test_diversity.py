@@ -19,7 +19,7 @@ from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_
 from bidibeam.evaluation.evaluate import compare_systems
 from bidibeam.evaluation.significance import Resampling
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.metrics import METRICS
+from bidibeam.metrics.bleu import Bleu
 from tests.unit.evaluation.evidences import (
     answering,
     evidence_of,
@@ -27,6 +27,7 @@ from tests.unit.evaluation.evidences import (
     random_beams,
     random_evidence,
     system,
+    value_of,
 )
 
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -36,7 +37,7 @@ FEW = Resampling(samples=50, trials=100)
 
 
 def distinct(order: int, replies: Sequence[Sequence[str]]) -> float:
-    return METRICS.create(f"distinct-{order}").score(replies, replies).value
+    return value_of(f"distinct-{order}", list(map(" ".join, replies)), [("",)] * len(replies))
 
 
 def sample_slowly(replies: Sequence[Sequence[str]], words: int) -> dict[str, Any]:
@@ -158,10 +159,9 @@ def test_each_system_stands_beside_vbs_of_its_length_and_the_difference_is_teste
         replies = rewarded.replies(matched["word_reward"])
         other = answering("other", replies, [line.reference or "" for line in vbs.beams], 8)
         for metric in ("bleu", "length_ratio", "distinct-1", "distinct-2"):
-            measure = METRICS.create(metric)
-            assert figures[metric] == measure.score(chosen.reply_words, chosen.reference_words).value
-            assert matched[metric] == measure.score(other.reply_words, other.reference_words).value
-        (test,) = compare_systems([other, chosen], ["other"], resampling=FEW)
+            assert figures[metric] == value_of(metric, chosen.replies, chosen.references)
+            assert matched[metric] == value_of(metric, other.replies, other.references)
+        (test,) = compare_systems([other, chosen], Bleu("words"), ["other"], resampling=FEW)
         for key in ("difference", "low", "high", "approximate_randomisation"):
             assert matched[key] == test[key]
     own = found["systems"]["vbs"]["matched"]

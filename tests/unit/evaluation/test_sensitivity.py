@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given, settings
 
-from bidibeam.data.words import split
 from bidibeam.evaluation.sensitivity import (
     BIDIA_OPTIONS,
     OPTIONS,
@@ -19,12 +18,18 @@ from bidibeam.evaluation.sensitivity import (
 )
 from bidibeam.evaluation.systems import Evidence
 from bidibeam.hypotheses import Beams, NBest
-from bidibeam.metrics import METRICS
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.wmd import WmdT
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.tuning import PENALTIES
-from tests.unit.evaluation.evidences import MAX_LENGTH, evidence_of, random_beams, random_evidence, system
+from tests.unit.evaluation.evidences import (
+    MAX_LENGTH,
+    evidence_of,
+    random_beams,
+    random_evidence,
+    system,
+    value_of,
+)
 from tests.unit.strategies.lists import random_beams as drawn_beams
 
 SIMILARITIES = ["bleu_t", "wmd_t"]
@@ -97,11 +102,10 @@ def test_rows_have_the_scores_of_what_was_chosen_beside_length_alone_and_random_
     assert found["beam_size"] == 8
     rows = {(row["system"], row["option"], row["value"]): row for row in found["rows"]}
     assert [*rows] == [*expected]
-    references = [split(line.reference or "") for line in beams]
+    references = [line.references for line in beams]
     for key, replies in expected.items():
-        words = [split(reply) for reply in replies]
         for metric in METRIC_NAMES:
-            assert rows[key][metric] == METRICS.create(metric).score(words, references).value
+            assert rows[key][metric] == value_of(metric, replies, references)
     assert rows["bidia bleu_t", "T", str(MAX_LENGTH)]["is_default"] is True
     assert rows["bidia bleu_t", "T", "none"]["is_default"] is False
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 import sacrebleu
@@ -9,105 +12,129 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sacrebleu import significance as theirs
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation import significance
 from bidibeam.evaluation.significance import (
-    BleuSamples,
     PairedTest,
     Resampling,
-    bootstrap_bleu,
+    Samples,
+    bootstrap,
     interval,
     paired_test,
-    sample_bleu,
+    sample,
 )
-from bidibeam.metrics.bleu import corpus_bleu
-from bidibeam.metrics.ngrams import count_ngrams
+from bidibeam.metrics import METRICS, build_metric
+from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.corpora import measure
+from bidibeam.protocols import Metric
+from tests.unit.metrics.test_bleu import columns
 
 FEW = Resampling(samples=60, trials=100)
+PLAIN = Bleu("none")
+PAIRS: list[tuple[Metric, Any]] = [
+    (PLAIN, BLEU(tokenize="none", force=True)),
+    (Bleu("13a"), BLEU(tokenize="13a", force=True)),
+    (build_metric("chrf"), CHRF()),
+    (build_metric("ter"), TER()),
+]
+"""Metrics, and sacreBLEU's own."""
 
-Lines = list[list[str]]
+Lines = list[str]
+References = list[list[str]]
 
-sentences = st.lists(st.sampled_from(["a", "b", "c", "the"]), max_size=9)
-triples = st.lists(st.tuples(sentences, sentences, sentences), min_size=1, max_size=6)
+sentences = st.lists(st.sampled_from(["a", "b", "c", "the"]), max_size=9).map(" ".join)
+triples = st.lists(
+    st.tuples(sentences, sentences, st.lists(sentences, min_size=1, max_size=2)), min_size=1, max_size=6
+)
 
 
-def sample(replies: list[Lines], references: Lines, resampling: Resampling) -> list[BleuSamples]:
-    return sample_bleu([count_ngrams(each, references, 4).statistics for each in replies], resampling)
+def sample_texts(
+    replies: list[Lines], references: References, resampling: Resampling, metric: Metric = PLAIN
+) -> list[Samples]:
+    return sample(metric, [measure(metric, each, references) for each in replies], resampling)
 
 
-def run_test(system: Lines, baseline: Lines, references: Lines, resampling: Resampling = FEW) -> PairedTest:
-    ours, other = sample([system, baseline], references, resampling)
+def run_test(
+    system: Lines,
+    baseline: Lines,
+    references: References,
+    resampling: Resampling = FEW,
+    metric: Metric = PLAIN,
+) -> PairedTest:
+    ours, other = sample_texts([system, baseline], references, resampling, metric)
     return paired_test(ours, other, resampling)
 
 
-def run_sacrebleu(kind: str, samples: int, replies: list[Lines], references: Lines) -> theirs.Result:
+def run_sacrebleu(
+    metric: Any, kind: str, samples: int, replies: list[Lines], references: References
+) -> theirs.Result:
     """sacreBLEU's result for the second list beside the first."""
-    systems = [
-        (name, list(map(" ".join, each))) for name, each in zip(("first", "second"), replies, strict=True)
-    ]
-    test = theirs.PairedTest(
-        systems,
-        {"BLEU": BLEU(tokenize="none", force=True)},
-        [list(map(" ".join, references))],
-        test_type=kind,
-        n_samples=samples,
-    )
-    found: theirs.Result = test()[1]["BLEU"][1]
+    systems = list(zip(("first", "second"), replies, strict=True))
+    named = {"it": metric}
+    test = theirs.PairedTest(systems, named, columns(references), test_type=kind, n_samples=samples)
+    (found,) = (values[1] for name, values in test()[1].items() if name != "System")
     return found
 
 
-def count_ties(ours: BleuSamples, other: BleuSamples, distance: float) -> int:
+def count_ties(ours: Samples, other: Samples, distance: float) -> int:
     """How many trials make just the difference that was seen; sacreBLEU does not count them."""
-    one = corpus_bleu(other.selected + (ours.totals - ours.selected))
-    two = corpus_bleu(ours.selected + (other.totals - other.selected))
-    shuffled = np.abs(one - two)
+    shuffled = ours.swap(other)
     return int(((shuffled <= distance) & (shuffled > distance - 1e-9)).sum())
 
 
+@pytest.mark.parametrize(("metric", "original"), PAIRS, ids=["none", "13a", "chrf", "ter"])
 @given(triples)
 @settings(max_examples=25)
-def test_p_values_and_intervals_are_sacrebleus_to_the_last_bit(
-    triples: list[tuple[list[str], list[str], list[str]]],
+def test_p_values_and_intervals_are_sacrebleus_those_of_bleu_to_the_last_bit(
+    metric: Metric, original: Any, triples: list[tuple[str, str, list[str]]]
 ) -> None:
     system, baseline, references = (list(each) for each in zip(*triples, strict=True))
-    ours, other = sample([system, baseline], references, FEW)
+    ours, other = sample_texts([system, baseline], references, FEW, metric)  # type: ignore[list-item, arg-type]
     found = paired_test(ours, other, FEW)
     differences = sorted(ours.resampled - other.resampled)
     assert (found.low, found.high) == (differences[1], differences[-2])  # 60 / 40 are cut off at each end
     assume(found.difference or not (found.low == found.high == 0))  # sacreBLEU calls no difference at all one
 
-    bootstrap = run_sacrebleu("bs", FEW.samples, [baseline, system], references)
-    randomised = run_sacrebleu("ar", FEW.trials, [baseline, system], references)
+    given: Any = [baseline, system], references
+    bootstrapped = run_sacrebleu(original, "bs", FEW.samples, *given)
+    randomised = run_sacrebleu(original, "ar", FEW.trials, *given)
 
-    assert found.paired_bootstrap == bootstrap.p_value
+    is_bleu = metric.name == "bleu"
+    distances = np.abs(ours.resampled - other.resampled)
+    near = np.abs(distances - distances.mean() - abs(found.difference)) < 1e-3  # which rounding may decide
+    rounded = 0 if is_bleu else int(near.sum())
+    assert abs(found.paired_bootstrap - bootstrapped.p_value) <= rounded / (FEW.samples + 1)
     ties = count_ties(ours, other, abs(found.difference))
     assert found.approximate_randomisation == pytest.approx(randomised.p_value + ties / (FEW.trials + 1))
-    assert ours.bleu == bootstrap.score
+    assert ours.value == bootstrapped.score
     low, high = interval(ours.resampled)
-    assert (high - low) / 2 == bootstrap.ci
-    assert np.sort(ours.resampled).mean() == bootstrap.mean
+    expected = [(high - low) / 2, np.sort(ours.resampled).mean()]
+    told = [bootstrapped.ci, bootstrapped.mean]
+    assert expected == (told if is_bleu else pytest.approx(told, rel=1e-5))
 
 
 def test_a_difference_on_few_sources_may_be_random() -> None:
-    references = [["a", "b", "c", "d", str(number)] for number in range(10)]
+    right = [f"a b c d {number}" for number in range(10)]
+    references = [[text] for text in right]
 
-    one = run_test(references, [["x"], *references[1:]], references)
-    two = run_test(
-        references, [["x"], ["x"], *references[2:]], references, Resampling(samples=10, trials=4000)
-    )
+    one = run_test(right, ["x", *right[1:]], references)
+    two = run_test(right, ["x", "x", *right[2:]], references, Resampling(samples=10, trials=4000))
 
     assert one.difference > 5
     assert one.approximate_randomisation == 1
     assert two.approximate_randomisation == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.parametrize("reply", [["a", "b", "c", "d"], ["x"], []], ids=["right", "wrong", "empty"])
-def test_equal_replies_have_p_1(reply: list[str]) -> None:
+@pytest.mark.parametrize("name", METRICS.names())
+@pytest.mark.parametrize("reply", ["a b c d", "x", ""], ids=["right", "wrong", "empty"])
+def test_equal_replies_have_p_1(reply: str, name: str) -> None:
     """sacreBLEU would have p = 1 / (trials + 1): the surest of all differences."""
-    replies, references = [reply, ["y"]], [["a", "b", "c", "d"], ["z"]]
+    replies, references = [reply, "y"], [["a b c d"], ["z"]]
 
-    found = run_test(replies, replies, references)
+    found = run_test(replies, replies, references, metric=build_metric(name))
 
     assert (found.difference, found.low, found.high) == (0, 0, 0)
     assert (found.paired_bootstrap, found.approximate_randomisation) == (1, 1)
@@ -120,26 +147,69 @@ def test_numbers_depend_on_the_seed_but_not_on_chunks_or_company(
     chooser = np.random.default_rng(0)
     statistics = [chooser.integers(1, 9, size=(7, 10)) for _ in range(3)]
     resampling = Resampling(samples=150, trials=150)
-    whole = sample_bleu(statistics, resampling)
+    whole = sample(PLAIN, statistics, resampling)
 
     monkeypatch.setattr(significance, "CHUNK", chunk)
 
     for each, own in zip(whole, statistics, strict=True):
-        (alone,) = sample_bleu([own], resampling)
+        (alone,) = sample(PLAIN, [own], resampling)
         assert np.array_equal(alone.resampled, each.resampled)
         assert np.array_equal(alone.selected, each.selected)
-        assert np.array_equal(bootstrap_bleu([own], resampling)[0], each.resampled)
-    (other,) = bootstrap_bleu(statistics[:1], Resampling(150, 150, seed=1))
+        assert np.array_equal(bootstrap(PLAIN, [own], resampling)[0], each.resampled)
+    (other,) = bootstrap(PLAIN, statistics[:1], Resampling(150, 150, seed=1))
     assert other.tolist() != whole[0].resampled.tolist()
 
 
 def test_the_signature_names_tests_numbers_seed_and_version() -> None:
-    signature = run_test([["a"]], [["b"]], [["a"]], Resampling(20, 30, 7)).signature
+    signature = run_test(["a"], ["b"], [["a"]], Resampling(20, 30, 7)).signature
 
     assert str(signature).startswith(
         "tests:paired_bootstrap,approximate_randomisation|metric:bleu|interval:95%|samples:20|trials:30|seed:7|"
         f"sacrebleu:{sacrebleu.__version__}|bidibeam:"
     )
+
+
+def test_a_metric_of_whole_corpora_is_resampled_as_one_with_statistics_but_less() -> None:
+    """Exact match computed anew for every sample is exact match."""
+    metric = build_metric("exact_match")
+    chooser = np.random.default_rng(3)
+    one, two = (chooser.choice(["a", "b", "c"], size=40).tolist() for _ in range(2))
+    references = [["a"]] * 40
+    few = Resampling(samples=100, trials=100)
+
+    found = run_test(one, two, references, Resampling(), Anew(metric))  # type: ignore[arg-type]
+
+    expected = run_test(one, two, references, few, metric)
+    for field in ("difference", "low", "high", "paired_bootstrap", "approximate_randomisation"):
+        assert getattr(found, field) == pytest.approx(getattr(expected, field), abs=1e-9)
+    assert "|samples:100|trials:100|" in str(found.signature)
+    distinct = run_test(one, two, references, Resampling(20, 30), build_metric("distinct-1"))
+    assert "|metric:distinct-1|interval:95%|samples:20|trials:30|" in str(distinct.signature)
+    assert distinct.low <= distinct.difference <= distinct.high
+
+
+@dataclass(frozen=True)
+class Anew:
+    """A metric without its statistics."""
+
+    metric: Metric
+    name: str = "anew"
+
+    def score(self, replies: Lines, references: References) -> float:
+        sums = self.metric.statistics(replies, references).sum(axis=0, keepdims=True)
+        return float(self.metric.values(sums)[0])
+
+
+def test_whether_lower_is_better_makes_no_difference_to_a_test() -> None:
+    one, two, references = ["a", "b", "a", "a"], ["b", "b", "b", "a"], [["a"]] * 4
+
+    metrics = build_metric("exact_match"), build_metric("ser")
+    right, wrong = (run_test(one, two, references, metric=metric) for metric in metrics)
+
+    assert (right.difference, wrong.difference) == (50, -50)
+    assert right.approximate_randomisation == wrong.approximate_randomisation
+    assert right.paired_bootstrap == pytest.approx(wrong.paired_bootstrap, abs=2 / 61)
+    assert (right.low, right.high) == pytest.approx((-wrong.high, -wrong.low))
 
 
 @pytest.mark.parametrize(

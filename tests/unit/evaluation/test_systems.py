@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bidibeam.data.words import split
 from bidibeam.errors import BidibeamError, InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation.systems import SYSTEMS, Evidence, choose_systems
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
-from bidibeam.metrics import METRICS
 from bidibeam.strategies import STRATEGIES
 from tests.unit.evaluation.evidences import (
     MAX_LENGTH,
@@ -25,6 +23,7 @@ from tests.unit.evaluation.evidences import (
     random_beams,
     random_evidence,
     system,
+    value_of,
 )
 
 WIDE = [
@@ -129,13 +128,10 @@ sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "don't", "."]), max_si
 def test_every_score_is_the_metrics_own_to_the_last_bit(rows: list[tuple[str, str, str]]) -> None:
     texts = [reference for _, _, reference in rows]
     evidence = evidence_of({"one": {4: answering("one", texts, texts)}})
-    references = list(map(split, texts))
-
     for column in (0, 1):
         replies = [row[column] for row in rows]
-        words = [split(reply) for reply in replies]
         expected = {
-            name: METRICS.create(name).score(words, references).value
+            name: value_of(name, replies, [(text,) for text in texts])
             for name in ("bleu", "length_ratio", "distinct-1", "distinct-2")
         }
         assert evidence.scores(replies) == expected
@@ -143,7 +139,7 @@ def test_every_score_is_the_metrics_own_to_the_last_bit(rows: list[tuple[str, st
 
 def test_what_cannot_be_analysed_is_refused() -> None:
     one = answering("one", ["a", "b"], ["a", "b"])
-    with pytest.raises(InputError, match="there are 1 replies and 2 references"):
+    with pytest.raises(InputError, match="there are 1 replies and references for 2"):
         evidence_of({"one": {4: one}}).scores(["a"])
     nothing: list[Any] = [{}, {"vbs": {}}, {"x": {4: answering("x", [], [])}}]
     for systems in nothing:
@@ -163,12 +159,11 @@ def test_what_cannot_be_analysed_is_refused() -> None:
         evidence_of({"bidia bleu_t": {4: system("bidia bleu_t", beams, 4)}}).agreeing  # noqa: B018
 
 
-def test_bleu_is_computed_where_nobody_knows_it() -> None:
-    evidence = random_evidence(bleu={"vbs": {8: 12.5, 2: 1.0}, "away": {2: 3.0}})
+def test_a_value_is_computed_where_nobody_knows_it() -> None:
+    evidence = random_evidence(known={"vbs": {8: 12.5, 2: 1.0}, "away": {2: 3.0}})
 
     chosen = evidence.systems["longest"][8]
-    expected = METRICS.create("bleu").score(chosen.reply_words, chosen.reference_words).value
-    assert evidence.bleu_of("longest", 8) == expected
-    assert (evidence.bleu_of("vbs", 8), evidence.bleu_of("away", 2)) == (12.5, 3.0)
-    sizes = [evidence.bleu_sizes(name) for name in ("vbs", "longest", "away", "x")]
+    assert evidence.value_of("longest", 8) == value_of("bleu", chosen.replies, chosen.references)
+    assert (evidence.value_of("vbs", 8), evidence.value_of("away", 2)) == (12.5, 3.0)
+    sizes = [evidence.sizes_of(name) for name in ("vbs", "longest", "away", "x")]
     assert sizes == [{2, 4, 8}, {4, 8}, {2}, set()]
