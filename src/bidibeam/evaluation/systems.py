@@ -45,6 +45,9 @@ SYSTEMS = (
     "bidia wmd_t tuned",
     "bidia bleu_t either",
     "bidia bleu_t expected",
+    "loglinear",
+    "loglinear both",
+    "mbr bleu_t",
     "longest",
     "reverse-vbs",
     "random",
@@ -176,7 +179,7 @@ def choose_systems(
     for name in SYSTEMS if names is None else names:
         try:
             settings = with_oracle(strategy_named(name, tuned or {}), metric)
-            if settings.name == TUNED_VBS and TUNED_VBS not in (tuned or {}):
+            if settings.name in (TUNED_VBS, "loglinear") and settings.untuned not in (tuned or {}):
                 raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them by `tuned`.")
             strategy = settings.build(max_length=max_length, space=load_vectors)
             systems[name] = _choose_at_every_size(name, strategy, lists, workers)

@@ -139,7 +139,9 @@ def test_the_strategies_are_listed_with_a_line_each(toy_run: Path, monkeypatch: 
         (line,) = re.findall(rf"^  [* ] {re.escape(name)} +(\S.*\S) *$", call.err, flags=re.MULTILINE)
         assert line == chat.CHOICES[name]
     assert marked(call.err) == ["vbs"]
-    told = f"bidia, mbr and loglinear take a similarity ({', '.join(SIMILARITIES.names())}) behind their names"
+    told = (
+        f"bidia, mbr and loglinear take a similarity ({', '.join(SIMILARITIES.names())}) behind their names"
+    )
     assert told in call.told
 
     @dataclass(frozen=True)

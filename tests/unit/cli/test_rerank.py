@@ -47,7 +47,9 @@ def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
     near = called("rerank", lists, "--max-length", "2")
 
     assert (far.replies, near.replies) == ([long["text"]] * 3, [short["text"]] * 3)
-    assert "Note: T is 20, and without it 3 of 3 replies would be others: length decides more than" in far.told
+    assert (
+        "Note: T is 20, and without it 3 of 3 replies would be others: length decides more than" in far.told
+    )
     assert "length decides" not in near.told
     assert "length decides" not in called("rerank", lists, "--similarity", "edit").told
 

@@ -15,12 +15,7 @@ from bidibeam.api.tuning import SIMILARITIES
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-<<<<<<< HEAD
 from bidibeam.metrics import build_metric
-=======
-from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import score
->>>>>>> h-measures
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
@@ -200,7 +195,6 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
 
 def check_bleu(model: tuple[object, ...], folder: Path, sources: Path, search: tuple[str, ...]) -> None:
     """The BLEU that tuned.json names is that of the replies that decode writes."""
-<<<<<<< HEAD
     content, found, bleu = tuned_of(folder), set(), build_metric("bleu")
     references = [[line["reference"]] for line in lines_of(sources)]
     assert content["metric"] == str(bleu.signature)
@@ -211,17 +205,6 @@ def check_bleu(model: tuple[object, ...], folder: Path, sources: Path, search: t
         is_tuned = system.startswith(("vbs-tuned", "bidis", "loglinear")) or system.endswith(" tuned")
         assert ("|tuned:tuned.json@" in call.signature) == is_tuned
         found.add(value)
-=======
-    content, found = tuned_of(folder), set()
-    metric, references = Bleu("words"), [(line["reference"],) for line in lines_of(sources)]
-    for system in ("vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "bidia wmd_t tuned"):
-        call = called("decode", model[0], sources, *model[1:], *search, "--strategy", system)
-        bleu = score(metric, metric.statistics(call.replies, references))
-        assert bleu == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
-        assert str(metric.signature) == content["metric"]
-        assert ("|tuned:tuned.json@" in call.signature) == (system != "vbs")
-        found.add(bleu)
->>>>>>> h-measures
     assert len(found) > 1  # or tuning could have been left out
 
 
