@@ -222,17 +222,28 @@ class Requirements:
         directions: Whose beams; a total of N_B hypotheses is shared out among them, the first taking the odd.
         log_prob: Whether hypotheses must have their log-probability.
         score: Whether they must have their length-normalised score.
-        other_weight: If not None, they must have the other direction's log-probability, and the reply is the
-            hypothesis with the highest score + other_weight * (the other, normalised as the score is): with
-            a weight of at least 0, one whose score alone is below another's total cannot be the reply.
+        scored: Directions whose hypotheses must have the other direction's log-probability, every one.
+        other_weight: If not None, all of `directions` are `scored`, and the reply is the hypothesis with the
+            highest score + other_weight * (the other, normalised as the score is): with a weight of at least
+            0, one whose score alone is below another's total cannot be the reply, and need not be scored.
         reference: Whether what a person answered must be known.
     """
 
     directions: tuple[Direction, ...]
     log_prob: bool = False
     score: bool = False
+    scored: tuple[Direction, ...] = ()
     other_weight: float | None = None
     reference: bool = False
+
+    def __post_init__(self) -> None:
+        if self.other_weight is not None:
+            object.__setattr__(self, "scored", self.directions)
+
+    @property
+    def scorers(self) -> tuple[Direction, ...]:
+        """The directions that score what the other wrote."""
+        return tuple(direction.other for direction in self.scored)
 
     def split(self, beam_size: int) -> dict[Direction, int] | None:
         """Returns each direction's share of N_B; None if there is less than one hypothesis for each."""

@@ -57,8 +57,10 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def similarity(name: str) -> Similarity:
     factory: Any = SIMILARITIES.get(name)
-    needs_space = any(field.name == "space" for field in fields(factory))
-    return SIMILARITIES.create(name, **({"space": SPACE} if needs_space else {}))
+    given = {"space": SPACE, "max_length": 20}  # or T would be as long as the company
+    return SIMILARITIES.create(
+        name, **{each.name: given[each.name] for each in fields(factory) if each.name in given}
+    )
 
 
 CASES = {

@@ -36,6 +36,13 @@ CASES = {name: StrategySettings(name, OPTIONS.get(name, {})) for name in STRATEG
     "bidia, mean": StrategySettings("bidia", {"agreement": "mean"}),
     "bidia, wmd_t": StrategySettings("bidia", {"answer": "either"}, similarity="wmd_t"),
     "bidia, token_f1": StrategySettings("bidia", {"answer": "either"}, similarity="token_f1"),
+    "loglinear, reverse": StrategySettings("loglinear", {"candidates": "reverse"}),
+    "loglinear, both": StrategySettings("loglinear", {"candidates": "both", "length_weight": 0.5}),
+    "loglinear, agreement": StrategySettings("loglinear", similarity="edit"),
+    "loglinear, both, agreement": StrategySettings(
+        "loglinear", {"candidates": "both", "agreement": "closest"}, similarity="bleu_t"
+    ),
+    "mbr, mean": StrategySettings("mbr", {"agreement": "mean"}, similarity="edit"),
     "bidis, no weight": StrategySettings("bidis", {"lambda_": 0.0}),
     "bidis, against": StrategySettings("bidis", {"lambda_": -0.5}),
 }
@@ -103,7 +110,7 @@ def outline(ranking: Ranking) -> list[tuple[Direction, int, float, int | None]]:
     return [(entry.direction, entry.place, entry.score, entry.partner) for entry in ranking]
 
 
-def test_ranking_is_pure_and_holds_all_that_may_answer_once_best_first(strategy: Strategy) -> None:
+def test_ranking_is_pure_and_holds_all_that_may_answer_once_best_first(case: str, strategy: Strategy) -> None:
     for found in RANDOM:
         before = deepcopy(found)
         ranking = strategy.rank(found)
@@ -121,9 +128,11 @@ def test_ranking_is_pure_and_holds_all_that_may_answer_once_best_first(strategy:
             assert entry.direction in strategy.requirements.directions
             assert entry.hypothesis is found.of(entry.direction).hypotheses[entry.place]
         answering = {direction for direction, _ in places}
-        assert len(places) == sum(
-            len(found.of(direction)) for direction in answering
-        )  # all of a beam or none
+        texts = [each.text for direction in answering for each in found.of(direction)]
+        if case.startswith("loglinear, both"):  # a text is one candidate
+            assert sorted(entry.hypothesis.text for entry in ranking) == sorted(set(texts))
+        else:
+            assert len(places) == len(texts)  # all of a beam or none
         if len(found.of(strategy.requirements.directions[0])):
             assert strategy.requirements.directions[0] in answering
 
@@ -181,7 +190,7 @@ def stripped(found: Beams, requirements: Requirements) -> Beams:
                 each._replace(
                     log_prob=each.log_prob if requirements.log_prob else None,
                     score=each.score if requirements.score else None,
-                    other_log_prob=None if requirements.other_weight is None else each.other_log_prob,
+                    other_log_prob=each.other_log_prob if direction in requirements.scored else None,
                 )
                 for each in found.of(direction)
             )
@@ -212,9 +221,11 @@ def lacking(requirements: Requirements) -> dict[str, Beams]:
     for field, is_needed in (
         ("log_prob", requirements.log_prob),
         ("score", requirements.score),
-        ("other_log_prob", requirements.other_weight is not None),
+        ("other_log_prob", bool(requirements.scored)),
     ):
         for direction in requirements.directions if is_needed else ():
+            if field == "other_log_prob" and direction not in requirements.scored:
+                continue
             without: dict[str, Any] = {field: None}
             one = FULL.of(direction).best._replace(**without)
             found[f'{direction.value}[0] has no "{field}"'] = FULL.with_hypotheses(direction, NBest((one,)))

@@ -18,6 +18,7 @@ from bidibeam.errors import InputError
 from bidibeam.files import read_json
 from bidibeam.models import checkpoint
 from bidibeam.models.cards import format_table
+from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.text import escape_markdown, printable
 
@@ -132,16 +133,19 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
     if tuned:
         search = tuned["search"]
         yield _wrap(
-            f"Corpus BLEU (0 to 100) on {tuned['sources']:,} {tuned['split']} sources, N_B = "
-            f"{search['beam_size']}, T = {search['max_length']}, with the settings tuned on the same sources "
-            f"(`{tuned['metric']}`):"
+            f"On {tuned['sources']:,} {tuned['split']} sources, at most {search['max_length']} tokens, N_B = "
+            f"{search['beam_size']}, with the settings tuned on the same sources (`{tuned['metric']}`):"
         )
         options = {
             name: ", ".join(f"{_spell(key)} {_format(value)}" for key, value in each.items())
             for name, each in tuned["options"].items()
         }
-        rows = [(f"`{name}`", _format(value), options.get(name, "")) for name, value in tuned["bleu"].items()]
-        yield format_table(("strategy", "BLEU", "tuned"), rows)
+        rows = [
+            (f"`{name}`", _format(value), options.get(name.removesuffix(" tuned"), ""))
+            for name, value in tuned["values"].items()
+        ]
+        metric = dict(Signature.parse(str(tuned["metric"])).facts).get("metric", "value")
+        yield format_table(("strategy", metric.upper() if metric == "bleu" else metric, "tuned"), rows)
     if "scores" in exported:
         scores = exported["scores"]
         by_direction = scores["perplexity"].items()

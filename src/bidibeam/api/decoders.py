@@ -9,7 +9,7 @@ from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
-from bidibeam.hypotheses import Direction
+from bidibeam.models.base import read_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.protocols import Requirements
 
+DEFAULT_STRATEGY = "bidis"
+"""Who answers where nobody says, and nothing is tuned: it uses both directions, and its lambda is 1."""
+
 
 def load_decoder(
     model: Model | Path | str | None = None,
-    strategy: StrategySettings | str = "bidia",
+    strategy: StrategySettings | str | None = None,
     *,
     reverse: Path | str | None = None,
     settings: SearchSettings | None = None,
@@ -40,7 +43,7 @@ def load_decoder(
             model that comes with the package. Or a model: what `load` returned, a `FunctionModel` of your
             own, or `bidibeam.hf.HuggingFaceModel.wrap(model, reverse, tokenizer=tokenizer)` of loaded ones.
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
-            "bidia wmd_t tuned".
+            "bidia wmd_t tuned"; None for what `bidibeam tune` recommends, or else "bidis" with lambda 1.
         reverse: The model that writes from the end, where it is one of its own.
         settings: How to search, `default_search` by default; a strategy that needs both directions shares the
             beam out among them.
@@ -58,16 +61,17 @@ def load_decoder(
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
     search = settings or default_search(loaded)
-    named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
+    named = find_recommended(loaded) or DEFAULT_STRATEGY if strategy is None else strategy
+    named = StrategySettings.named(named) if isinstance(named, str) else named
     chosen, tuned = _with_tuned(named, loaded)
-    built = chosen.build(max_length=search.max_length, space=lambda: loaded.word_vectors(chosen.vectors))
+    built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
     check_directions(loaded, requirements, chosen.name)
     loaded.check_settings(search)
-    if requirements.other_weight is not None:
+    if requirements.scored:
         loaded.check_shared_tokens()
-        scored = requirements.directions
+        scored = requirements.directions if score_other else requirements.scored
     else:
         scored = requirements.directions if score_other and can_score_other(loaded) else ()
     other_weight = requirements.other_weight if replies_only and not score_other else None
@@ -96,6 +100,25 @@ def check_model(model: Any) -> Model:
     raise InputError(f"`model` is of type {type(model).__name__}, which is not a model by itself. {way_out}.")
 
 
+def find_recommended(model: Model) -> str | None:
+    """The system that `bidibeam tune` recommends for a model; None if nobody asked it.
+
+    Raises:
+        SettingsError: If it was recommended for other weights.
+    """
+    if model.path is None or not (model.path / TUNED_FILE).is_file():
+        return None
+    tuned = TunedSettings(model.path / TUNED_FILE)
+    if tuned.recommended is not None:
+        tuned.check_weights(model.fingerprint)
+    return tuned.recommended
+
+
+def usual_length(model: Model) -> int | None:
+    """T of similarities: the median length of the responses that training saw; None if nobody knows."""
+    return read_length(model.data, "lengths", "response")
+
+
 def default_search(model: Model, **settings: Any) -> SearchSettings:
     """How to search a model where little is said: T is what its data were prepared with.
 
@@ -108,8 +131,7 @@ def default_search(model: Model, **settings: Any) -> SearchSettings:
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
     """Refuse a strategy whose directions a model lacks."""
-    needed = Direction if requirements.other_weight is not None else requirements.directions
-    for direction in needed:
+    for direction in dict.fromkeys((*requirements.directions, *requirements.scorers)):
         if direction not in model.directions:
             raise RunError(
                 f"The strategy {strategy} needs the {direction.value} direction, and {model.name} has only: "

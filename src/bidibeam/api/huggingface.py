@@ -172,8 +172,8 @@ class BidiGenerate:
             raise SettingsError(
                 f"The strategy {strategy} asks for the reference, which generate does not know."
             )
-        is_needed = Direction.REVERSE in self._requirements.directions
-        if self._reverse is None and (is_needed or self._requirements.other_weight is not None):
+        needed = (*self._requirements.directions, *self._requirements.scorers)
+        if self._reverse is None and Direction.REVERSE in needed:
             raise SettingsError(
                 f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
             )
@@ -212,7 +212,7 @@ class BidiGenerate:
             )
         with parameters_of_generate(task.processors):
             beams, groups = self._search(model, task)
-        strategy = self._strategy.build(max_length=task.constraints.max_new_tokens, space=self._space)
+        strategy = self._strategy.build(space=self._space)
         count = generation_config.num_return_sequences or 1
         chosen: list[list[Chosen]] = []
         for number, line in enumerate(beams):
@@ -235,7 +235,7 @@ class BidiGenerate:
         """The hypotheses that the strategy needs."""
         settings = task.constraints.search_settings(task.config, task.config.num_beams)
         searches = split_beam(self._requirements, settings, self._strategy.name, parameter="num_beams")
-        is_scored = self._requirements.other_weight is not None
+        is_scored = bool(self._requirements.scored)
         models = {Direction.REGULAR: DirectionalModel(model, self._tokenizer, Direction.REGULAR)}
         tasks, reverse = {Direction.REGULAR: task}, self._reverse
         if reverse is not None and (is_scored or Direction.REVERSE in searches):
@@ -263,7 +263,7 @@ class BidiGenerate:
                 merge_texts(line) if is_merged else [[one] for one in line] for line in lists
             ]
             firsts = [[group[0] for group in line] for line in groups[direction]]
-            if is_scored:
+            if direction in self._requirements.scored:
                 values = models[direction.other].score(tasks[direction.other], firsts)
                 firsts = [
                     [one._replace(other_log_prob=value) for one, value in zip(line, scores, strict=True)]

@@ -11,16 +11,31 @@ from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.fields import build_known
 from bidibeam.files import read_json, reading, write_json
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu
 from bidibeam.scores import recorded
 
 if TYPE_CHECKING:
+    from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
 
 TUNED_FILE = "tuned.json"
 SPLIT = "validation"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+OLDER = {1: {"bleu": "values"}}
+"""Versions that are read too, and what was called otherwise in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """The system that answers where none is asked for, and the metric by which it was chosen.
+
+    The value is that on the sources that decided its settings, `cv` the same by cross-validation.
+    """
+
+    system: str
+    metric: str = ""
+    value: float = 0.0
+    cv: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +48,8 @@ class Tuned:
     sources: int = 0
     search: dict[str, Any] = field(default_factory=dict)
     metric: str = ""
-    bleu: dict[str, float] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    recommended: Recommended | None = None
 
 
 class TunedSettings:
@@ -46,14 +62,17 @@ class TunedSettings:
             raw = path.read_bytes()
             self.content = read_json(path)
             version = self.content["format_version"]
-            if version != FORMAT_VERSION:
+            if version not in (FORMAT_VERSION, *OLDER):
                 raise RunError(
-                    f"{path} has format version {version!r}; bidibeam {__version__} reads version "
+                    f"{path} has format version {version!r}; bidibeam {__version__} reads versions up to "
                     f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
                 )
+            for old, new in OLDER.get(version, {}).items():
+                self.content.setdefault(new, self.content.pop(old, {}))
             known = build_known(Tuned, self.content)
             self.content |= asdict(known)
             self.options = known.options
+            self.recommended = None if known.recommended is None else known.recommended.system
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -72,26 +91,36 @@ class TunedSettings:
             )
 
 
-def describe_conditions(tuned: TuningResult, search: SearchSettings, weights: str) -> dict[str, Any]:
+def describe_conditions(
+    tuned: TuningResult, metric: Metric, search: SearchSettings, weights: str
+) -> dict[str, Any]:
     """What tuned settings depend on."""
-    metric = Bleu(OWN_WORDS).signature
     found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
-    return {**found_on, "search": recorded(search), "metric": str(metric)}
+    return {**found_on, "search": recorded(search), "metric": str(metric.signature)}
 
 
-def write_tuned(path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str) -> None:
+def write_tuned(
+    path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
+) -> None:
     """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
+    ranked = {each.system: each for each in tuned.ranking}
+    recommended = {}
+    if (chosen := ranked.get(tuned.recommended or "")) is not None:
+        about = Recommended(chosen.system, metric.name, chosen.value, chosen.cv)
+        recommended = {"recommended": asdict(about)}
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            **describe_conditions(tuned, search, weights),
+            **describe_conditions(tuned, metric, search, weights),
+            **recommended,
             "options": tuned.options,
-            "bleu": tuned.bleu,
+            "values": tuned.values,
+            "ranking": [asdict(each) for each in tuned.ranking],
             "at_end": [
-                {"name": name, "setting": curve.setting, "value": curve.best[0]}
-                for name, curve in tuned.curves_at_end
+                {"name": curve.system, "setting": curve.setting, "value": curve.best[0]}
+                for curve in tuned.curves_at_end
             ],
             "curves": [asdict(curve) for curve in tuned.curves],
         },
@@ -99,28 +128,35 @@ def write_tuned(path: Path, tuned: TuningResult, *, search: SearchSettings, weig
 
 
 def merge_with_earlier(
-    path: Path, tuned: TuningResult, *, search: SearchSettings, weights: str
+    path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
     Returns:
         Both together, and the names of those that are lost because something else is not the same.
     """
-    from bidibeam.strategies.tuning import Curve, TuningResult
+    from bidibeam.strategies.tuning import Compared, Curve, TuningResult
 
     try:
         earlier = TunedSettings(path)
     except RunError:  # there is none, or it is of no use
         return tuned, []
     content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
-    if any(content.get(key) != value for key, value in describe_conditions(tuned, search, weights).items()):
+    conditions = describe_conditions(tuned, metric, search, weights)
+    if any(content.get(key) != value for key, value in conditions.items()):
         return tuned, lost
     try:
-        curves = [
-            Curve(each["setting"], each["held"], tuple(each["values"]), tuple(each["bleu"]))
-            for each in content["curves"]
-        ]
-        before = TuningResult(content["options"], content["bleu"], tuple(curves), content["sources"])
-        return before.without(list(tuned.options)).merge(tuned), []
+        before = TuningResult(
+            content["options"],
+            content["values"],
+            tuple(
+                Curve(**{**each, "values": tuple(each["values"]), "scores": tuple(each["scores"])})
+                for each in content["curves"]
+            ),
+            content["sources"],
+            tuple(Compared(**each) for each in content["ranking"]),
+            earlier.recommended,
+        )
+        return tuned.over(before), []
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
         return tuned, lost

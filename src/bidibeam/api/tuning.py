@@ -1,4 +1,4 @@
-"""Tuning a model's strategies on the validation pairs of its data."""
+"""Tuning a model's strategies on the validation pairs of its data, and finding out which serves it best."""
 
 from __future__ import annotations
 
@@ -7,68 +7,103 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.decoders import load_decoder
+from bidibeam.api.decoders import check_directions, usual_length
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
+from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.systems import TUNED_STRATEGIES, TUNED_VBS
-from bidibeam.hypotheses import Beams
-from bidibeam.strategies.settings import StrategySettings
-from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
+from bidibeam.evaluation.systems import TUNED_VBS
+from bidibeam.hypotheses import Beams, Direction
+from bidibeam.strategies.settings import StrategySettings, requirements_of
+from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from bidibeam.decoding.decoder import Answer
     from bidibeam.models.base import Model
+    from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
 
-PENALISED = ("bidia bleu_t", "bidia wmd_t")
-"""Systems whose T is tuned, on both beams, unless others are named."""
-CLOSEST = {"answer": "regular", "agreement": "closest"}
-"""All of bidia's options, since what is not said would be looked up in the tuned.json that is to be made."""
+TUNED = ("bidis", TUNED_VBS, "loglinear")
+"""Strategies that have settings to tune, besides those that compare, which have T."""
+SIMILARITIES = ("bleu_t", "bleu", "token_f1", "edit")
+"""Those that need no word vectors."""
+QUICK_SIMILARITIES = ("bleu_t", "edit")
+QUICK_SOURCES = 500
+BASELINES = ("vbs", TUNED_VBS)
+VECTOR_SYSTEMS = (
+    "bidia wmd_t",
+    "bidia wmd",
+    "bidia embedding_cosine",
+    "bidia embedding_cosine expected",
+    "bidia wmd_t tuned",
+)
 
 
 @dataclass(frozen=True)
-class TuningTargets:
-    """What is to be tuned: some of `TUNED_STRATEGIES`, and by its name each system whose T is wanted."""
+class TuningPlan:
+    """Which systems are compared, the simplest first, and which were left out for want of what."""
 
-    lengths: tuple[str, ...]
-    penalised: dict[str, StrategySettings]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all."""
-        return (*self.lengths, *self.penalised)
+    systems: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    needed: str = ""  # what those would need
 
     @classmethod
-    def parse(cls, names: Iterable[str]) -> TuningTargets:
-        """Read the names of systems; one that is unknown, or has nothing to tune, is refused."""
-        lengths, penalised = [], {}
+    def parse(cls, names: Iterable[str]) -> TuningPlan:
+        """Read the names of systems to tune; one that is unknown, or has no settings, is refused."""
+        systems = []
         for name in names:
             settings = StrategySettings.named(name)
-            if settings.name in TUNED_STRATEGIES:
-                lengths.append(settings.name)
-            elif settings.compares:
-                replace(settings, wants_tuned=True).check_penalty()
-                penalised[settings.untuned] = replace(settings, wants_tuned=False)
-            else:
-                choices = ", ".join((*TUNED_STRATEGIES, *PENALISED))
-                raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
-        return cls(tuple(dict.fromkeys(lengths)), penalised)
+            if settings.name not in TUNED:
+                if not settings.compares:
+                    choices = ", ".join((*TUNED, "bidia bleu_t", "bidia wmd_t"))
+                    raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
+                settings = replace(settings, wants_tuned=True)
+                settings.check_penalty()
+            systems.append(settings.system)
+        return cls(tuple(dict.fromkeys(systems)))
 
     @classmethod
-    def all_of(cls, model: Model, settings: SearchSettings, vectors: Path | None) -> TuningTargets:
+    def all_of(
+        cls, model: Model, settings: SearchSettings, vectors: Path | None = None, *, quick: bool = False
+    ) -> TuningPlan:
         """All that the model has directions and vectors for, and the search hypotheses."""
+        similarities = QUICK_SIMILARITIES if quick else SIMILARITIES
+        alone = (*BASELINES, *(f"mbr {name}" for name in similarities))
+        both = list_both(similarities, quick=quick)
+        shared = tuple(name for name in both if len(requirements_of(name).directions) > 1)
+        with_vectors = () if quick else VECTOR_SYSTEMS
         if len(model.directions) < 2:
-            return cls.parse([TUNED_VBS])
-        penalised = PENALISED if vectors is not None or has_word_vectors(model) else PENALISED[:1]
-        return cls.parse([*TUNED_STRATEGIES, *(penalised if settings.beam_size > 1 else ())])
+            return cls(alone, (*both, *with_vectors), "the reverse direction too")
+        if settings.beam_size < 2:
+            kept = tuple(name for name in both if name not in shared)
+            return cls((*alone, *kept), (*shared, *with_vectors), "--beam-size 2 or more")
+        if vectors is not None or has_word_vectors(model):
+            place = next(index for index, name in enumerate(both) if name.startswith("loglinear"))
+            return cls((*alone, *both[:place], *with_vectors, *both[place:]))
+        return cls((*alone, *both), with_vectors, "word vectors, --vectors FILE.vec")
+
+    @property
+    def lists(self) -> tuple[tuple[Direction, ...], ...]:
+        """The directions of the searches that the systems choose from."""
+        return tuple(dict.fromkeys(requirements_of(name).directions for name in self.systems))
 
     def check_vectors(self, vectors: Path | None) -> None:
         """Refuse vectors that nothing uses."""
-        if vectors is not None and not any(each.uses_vectors for each in self.penalised.values()):
+        if vectors is not None and not any(
+            StrategySettings.named(name).uses_vectors for name in self.systems
+        ):
             raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
+
+
+def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
+    """Every system that uses both directions without word vectors, the simplest first."""
+    systems = ["bidis", "reverse-vbs"]
+    systems += [f"bidia {name}{how}" for how in ("", " expected") for name in similarities]
+    systems += ["bidia bleu_t tuned", *([] if quick else ["bidia bleu_t expected tuned"])]
+    systems += ["loglinear", "loglinear both"]
+    kinds = ("",) if quick else ("", " closest")
+    return systems + [f"loglinear {name} both{how}" for how in kinds for name in similarities]
 
 
 def has_word_vectors(model: Model) -> bool:
@@ -115,24 +150,29 @@ def tune_model(
     model: Model,
     data: PreparedData,
     settings: SearchSettings,
-    targets: TuningTargets,
+    plan: TuningPlan,
+    metric: Metric,
     *,
     vectors: Path | None = None,
     sources: int | None = None,
     batch_size: int | None = None,
-    track: Callable[[Iterable[Answer], int, str], Iterable[Answer]] = lambda answers, _total, _what: answers,
+    workers: int = 1,
+    track: Callable[[Iterable[Any], int, str], Iterable[Any]] = lambda items, _total, _what: items,
 ) -> tuple[TuningResult, TuningResult, list[str]]:
-    """Tune on the validation split, and write tuned.json beside the model.
+    """Tune and compare systems on the validation split, and write tuned.json beside the model.
 
     Args:
         model: The model.
         data: The data it was trained on.
-        settings: How to search.
-        targets: What to tune.
-        vectors: Word vectors for similarities that need some; the model's own by default.
+        settings: How to search; systems that need both directions share its beam out.
+        plan: The systems.
+        metric: What they are tuned and compared by.
+        vectors: Word vectors for similarities that need some; the model's own by default. What uses a file of
+            vectors is not recommended, since whoever decodes would have to name it again.
         sources: How many validation sources to use, the first ones; all by default.
         batch_size: Sources searched at once.
-        track: Shows progress: answers, how many there will be, and what is being done.
+        workers: Threads that compare hypotheses.
+        track: Shows progress: items, how many there will be, and what is being done.
 
     Returns:
         What was found; that together with what tuned.json had for other systems; and the names of systems
@@ -145,26 +185,33 @@ def tune_model(
     ]
     if not examples:
         raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")
-
-    def search(strategy: StrategySettings, **options: Any) -> list[Beams]:
-        decoder = load_decoder(model, strategy, settings=settings, batch_size=batch_size, **options)
-        answers = track(decoder.answers(examples), len(examples), f"searching for {strategy.name}")
-        return [answer.beams for answer in answers]
-
-    tuned = TuningResult({}, {}, (), len(examples))
-    if targets.lengths:
-        if "bidis" in targets.lengths:
-            beams = search(StrategySettings("bidis", options={"lambda_": 1.0}), score_other=True)
-        else:
-            beams = search(StrategySettings("vbs"))
-        unasked = [name for name in TUNED_STRATEGIES if name not in targets.lengths]
-        tuned = tuned.merge(tune(beams, search=settings).without(unasked))
-    if targets.penalised:
-        beams = search(StrategySettings("bidia", options=CLOSEST), replies_only=True)
-        both = [line for line in beams if len(line.regular) and len(line.reverse)]
-        space = lambda: model.word_vectors(vectors)  # noqa: E731
-        tuned = tuned.merge(tune_penalty(both, targets.penalised, space=space, search=settings))
-    conditions: Any = {"search": settings, "weights": model.fingerprint}
+    model.check_settings(settings)
+    for name in plan.systems:
+        check_directions(model, requirements_of(name), name)
+    lists = {}
+    for directions in plan.lists:
+        system = next(name for name in plan.systems if requirements_of(name).directions == directions)
+        searches = split_beam(requirements_of(system), settings, system)
+        found = {name for name in plan.systems if requirements_of(name).directions == directions}
+        scored = [each for each in directions if any(each in requirements_of(name).scored for name in found)]
+        if scored:
+            model.check_shared_tokens()
+        generator = ModelGenerator(model, searches, scored)
+        options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": model.device.type != "cpu"}
+        answers = search_batches(generator, examples, batch_size or model.batch_size, **options)
+        what = f"searching {' and '.join(directions)}"
+        lists[directions] = list(track(answers, len(examples), what))
+    tuner = Tuner(
+        metric,
+        lists,
+        settings,
+        usual_length(model),
+        space=lambda: model.word_vectors(vectors),
+        workers=workers,
+    )
+    usable = lambda name: vectors is None or not StrategySettings.named(name).uses_vectors  # noqa: E731
+    tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
+    conditions: Any = {"metric": metric, "search": settings, "weights": model.fingerprint}
     whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
     write_tuned(model.path / TUNED_FILE, whole, **conditions)
     return tuned, whole, lost

@@ -174,7 +174,7 @@ def _analyse_lists(
     *,
     systems: Sequence[str],
     metric: Metric,
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
     examples: int,

@@ -12,7 +12,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import echo, note, show, show_metadata
-from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy
+from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy, tell_strategy
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
 from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
@@ -40,8 +40,8 @@ Say something, and the model answers. Every line stands for itself: it has no me
   /quit                         leave (so does the end of input)
 The model writes twice: the regular beam holds replies written from the first word to the last, the \
 reverse beam replies written from the last word to the first. Neither knows of the other, so what both \
-arrive at is more than a common beginning: bidia answers with the regular hypothesis that has the closest \
-match in the reverse beam."""
+arrive at is more than a common beginning: bidis answers with the regular hypothesis that both score best, \
+bidia with the one that has the closest match in the reverse beam."""
 
 USABLE = [name for name in STRATEGIES.names() if name != "oracle"]
 """The strategies on offer: the oracle chooses by a reference, and a conversation has none."""
@@ -49,6 +49,8 @@ QUOTES = "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 CHOICES = {
     "bidia": "what both beams agree on (BidiA)",
     "bidis": "the best of the regular beam by both scores (BidiS)",
+    "loglinear": "the best by both scores, length and agreement, weighted",
+    "mbr": "what the regular beam agrees on within itself",
     "vbs": "the most likely of the regular beam",
     "vbs-tuned": "the same with tuned length settings",
     "reverse-vbs": "the most likely of the reverse beam",
@@ -71,10 +73,17 @@ def chat(model: str | None, **flags: Any) -> None:
     out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
     conversation can be piped through it; type /help inside.
     """
-    _check_known(flags["strategy"])
+    from bidibeam.api.decoders import DEFAULT_STRATEGY, find_recommended
+    from bidibeam.strategies.settings import StrategySettings
+
+    if flags["strategy"] is not None:
+        _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    conversation = ChatSession(loaded, settings, strategy, workers=workers)
+    chosen = strategy or StrategySettings.named(find_recommended(loaded) or DEFAULT_STRATEGY)
+    conversation = ChatSession(loaded, settings, chosen, workers=workers)
+    if strategy is None:
+        tell_strategy(loaded)
     show(HELP, style="dim")
     conversation.run()
 
@@ -148,8 +157,8 @@ class ChatSession:
         told = {f"{'*' if each == now else ' '} {each}": describe_strategy(each) for each in USABLE}
         show_metadata("Strategies", told)
         return (
-            f"* answers now. bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, "
-            "expected or mean, and tuned behind its name."
+            f"* answers now. bidia, mbr and loglinear take a similarity ({', '.join(SIMILARITIES.names())}) "
+            "behind their names; bidia also either, expected or mean, and tuned, loglinear both."
         )
 
     def _choose(self, name: str) -> str:

@@ -13,7 +13,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import note
-from bidibeam.cli.inputs import load_for_search, take_model, take_strategy
+from bidibeam.cli.inputs import load_for_search, take_model, take_strategy, tell_strategy
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
@@ -79,6 +79,8 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
+    if strategy is None:
+        tell_strategy(loaded)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
     if loaded.path is not None:
@@ -86,7 +88,7 @@ def decode(
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)
     if decoder.ranker.strategy.requirements.reference:
-        sources = _check_references(sources, strategy.name)
+        sources = _check_references(sources, strategy.name if strategy is not None else "strategy")
     is_finished: Counter[bool] = Counter()
     unknown: list[Beams] = []
 

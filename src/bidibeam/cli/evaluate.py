@@ -86,7 +86,7 @@ def evaluate(
     lowercase: bool,
     references_file: str | None,
     strategies: tuple[str, ...],
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
     workers: int | None,
@@ -227,7 +227,7 @@ def _choose(
     names: Sequence[str],
     chosen_by: Sequence[TunedStrategy],
     *,
-    max_length: int,
+    max_length: int | None,
     vectors: Path | None,
     workers: int,
 ) -> list[System]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam.cli.console import note, notice_if_slow, show, tell
+from bidibeam.cli.console import format_count, note, notice_if_slow, show, tell
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
@@ -27,10 +29,17 @@ if TYPE_CHECKING:
     from bidibeam.strategies.settings import StrategySettings
 
 BUNDLED_NOTE = "No model was named: this is the small one that comes with bidibeam."
+LENGTH_SOURCES = 200
+"""On the first so many sources it is seen what T decides."""
 MANY_STEPS = 1 << 30
 """So many steps that no least number of tokens is more."""
 STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
 """What a strategy's own settings are called in a command's parameters."""
+OWNERS = {
+    **dict.fromkeys(("similarity", "similarity_options", "vectors", "answer", "agreement"), "bidia"),
+    **dict.fromkeys(("length_exponent", "word_reward"), "vbs-tuned"),
+}
+"""The strategies that are meant by such a flag where none is named."""
 FORMAT_SETTINGS = ("direction", "per_source", "log_prob", "ranked")
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
 """How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
@@ -71,14 +80,24 @@ def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model
     return loaded, default_search(loaded, **flags)
 
 
-def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
+def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
 
-    Flags go over the words of the name; where they contradict one, a note says so.
+    Flags go over the words of the name; where they contradict one, a note says so. Without a name, flags say
+    whose they are; without any, there are no settings.
     """
     from bidibeam.strategies.settings import StrategySettings
 
+    workers = flags.pop("workers") or count_cores()
+    names = ("similarity", "similarity_options", "vectors", "strategy_options", *STRATEGY_FLAGS)
+    named = [flag for flag in names if flags[flag] not in (None, ())]
     name = flags.pop("strategy")
+    if name is None and named:
+        name = OWNERS.get(named[0], "bidis")
+    if name is None:
+        for flag in names:
+            del flags[flag]
+        return None, workers
     similarity, options, vectors = (
         flags.pop(each) for each in ("similarity", "similarity_options", "vectors")
     )
@@ -98,7 +117,7 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings, int]:
         strategy.check_similarity()
     if words := [word for word in name.split()[1:] if word not in strategy.system.split()]:
         note(f"flags go over {' and '.join(map(repr, words))} of --strategy.")
-    return strategy, flags.pop("workers") or count_cores()
+    return strategy, workers
 
 
 def allow_local(name: str | None) -> None:
@@ -170,19 +189,33 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
+def tell_strategy(model: Model) -> None:
+    """Say who answers where nobody was named."""
+    from bidibeam.api.decoders import DEFAULT_STRATEGY, find_recommended
+
+    recommended = find_recommended(model)
+    why = "recommended by tuned.json" if recommended else "the default; `bidibeam tune` finds the best"
+    tell(f"Strategy: {recommended or DEFAULT_STRATEGY} ({why})")
+
+
 def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
-    """Say so if the first T is far from what the lists hold: length then counts for more than agreement."""
-    limits = (getattr(getattr(each, "similarity", None), "max_length", None) for each in strategies)
-    limit = next(filter(None, limits), None)
-    if limit is None:
+    """Say so if T decides more than agreement does: if most replies would be others without it."""
+    from bidibeam.strategies.ranking import choose
+
+    for strategy in strategies:
+        similarity: Any = getattr(strategy, "similarity", None)
+        if getattr(similarity, "max_length", None) is None:
+            continue
+        without: Any = replace(strategy, similarity=replace(similarity, max_length=1))  # type: ignore[type-var]
+        some = list(islice(lists, LENGTH_SOURCES))
+        count = sum(choose(strategy, each).text != choose(without, each).text for each in some)
+        if 2 * count > len(some):
+            note(
+                f"T is {similarity.max_length}, and without it {count:,} of "
+                f"{format_count(len(some), 'reply', 'replies')} would be others: length decides more than "
+                "agreement. Try another --max-length, or a similarity without T: bleu, wmd, token_f1, edit."
+            )
         return
-    longest = max((len(one.tokens) for beams in lists for one in (*beams.regular, *beams.reverse)), default=0)
-    if longest and limit >= 2 * longest:
-        show(
-            f"Note: T is {limit}, but the longest hypothesis has {longest} tokens, so length weighs heavily. "
-            "If the search's maximum was lower, say --max-length; or use a similarity without T: bleu, wmd.",
-            style="dim",
-        )
 
 
 def read_tuned(path: Path | None) -> TunedSettings | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "prepare": "Turn a corpus into pairs of token ids that training reads.",
     "train": "Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.",
-    "tune": "Find lambda, the length settings and T on the validation split.",
+    "tune": "Find out on the validation split which strategy serves a model best.",
     "decode": "Answer one source per line; write one reply per line.",
     "chat": "Talk to a model.",
     "rerank": "Choose again among hypotheses from anywhere; no model needed.",

@@ -21,8 +21,8 @@ LARGEST = 1_000_000_000
 DIRECTION = ["regular", "reverse"]
 
 STRATEGY_WORDS = (
-    "More may stand behind bidia, in quotes: its similarity, either, expected or mean, and tuned, as in "
-    "'bidia wmd_t either' and 'bidia bleu_t tuned'"
+    "More may stand behind bidia, mbr and loglinear, in quotes: a similarity, and options such as either, "
+    "expected, both and tuned, as in 'bidia wmd_t either', 'bidia bleu_t tuned' and 'loglinear edit both'"
 )
 """What every --strategy says of the names of systems."""
 
@@ -97,10 +97,14 @@ vectors = option(
 )
 tuned = option(
     "--tuned tuned_file",
-    "A tuned.json, or the run that has it: for bidis, vbs-tuned, names with 'tuned'.",
+    "A tuned.json, or the run that has it: for bidis, vbs-tuned, loglinear, names with 'tuned'.",
     PATH,
 )
-max_length = option("--max-length", "T of bleu_t and wmd_t: the most steps that the search took.", COUNT, 20)
+max_length = option(
+    "--max-length",
+    "T of bleu_t and wmd_t, in tokens.  [default: the median of what a hypothesis is compared with]",
+    COUNT,
+)
 METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name"
 metric = option("--metric", f"What replies are judged by: {METRIC_NAMES}.", "NAME", DEFAULT_METRIC)
 metric_settings = together(
@@ -228,14 +232,14 @@ class StrategyOption(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
 
-def strategy_option(names: Sequence[str]) -> Decorator:
-    """--strategy, offering these."""
+def strategy_option(names: Sequence[str], default: str = "bidis") -> Decorator:
+    """--strategy, offering these; help says what the default is."""
     return option(
         "--strategy",
-        f"Who answers: {', '.join(names)}. bidia takes what both directions agree on, bidis the best of the "
-        "regular beam by both scores, vbs the most likely; the others are there to compare with. "
-        f"{STRATEGY_WORDS}; flags go over such words.",
-        default="bidia",
+        f"Who answers: {', '.join(names)}. bidis takes the best of the regular beam by both scores, bidia "
+        "what both directions agree on, loglinear weighs all of it, vbs takes the most likely. "
+        f"{STRATEGY_WORDS}; flags go over such words.  [default: what `bidibeam tune` recommends, or else "
+        f"{default}]",
         cls=StrategyOption,
     )
 

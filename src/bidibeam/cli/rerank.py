@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
-from bidibeam.cli.console import track
+from bidibeam.cli.console import tell, track
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Ranker
-from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
+from bidibeam.errors import InputError
+from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, is_parallel, warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bidibeam.hypotheses import Beams
 
 
 @click.command()
 @click.argument("input_file", metavar="FILE")
-@options.strategy
+@options.strategy_option(STRATEGIES.names(), "bidis where lists have both log-probabilities, else bidia")
+@options.choice
 @options.max_length
 @options.tuned
 @options.lists
@@ -25,7 +33,7 @@ from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 @options.output
 def rerank(
     input_file: str,
-    max_length: int,
+    max_length: int | None,
     tuned_file: Path | None,
     nbest_file: Path | None,
     resume: bool,
@@ -46,17 +54,29 @@ def rerank(
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
     bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
+    from bidibeam.strategies.settings import StrategySettings  # brings NumPy
+
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags)
     check_output(nbest_file, reader.files, resume=resume)
-    tuned, untuned = inputs.read_tuned(tuned_file), settings
+    tuned, model = inputs.read_tuned(tuned_file), reader.model
+    lists: list[Beams] | None = None
+    told = ""
+    if settings is None:
+        recommended = None if tuned is None else tuned.recommended
+        if recommended is None:
+            lists = list(track(reader, None, "reading", lines=reader.first_file))
+        name = recommended or _default_strategy(lists or ())
+        why = "recommended by tuned.json" if recommended else "the default for such lists"
+        told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
+    untuned = settings
     if tuned is not None:
         settings = untuned.with_tuned(tuned.options)
     settings.check_tuned()
-    model = reader.model
-    lists = list(
-        track(reader.check(settings.requirements, settings.name), None, "reading", lines=reader.first_file)
-    )
+    checked = reader.check(settings.requirements, settings.name, lists)
+    lists = list(checked if lists is not None else track(checked, None, "reading", lines=reader.first_file))
+    if told:
+        tell(told)
     origin = {}
     if tuned is not None and settings != untuned:
         origin["tuned"] = tuned.name
@@ -75,3 +95,15 @@ def rerank(
         total=len(lists),
         description="reranking",
     )
+
+
+def _default_strategy(lists: Iterable[Beams]) -> str:
+    """Who answers if nobody says: bidis, if both directions scored every hypothesis, or else bidia."""
+    from bidibeam.strategies.bidis import BidiS
+
+    try:
+        for beams in lists:
+            check_requirements(beams, BidiS().requirements, "bidis")
+    except InputError:
+        return "bidia"
+    return "bidis"

@@ -12,6 +12,7 @@ from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
 from bidibeam.cli.streams import withhold_stdin
+from bidibeam.cli.tune import tune_quickly
 from bidibeam.config import load_yaml, merge, parse_override, resolve
 from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
@@ -55,6 +56,11 @@ if TYPE_CHECKING:
 @options.option("--learning-rate", "The highest learning rate.", float)
 @options.option("--seed", "Seeds fresh weights, dropout and the order of the data.", int)
 @options.option("--resume", "Go on with the run in --out, from its newest checkpoint.", bool)
+@options.option(
+    "--tune/--no-tune is_tuned",
+    "Find out at the end, by a quick `tune`, which strategy serves best?",
+    default=True,
+)
 def train(
     data: Path,
     run: Path,
@@ -69,6 +75,7 @@ def train(
     tokenizer: str | None,
     trust_remote_code: bool,
     resume: bool,
+    is_tuned: bool,
     **common: Any,
 ) -> None:
     """Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.
@@ -118,6 +125,7 @@ def train(
         chosen = {"base": base, "direction": direction, "tokenizer": tokenizer}
         how = {"resume": resume, "trust_remote_code": trust_remote_code}
         model = _fine_tune(pairs, run, before, chosen, layers, **how)
+        is_tuned = is_tuned and "--reverse" not in model  # which has nothing to choose among
     else:
         settings = resolve(
             base=_read_settings(before),
@@ -132,6 +140,8 @@ def train(
             train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
         model = f"{run}, or bidibeam tune {run}"
     if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
+        if is_tuned:
+            tune_quickly(run, pairs)
         tell(f"Next: bidibeam chat {model}", style=None)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, show_metadata, tell, track
-from bidibeam.cli.inputs import load_for_search, take_model
+from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
+from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
+    from bidibeam.models.base import Model
+    from bidibeam.protocols import Metric
+    from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
@@ -24,12 +28,15 @@ PLOT_FILE = "tuned.svg"
 @options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
 @options.option(
     "--strategy",
-    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia wmd_t', 'bidia bleu_t either' ... What "
-    "tuned.json has for others is kept. May be given more than once.  [default: the first four, as far as "
-    "the model has the directions]",
+    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia bleu_t either', loglinear, 'loglinear edit "
+    "both' ... What tuned.json has for others is kept. May be given more than once.  [default: compare all "
+    "that the model has directions and vectors for]",
     "NAME",
     multiple=True,
 )
+@options.metric
+@options.metric_settings
+@options.option("--quick", "Compare fewer systems, on the first 500 sources.", bool)
 @options.vectors
 @options.search
 @options.option("--sources", "Use only so many, the first ones.  [default: all]", options.COUNT)
@@ -38,96 +45,132 @@ def tune(
     model: str | None,
     data: Path | None,
     strategy: tuple[str, ...],
+    metric: str,
+    tokenize: str | None,
+    lowercase: bool,
+    quick: bool,
     vectors: Path | None,
     sources: int | None,
     batch_size: int | None,
     **flags: Any,
 ) -> None:
-    """Find lambda, the length settings and T on the validation split.
+    """Find out on the validation split which strategy serves a model best.
 
-    Searches the validation sources, and tries on their hypotheses every value of lambda (bidis), of length
-    exponent and word reward (vbs-tuned) and of T (bidia), by corpus BLEU; a model that writes in one
-    direction only has neither lambda nor T. The model's folder gets a tuned.json, which `bidibeam decode`
-    uses from then on, and a plot of the curves. Of bidia, names with 'tuned' use it. Tune with the beam size
-    and the lengths that you will use. Of a pair, tuned.json goes into the folder of the regular model.
+    Searches the validation sources, tunes every strategy that has settings (lambda of bidis, length exponent
+    and word reward of vbs-tuned, T of bidia, the weights of loglinear) by the metric, and compares all at the
+    same N_B by cross-validation. The simplest that the best does not beat by a standard error is recommended:
+    the model's folder gets a tuned.json, and `bidibeam decode` and `chat` use what it recommends from then
+    on. Tune with the beam size and the lengths that you will use. Of a pair, tuned.json goes into the folder
+    of the regular model.
 
     \b
     bidibeam tune runs/first --beam-size 50
+    bidibeam tune runs/first --beam-size 50 --metric chrf
     bidibeam tune runs/first --beam-size 50 --strategy "bidia bleu_t"
-    bidibeam decode runs/first data/test.jsonl --beam-size 50 --strategy "bidia bleu_t tuned"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
-    from bidibeam.api.tuning import PENALISED, TuningTargets, open_tuning_data, tune_model
-    from bidibeam.evaluation.systems import TUNED_STRATEGIES
+    from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
 
-    targets = TuningTargets.parse(strategy) if strategy else None
+    judged_by = build_metrics([metric], tokenize, lowercase)[0]
+    plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
-    if targets is None:
-        targets = TuningTargets.all_of(loaded, settings, vectors)
-        missing = [name for name in (*TUNED_STRATEGIES, *PENALISED) if name not in targets.names]
-        if len(loaded.directions) < 2:
-            needed = "the reverse direction too"
-        elif settings.beam_size == 1:
-            needed = "--beam-size 2 or more"
-        else:
-            needed = "word vectors, --vectors FILE.vec"
-        if missing:
-            need = "it needs" if len(missing) == 1 else "they need"
-            note(f"left out {', '.join(missing)}: {need} {needed}.")
-    targets.check_vectors(vectors)
-    options: dict[str, Any] = {"vectors": vectors, "sources": sources, "batch_size": batch_size}
-    tuned, whole, lost = tune_model(loaded, prepared, settings, targets, track=track, **options)
+    if plan is None:
+        plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
+        if plan.left_out:
+            need = "it needs" if len(plan.left_out) == 1 else "they need"
+            note(f"left out {', '.join(plan.left_out)}: {need} {plan.needed}.")
+    plan.check_vectors(vectors)
+    if quick and sources is None:
+        sources = QUICK_SOURCES
+    more = {"vectors": vectors, "sources": sources, "batch_size": batch_size}
+    whole = run_tuning(loaded, prepared, settings, plan, judged_by, **more)
+    assert loaded.path is not None
+    _plot(loaded.path / PLOT_FILE, whole, judged_by)
+    if (loaded.path / PLOT_FILE).is_file():
+        tell(f"The curves are drawn in {loaded.path / PLOT_FILE}.", style=None)
+    reverse = ["--reverse", named["reverse"]] if named["reverse"] is not None else []
+    size = ["--beam-size", str(settings.beam_size)] if settings.beam_size != 10 else []
+    command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *reverse, *size])
+    tell(f"Next: {command}", style=None)
+
+
+def run_tuning(
+    model: Model, data: Any, settings: SearchSettings, plan: Any, metric: Metric, **more: Any
+) -> TuningResult:
+    """Tune a model, and print what was found and where it is; returns all that tuned.json has."""
+    from bidibeam.api.tuning import tune_model
+
+    tuned, whole, lost = tune_model(
+        model, data, settings, plan, metric, workers=count_cores(), track=track, **more
+    )
     if lost:
         note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
-    assert loaded.path is not None
-    _plot(loaded.path / PLOT_FILE, whole)
-    reverse = f" --reverse {named['reverse']}" if named["reverse"] is not None else ""
-    _show(tuned, loaded.path, f"{named['name']}{reverse}")
-
-
-def _show(tuned: TuningResult, folder: Path, model: str) -> None:
-    """Print what was found, and where it is."""
-    from bidibeam.api.tuned import SPLIT
-    from bidibeam.reporting.tables import tuning_table
-
-    for name, curve, _ in tuned.named_curves:
-        system = name if curve.setting == "T" else ""
-        show(tuning_table(curve.setting, curve.held, curve.values, curve.bleu, system=system))
-    results: dict[str, object] = {}
-    if "vbs" in tuned.bleu:
-        results["BLEU of vbs as searched"] = tuned.bleu["vbs"]
-    for strategy, found in tuned.options.items():
-        shown = ", ".join(f"{name.rstrip('_')} {value:g}" for name, value in found.items())
-        results[strategy] = f"{shown}: BLEU {tuned.bleu[strategy]:.4g}"
-    if not any(any(curve.bleu) for curve in tuned.curves):
-        note("every BLEU was 0, so nothing was decided. Use more sources, or train longer.")
+    _show_ranking(tuned, metric)
+    if not any(tuned.values.values()) and metric.higher_is_better:
+        note(f"every {metric.name} was 0, so nothing was decided. Use more sources, or train longer.")
     for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
         note(sentence)
     if tuned.sources < FEW_SOURCES:
         note(f"{format_count(tuned.sources, 'source')}: settings tuned on so few say little.")
-    show_metadata(f"Tuned on {tuned.sources:,} {SPLIT} sources", results)
-    tell(f"Wrote {folder / 'tuned.json'}, which `bidibeam decode {model}` uses from now on.", style=None)
-    penalised = [name for name, found in tuned.options.items() if "T" in found]
-    if penalised:
-        tell(f"T is for names with 'tuned', such as --strategy '{penalised[0]} tuned'.", style=None)
-    if (folder / PLOT_FILE).is_file():
-        tell(f"The curves are drawn in {folder / PLOT_FILE}.", style=None)
+    assert model.path is not None
+    tell(f"Wrote {model.path / 'tuned.json'}.", style=None)
+    if whole.recommended is not None:
+        found = whole.options.get(whole.recommended.removesuffix(" tuned"), {})
+        told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
+        best = whole.ranking[0].system
+        why = f"; {best} is ahead by less than a standard error" if best != whole.recommended else ""
+        tell(f"Recommended: {whole.recommended}{f' ({told})' if told else ''}{why}.", style=None)
+    return whole
 
 
-def _plot(path: Path, tuned: TuningResult) -> None:
-    """Draw the curves, if there is something to draw with."""
+def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
+    """Print the systems, best first."""
+    from bidibeam.reporting.tables import NumbersTable  # brings rich
+    from bidibeam.strategies.tuning import BASELINE
+
+    groups = [[metric.name, "low", "high"], [f"beside\n{BASELINE}", "low", "high"]]
+    rows = []
+    for each in tuned.ranking:
+        beside = (each.difference, each.difference_low, each.difference_high)
+        texts = [f"{value:.4g}" for value in (each.cv, each.low, each.high)]
+        texts += ["" if value is None else f"{value:+.3g}" for value in beside]
+        rows.append((f"{'* ' if each.system == tuned.recommended else ''}{each.system}", texts))
+    title = f"Cross-validated on {format_count(tuned.sources, 'validation source')}; * is recommended"
+    show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
+
+
+def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
+    """Draw the curves, if there is something to draw with, and something to draw."""
     panels = []
-    for name, curve, value in tuned.named_curves:
+    for curve in tuned.curves:
         held = "".join(f" ({other} {fixed:g})" for other, fixed in curve.held.items())
-        label = f"T of {name}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
-        panels.append((label, curve.values, curve.bleu, value))
-    baseline = ("vbs as searched", tuned.bleu["vbs"]) if "vbs" in tuned.bleu else None
+        label = f"T of {curve.system}" if curve.setting == "T" else f"{curve.setting}{held}".replace("_", " ")
+        panels.append((label, curve.values, curve.scores, curve.chosen))
+    baseline = ("vbs as searched", tuned.values["vbs"]) if "vbs" in tuned.values else None
+    if not panels:
+        return
     try:
-        if not plots.draw_tuning_curves(path, panels, baseline=baseline):
+        if not plots.draw_tuning_curves(path, panels, baseline=baseline, metric=metric.name):
             show(plots.MISSING, style="dim")
     except OSError as error:  # what was found is written already
         note(f"{path} cannot be written: {error.strerror or error}.")
+
+
+def tune_quickly(run: Path, data: Any) -> None:
+    """Compare the main systems of a model that was just trained; what goes wrong is said, and no more."""
+    from bidibeam.api.decoders import default_search
+    from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan
+    from bidibeam.metrics import DEFAULT_METRIC, build_metric
+    from bidibeam.models.loading import load
+
+    try:
+        model = load(run)
+        settings = default_search(model)
+        plan = TuningPlan.all_of(model, settings, quick=True)
+        run_tuning(model, data, settings, plan, build_metric(DEFAULT_METRIC), sources=QUICK_SOURCES)
+    except Exception as error:
+        note(f"it could not be found out which strategy serves best ({error}); `bidibeam tune` tries again.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bidibeam.evaluation.systems import Evidence
-from bidibeam.similarities.bleu import SMOOTHINGS, Bleu, brevity_penalties
+from bidibeam.similarities.bleu import MEDIAN, SMOOTHINGS, Bleu, brevity_penalties, find_length
 from bidibeam.similarities.transport import to_similarities
 from bidibeam.similarities.wmd import FORMS, WEIGHTS, Wmd
 from bidibeam.strategies.bidia import Agreement, Answerer, BidiA
@@ -96,10 +96,12 @@ class Variant:
         return "answer" not in settings.options and settings.similarity_options.keys() <= known
 
 
-def list_variants(similarity: str, max_length: int) -> Iterator[Variant]:
+def list_variants(similarity: str, max_length: int | None) -> Iterator[Variant]:
     """Yields every value of every setting that BidiA has with a similarity; T as tuning tries it."""
     usual = StrategySettings(similarity=similarity)
-    for length in sorted({*PENALTIES, max_length}):
+    if max_length is None:
+        yield Variant("T", MEDIAN, usual, is_default=True)
+    for length in sorted({*PENALTIES, *filter(None, [max_length])}):
         options = {} if length == max_length else {"max_length": length}
         settings = replace(usual, similarity_options=options)
         yield Variant("T", str(length), settings, is_default=length == max_length)
@@ -137,10 +139,12 @@ def choose_replies(
         regular = line.regular.hypotheses
         compared = compare(regular, line.reverse.hypotheses)  # (regular, reverse)
         lengths = np.array([len(hypothesis.tokens) for hypothesis in regular], dtype=np.int32)
+        reverse_lengths = np.array([len(each.tokens) for each in line.reverse], dtype=np.int32)
         replies = []
         for settings in (variant.settings for variant in derived.values()):
             options = settings.similarity_options
-            max_length = options.get("max_length", evidence.max_length)
+            wanted = options.get("max_length", evidence.max_length or MEDIAN)
+            max_length = find_length(wanted, reverse_lengths)
             has_penalty = settings.similarity.endswith("_t")
             penalties = brevity_penalties(lengths, max_length) if has_penalty else np.ones(len(lengths))
             if wmd is None:

@@ -45,14 +45,17 @@ SYSTEMS = (
     "bidia wmd_t tuned",
     "bidia bleu_t either",
     "bidia bleu_t expected",
+    "loglinear",
+    "loglinear both",
+    "mbr bleu_t",
     "longest",
     "reverse-vbs",
     "random",
     ORACLE,
 )
 """Those of the reproduction."""
-TUNED_STRATEGIES = ("bidis", TUNED_VBS)
-"""Strategies that are tuned on the regular beam."""
+TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
+"""Strategies that have settings to tune, besides T."""
 BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"
@@ -159,7 +162,7 @@ def choose_systems(
     lists: Sequence[Sequence[Beams]],
     names: Sequence[str] | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     load_vectors: Callable[[], WordVectors] | None = None,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
     metric: Metric | None = None,
@@ -176,7 +179,7 @@ def choose_systems(
     for name in SYSTEMS if names is None else names:
         try:
             settings = with_oracle(strategy_named(name, tuned or {}), metric)
-            if settings.name == TUNED_VBS and TUNED_VBS not in (tuned or {}):
+            if settings.name in (TUNED_VBS, "loglinear") and settings.untuned not in (tuned or {}):
                 raise InputError("It needs tuned settings: `bidibeam tune` finds them; give them by `tuned`.")
             strategy = settings.build(max_length=max_length, space=load_vectors)
             systems[name] = _choose_at_every_size(name, strategy, lists, workers)
@@ -223,7 +226,7 @@ class Evidence:
     """Systems that answered the same sources, by name and N_B, and what is known of them besides."""
 
     systems: Mapping[str, Mapping[int, System]]
-    max_length: int  # T, the most steps that the search took
+    max_length: int | None  # T of similarities; None for the median of what is compared
     load_vectors: Callable[[], WordVectors] | None = None  # for similarities that need some; called once
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1

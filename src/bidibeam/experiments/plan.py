@@ -123,7 +123,7 @@ def plan_searches(
         for beam_size in beam_sizes:
             for direction, size in (each.split(beam_size) or {}).items():
                 searched.setdefault(size, set()).add(direction)
-                if each.other_weight is not None:
+                if direction in each.scored:
                     scored.setdefault(size, set()).add(direction)
 
     def order(directions: set[Direction]) -> tuple[Direction, ...]:

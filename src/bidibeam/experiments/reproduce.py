@@ -196,7 +196,7 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
         requirements, strategy = requirements_of(name), StrategySettings.named(name)
         try:
             check_directions(model, requirements, name)
-            if requirements.other_weight is not None:
+            if requirements.scored:
                 model.check_shared_tokens()
             if strategy.uses_vectors:
                 model.word_vectors(vectors)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import load_decoder
+from bidibeam.api.decoders import load_decoder, usual_length
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
@@ -34,7 +34,7 @@ from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_st
 from bidibeam.experiments.settings import stamp_settings
 from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
 from bidibeam.files import write_json
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
@@ -42,7 +42,7 @@ from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.settings import requirements_of, strategy_named
-from bidibeam.strategies.tuning import TuningResult, tune, tune_penalty
+from bidibeam.strategies.tuning import Tuner, TuningResult
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
 from bidibeam.training.state import NOT_DECISIVE, is_finished_hugging_face
@@ -105,6 +105,8 @@ class Seed:
             for size in beams
         }
         common = {"version": __version__, "systems": settings.systems, **plan.vectors_identity}
+        if settings.penalty_length is not None:
+            common["penalty_length"] = settings.penalty_length
         validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
         outputs = [path for size in plan.tuned_sizes for path in self.tuned_files(size)]
         tuned = Stage(f"tune {seed}", common, outputs, self.tune, after=(model, *validation))
@@ -221,25 +223,34 @@ class Seed:
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
             for path in self.tuned_files(size):
-                write_tuned(path, tuned, search=search, weights=self.weights)
+                write_tuned(path, tuned, metric=plan.settings.metrics[0], search=search, weights=self.weights)
         if notes:
             plan.progress.note(" ".join(notes))
 
     def tune_size(self, size: int, files: BeamFiles) -> TuningResult:
-        """Tunes lambda and the length settings on the regular beam, and T on both, for one N_B."""
+        """Tunes every system that has settings for one N_B, and compares them with plain VBS."""
         plan = self.plan
-        tuned, search = TuningResult({}, {}, (), 0), plan.settings.search_with(size)
-        if any(each.name in TUNED_STRATEGIES for each in plan.systems):
-            regular = files.for_system(Requirements((Direction.REGULAR,)), size) or []
-            tuned = tune((beams for beams in regular if len(beams.regular)), search=search)
-        strategies = {
-            each.untuned: replace(each, wants_tuned=False) for each in plan.systems if each.wants_tuned
-        }
-        both = files.for_system(Requirements(tuple(Direction)), size) if strategies else None
-        if both is None:
-            return tuned
-        whole = [beams for beams in both if len(beams.regular) and len(beams.reverse)]
-        return tuned.merge(tune_penalty(whole, strategies, space=lambda: self.word_vectors, search=search))
+        names = [each.system for each in plan.systems if each.wants_tuned or each.name in TUNED_STRATEGIES]
+        lists: dict[tuple[Direction, ...], list[Beams]] = {}
+        for directions in dict.fromkeys(requirements_of(name).directions for name in names):
+            if (found := files.for_system(Requirements(directions), size)) is not None:
+                lists[directions] = found
+        tuner = Tuner(
+            plan.settings.metrics[0],
+            lists,
+            plan.settings.search_with(size),
+            self.penalty_length,
+            space=lambda: self.word_vectors,
+            workers=plan.workers,
+        )
+        served = [name for name in ("vbs", *names) if requirements_of(name).directions in lists]
+        return tuner.compare(served)
+
+    @cached_property
+    def penalty_length(self) -> int | None:
+        """T of similarities."""
+        given = self.plan.settings.penalty_length
+        return given if given is not None else usual_length(self.load_model(device="cpu"))
 
     def read_tuned(self, size: int) -> dict[str, dict[str, float]]:
         """Reads the settings tuned for an N_B; empty if this experiment tunes nothing."""
@@ -262,7 +273,10 @@ class Seed:
         decoders = {
             name: load_decoder(
                 model,
-                replace(strategy_named(name, tuned), vectors=plan.vectors if "wmd" in name else None),
+                replace(
+                    strategy_named(name, tuned).with_length(self.penalty_length),
+                    vectors=plan.vectors if "wmd" in name else None,
+                ),
                 settings=settings.search_with(size),
                 replies_only=True,
             )
@@ -299,7 +313,7 @@ class Seed:
         metric = settings.metrics[0].name
         evidence = Evidence(
             systems={name: {settings.largest: system} for name, system in systems.items()},
-            max_length=settings.search.max_length,
+            max_length=self.penalty_length,
             load_vectors=lambda: self.word_vectors,
             tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
             workers=self.plan.workers,
@@ -357,7 +371,7 @@ class Seed:
             if beams is None:
                 continue
             strategy = with_oracle(strategy_named(name, tuned), settings.metrics[0]).build(
-                max_length=settings.search.max_length, space=lambda: self.word_vectors
+                max_length=self.penalty_length, space=lambda: self.word_vectors
             )
             systems[name] = choose_system(
                 name,

@@ -63,6 +63,8 @@ class ExperimentSettings:
     """How it is trained; each seed of the experiment takes the place of its own."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """How to search; each beam size of the experiment takes the place of its own."""
+    penalty_length: int | None = None
+    """T of bleu_t and wmd_t; when null, the median length of the responses that training saw."""
     beam_sizes: tuple[int, ...] = (1, 2, 5, 6, 10, 20, 30, 40, 50)
     """Values of N_B, the hypotheses that a system may choose from."""
     systems: tuple[str, ...] = SYSTEMS
@@ -93,10 +95,10 @@ class ExperimentSettings:
             raise SettingsError("systems is empty; name at least one, such as vbs.")
         check_systems(self.systems)
         _ = self.metrics
-        for name in ("sources", "validation_sources"):
-            value = getattr(self, name)
+        for name in ("sources", "validation_sources", "penalty_length"):
+            value, null = getattr(self, name), "that of the data" if name == "penalty_length" else "all"
             if value is not None and value < 1:
-                raise SettingsError(f"{name} is {value}; it must be at least 1, or null for all.")
+                raise SettingsError(f"{name} is {value}; it must be at least 1, or null for {null}.")
         for name, least in (("examples", 0), ("cost_sources", 0), ("cost_turns", 1)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least {least}.")

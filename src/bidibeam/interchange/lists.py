@@ -94,10 +94,12 @@ class ListReader:
             lists = fill_in(lists, references, "reference", names=(names[0], self.references_file))
         return split_texts(lists) if self.words else lists
 
-    def check(self, requirements: Requirements, strategy: str) -> Iterator[Beams]:
-        """Each source's lists, which must hold what a strategy needs."""
+    def check(
+        self, requirements: Requirements, strategy: str, lists: Iterable[Beams] | None = None
+    ) -> Iterator[Beams]:
+        """Each source's lists, or those of them that were read, which must hold what a strategy needs."""
         names = [lines.name for lines, _, _ in self._opened]
-        for beams in self:
+        for beams in self if lists is None else lists:
             try:
                 check_requirements(beams, requirements, strategy)
             except InputError as error:

@@ -135,11 +135,12 @@ def draw_tuning_curves(
     panels: Sequence[tuple[str, Sequence[float], Sequence[float], float]],
     *,
     baseline: tuple[str, float] | None,
+    metric: str = "BLEU",
 ) -> bool:
-    """Draws BLEU against one setting per panel; returns False if matplotlib is not installed.
+    """Draws a metric against one setting per panel; returns False if matplotlib is not installed.
 
-    The suffix of the path decides the format. A panel is the setting, its values, BLEU at each, and the best
-    value; the baseline, a name and a BLEU, is drawn across, if there is one.
+    The suffix of the path decides the format. A panel is the setting, its values, the metric at each, and the
+    best value; the baseline, a name and a value, is drawn across, if there is one.
     """
     if find_spec("matplotlib") is None:
         return False
@@ -159,7 +160,7 @@ def draw_tuning_curves(
             axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
             axis.legend()
         for axis in axes[::columns]:
-            axis.set_ylabel("corpus BLEU on validation")
+            axis.set_ylabel(f"{metric} on validation")
         with replacing(path) as partial:
             figure.savefig(partial, format=path.suffix.removeprefix("."), metadata={"Date": None})
     return True

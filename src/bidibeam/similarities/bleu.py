@@ -40,9 +40,9 @@ SMOOTHINGS = {"floor": FLOOR, "none": NO_SMOOTHING, "add-1": ADD_ONE}
 MAX_ORDER = 16
 """Products of that many lengths stay within a float's range."""
 
-DEFAULT_MAX_LENGTH = 20
-"""The default of T is the search's own."""
 LARGEST_MAX_LENGTH = 1_000_000
+MEDIAN: Literal["median"] = "median"
+"""T where nothing is known of how long replies are: as long as those that hypotheses are compared with."""
 
 _BITS = np.uint64
 _ONE = _BITS(1)
@@ -220,7 +220,8 @@ class Bleu(Signed):
         tokens = number_tokens([each.tokens for each in hypotheses], [each.tokens for each in references])
         lengths = np.diff(tokens.offsets[: len(hypotheses) + 1])  # (hypotheses,)
         smoothing = SMOOTHINGS[self.smoothing]
-        return _score_bleu(*tokens, self.order, smoothing, self._order_weights, self._penalties(lengths))
+        penalties = self._penalties(lengths, np.diff(tokens.offsets[len(hypotheses) :]))
+        return _score_bleu(*tokens, self.order, smoothing, self._order_weights, penalties)
 
     def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
         """Return the first highest entry of `pairwise`, row by row; neither list is empty."""
@@ -232,7 +233,7 @@ class Bleu(Signed):
         is_uniform = self.weights is None or len(set(self.weights)) == 1
         return np.array(() if is_uniform else self.weights, dtype=np.float64)
 
-    def _penalties(self, lengths: Numbers) -> Floats:
+    def _penalties(self, lengths: Numbers, reference_lengths: Numbers) -> Floats:  # noqa: ARG002
         """What the scores of hypotheses of these lengths are multiplied by."""
         return np.ones(len(lengths))
 
@@ -242,12 +243,12 @@ class BleuT(Bleu):
     """BLEU_T: BLEU times BP_T of the hypothesis.
 
     Args:
-        max_length: T of BP_T.
+        max_length: T of BP_T, or "median" for the median length of those that hypotheses are compared with.
 
     Reference: Colombo et al. (2021), arXiv:2110.03389.
     """
 
-    max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})
+    max_length: int | Literal["median"] = field(default=MEDIAN, metadata={FACT: "T"})
 
     recipe: ClassVar[Mapping[str, str]] = {"similarity": "bleu_t"}
 
@@ -260,8 +261,8 @@ class BleuT(Bleu):
         super().__post_init__()
         check_max_length(self.max_length)
 
-    def _penalties(self, lengths: Numbers) -> Floats:
-        return brevity_penalties(lengths, self.max_length)
+    def _penalties(self, lengths: Numbers, reference_lengths: Numbers) -> Floats:
+        return brevity_penalties(lengths, find_length(self.max_length, reference_lengths))
 
 
 def sentence_bleus(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> Floats:
@@ -289,10 +290,20 @@ def _penalties_by_length(max_length: int) -> Floats:
         return np.exp(1.0 - max_length / np.arange(max_length + 1, dtype=np.float64))
 
 
+def find_length(max_length: int | Literal["median"], reference_lengths: Numbers) -> int:
+    """T in tokens; the median is the lower one, and at least 1."""
+    if isinstance(max_length, int):
+        return max_length
+    if not len(reference_lengths):
+        return 1
+    return max(1, int(np.sort(reference_lengths)[(len(reference_lengths) - 1) // 2]))
+
+
 def check_max_length(value: object) -> None:
     """Refuse a T that no hypothesis can have."""
     is_length = type(value) is int and 1 <= value <= LARGEST_MAX_LENGTH
-    check_setting(is_length, "max_length (T)", value, f"a whole number from 1 to {LARGEST_MAX_LENGTH:,}")
+    rule = f"a whole number from 1 to {LARGEST_MAX_LENGTH:,}, or {MEDIAN}"
+    check_setting(is_length or value == MEDIAN, "max_length (T)", value, rule)
 
 
 def _check_weights(weights: Sequence[float], order: int) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from bidibeam.errors import check_choice, check_setting
 from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signed
 from bidibeam.similarities import transport
-from bidibeam.similarities.bleu import DEFAULT_MAX_LENGTH, brevity_penalties, check_max_length
+from bidibeam.similarities.bleu import MEDIAN, brevity_penalties, check_max_length, find_length
 from bidibeam.work import count
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Wmd(Signed):
     def pairwise(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Matrix:
         """Compares each hypothesis with each reference."""
         distances = self.distances(hypotheses, references)
-        return transport.to_similarities(distances, self._penalties(hypotheses), FORMS[self.form])
+        return transport.to_similarities(distances, self._penalties(hypotheses, references), FORMS[self.form])
 
     def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
         """Returns the first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""
@@ -84,7 +84,7 @@ class Wmd(Signed):
             return ClosestPair.of(self.pairwise(hypotheses, references))
         bags = self._bags(hypotheses, references)
         row, column, value, solved = transport.find_closest_pair(
-            *bags, self._penalties(hypotheses), FORMS[self.form]
+            *bags, self._penalties(hypotheses, references), FORMS[self.form]
         )
         count(compared_pairs=len(hypotheses) * len(references), exact_transports=solved)
         return ClosestPair(row, column, value)
@@ -95,7 +95,11 @@ class Wmd(Signed):
             hypotheses, references, remove_stop_words=self.remove_stop_words, logarithmic=is_log
         )
 
-    def _penalties(self, hypotheses: Sequence[Hypothesis]) -> Floats:
+    def _penalties(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        references: Sequence[Hypothesis],  # noqa: ARG002
+    ) -> Floats:
         """BP of each hypothesis."""
         return np.ones(len(hypotheses))
 
@@ -105,12 +109,12 @@ class WmdT(Wmd):
     """WMD_T: BP_T / (1 + WMD), where BP_T is that of the hypothesis, stop words and all.
 
     Args:
-        max_length: T of BP_T.
+        max_length: T of BP_T, or "median" for the median length of those that hypotheses are compared with.
 
     Reference: Colombo et al. (2021), arXiv:2110.03389.
     """
 
-    max_length: int = field(default=DEFAULT_MAX_LENGTH, metadata={FACT: "T"})
+    max_length: int | Literal["median"] = field(default=MEDIAN, metadata={FACT: "T"})
 
     recipe: ClassVar[Mapping[str, str]] = {"similarity": "wmd_t"}
 
@@ -123,6 +127,9 @@ class WmdT(Wmd):
         super().__post_init__()
         check_max_length(self.max_length)
 
-    def _penalties(self, hypotheses: Sequence[Hypothesis]) -> Floats:
-        lengths = np.array([len(each.tokens) for each in hypotheses], dtype=np.int32)
-        return brevity_penalties(lengths, self.max_length)
+    def _penalties(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> Floats:
+        lengths, others = (
+            np.array([len(each.tokens) for each in compared], dtype=np.int32)
+            for compared in (hypotheses, references)
+        )
+        return brevity_penalties(lengths, find_length(self.max_length, others))

@@ -15,6 +15,8 @@ STRATEGIES: Registry[Strategy] = Registry(
     locations={
         "bidia": "bidibeam.strategies.bidia:BidiA",
         "bidis": "bidibeam.strategies.bidis:BidiS",
+        "loglinear": "bidibeam.strategies.loglinear:LogLinear",
+        "mbr": "bidibeam.strategies.mbr:Mbr",
         "vbs": "bidibeam.strategies.baselines:Vbs",
         "vbs-tuned": "bidibeam.strategies.baselines:VbsTuned",
         "reverse-vbs": "bidibeam.strategies.baselines:ReverseVbs",

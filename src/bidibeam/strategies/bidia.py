@@ -66,7 +66,7 @@ class BidiA(Signed):
             hypotheses, references = beams.of(direction).hypotheses, beams.of(direction.other).hypotheses
             matrix = similarity_matrix(self.similarity, hypotheses, references)  # (hypotheses, references)
             partners = matrix.argmax(1).tolist() if references else [None] * len(hypotheses)
-            agreement = self._agreement(matrix, references)
+            agreement = sum_agreement(matrix, references, self.agreement)
             entries.extend(
                 Ranked(hypothesis, direction, place, value, partner)
                 for place, (hypothesis, value, partner) in enumerate(
@@ -120,21 +120,22 @@ class BidiA(Signed):
             (direction, range(len(beams.of(direction)))) for direction in self._directions
         ]
 
-    def _agreement(self, matrix: Matrix, references: Sequence[Hypothesis]) -> list[float]:
-        """Returns one number for each row of (hypotheses, references)."""
-        if not references:
-            return [0.0] * len(matrix)
-        if self.agreement == "closest":
-            agreement = matrix.max(1)
-        elif self.agreement == "mean":
-            agreement = matrix.mean(1)
-        else:
-            log_probs = np.array([number(each, "log_prob") for each in references])  # (references,)
-            posterior = np.exp(log_probs - log_probs.max())  # (references,)
-            # A product and a sum keep equal rows equal, which matrix multiplication does not.
-            agreement = (matrix * (posterior / posterior.sum())).sum(1)
-        values: list[float] = agreement.tolist()
-        return values
+
+def sum_agreement(matrix: Matrix, references: Sequence[Hypothesis], how: Agreement) -> list[float]:
+    """Returns one number for each row of (hypotheses, references); 0 where there are no references."""
+    if not references:
+        return [0.0] * len(matrix)
+    if how == "closest":
+        agreement = matrix.max(1)
+    elif how == "mean":
+        agreement = matrix.mean(1)
+    else:
+        log_probs = np.array([number(each, "log_prob") for each in references])  # (references,)
+        posterior = np.exp(log_probs - log_probs.max())  # (references,)
+        # A product and a sum keep equal rows equal, which matrix multiplication does not.
+        agreement = (matrix * (posterior / posterior.sum())).sum(1)
+    values: list[float] = agreement.tolist()
+    return values
 
 
 def similarity_matrix(

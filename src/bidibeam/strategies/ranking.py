@@ -61,13 +61,12 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
                 f'list "{direction.value}", or choose another strategy.'
             )
-    needs_other = requirements.other_weight is not None
-    is_needed: dict[Field, bool] = {
-        "log_prob": requirements.log_prob,
-        "score": requirements.score,
-        "other_log_prob": needs_other,
-    }
     for direction in requirements.directions:
+        is_needed: dict[Field, bool] = {
+            "log_prob": requirements.log_prob,
+            "score": requirements.score,
+            "other_log_prob": direction in requirements.scored,
+        }
         for place, hypothesis in enumerate(beams.of(direction)):
             for field in REMEDIES:
                 if is_needed[field] and getattr(hypothesis, field) is None:
@@ -75,7 +74,7 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
                         f'source {beams.id!r}, {direction.value}[{place}] has no "{field}", and {strategy} '
                         f"needs it; {REMEDIES[field]}."
                     )
-            if needs_other:
+            if requirements.other_weight is not None:
                 normalisation(hypothesis)
     if requirements.reference and not beams.references:
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from bidibeam.similarities.word_vectors import WordVectors
 
 DEFAULT_SIMILARITY = "bleu_t"
-OPTION_WORDS = {"either": "answer", "expected": "agreement", "mean": "agreement"}
+OPTION_WORDS = {
+    "either": "answer",
+    "expected": "agreement",
+    "mean": "agreement",
+    "closest": "agreement",
+    "both": "candidates",
+    "reverse": "candidates",
+}
 """Words of a system's name, and the options whose values they are."""
 TUNED = "tuned"
 TUNING_HINT = (
@@ -35,7 +42,8 @@ class StrategySettings:
         name: The strategy's name.
         options: Its own settings, by the names of its fields; `bidia` has answer and agreement, `bidis` has
             lambda_, `vbs-tuned` has length_exponent and word_reward, `random` has seed.
-        similarity: For a strategy that compares: a name, "package.module:name", or the thing itself.
+        similarity: For a strategy that compares: a name, "package.module:name", or the thing itself; None for
+            bleu_t where it must, and for no comparison where it need not, as in `loglinear`.
         similarity_options: The similarity's own settings, by the names of its fields.
         vectors: A file of word vectors for similarities that need some; a run has its own.
         wants_tuned: Whether T of the similarity's BP_T is still to come from what was tuned.
@@ -43,10 +51,19 @@ class StrategySettings:
 
     name: str = "bidia"
     options: Mapping[str, Any] = field(default_factory=dict)
-    similarity: Any = DEFAULT_SIMILARITY
+    similarity: Any = None
     similarity_options: Mapping[str, Any] = field(default_factory=dict)
     vectors: Path | None = None
     wants_tuned: bool = False
+
+    def __post_init__(self) -> None:
+        is_known = self.name in STRATEGIES.names()  # what is not is refused where it is built
+        if (
+            self.similarity is None
+            and is_known
+            and "similarity" in _required_names(STRATEGIES.get(self.name))
+        ):
+            object.__setattr__(self, "similarity", DEFAULT_SIMILARITY)
 
     @classmethod
     def named(cls, system: str) -> StrategySettings:
@@ -55,7 +72,8 @@ class StrategySettings:
         if not strategy:
             raise SettingsError(f"A system is named by its strategy, such as 'bidia bleu_t', not {system!r}.")
         plain = cls(strategy)
-        kinds = {"similarity", TUNED} if plain.compares else set()
+        kinds = {"similarity"} if plain.can_compare else set()
+        kinds |= {TUNED} if plain.compares else set()
         kinds |= plain.unset & set(OPTION_WORDS.values())
         by_kind: dict[str, str] = {}
         for word in words:
@@ -65,7 +83,7 @@ class StrategySettings:
                 raise SettingsError(f"The system {system!r} has {both}. It takes one {kind} at most.")
             by_kind[kind] = word
         wants_tuned = by_kind.pop(TUNED, None) is not None
-        similarity = by_kind.pop("similarity", DEFAULT_SIMILARITY)
+        similarity = by_kind.pop("similarity", None)
         settings = cls(strategy, by_kind, similarity, wants_tuned=wants_tuned)
         settings.check_penalty()
         return settings
@@ -108,12 +126,17 @@ class StrategySettings:
     @property
     def requirements(self) -> Requirements:
         """What the strategy will need, before it is built."""
-        return self._create(**({"similarity": None} if self.compares else {})).requirements
+        return self._create(**({"similarity": self.similarity} if self.compares else {})).requirements
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether the strategy may ask how similar hypotheses are."""
+        return "similarity" in _field_names(STRATEGIES.get(self.name))
 
     @property
     def compares(self) -> bool:
-        """Whether the strategy asks how similar hypotheses are."""
-        return "similarity" in _field_names(STRATEGIES.get(self.name))
+        """Whether it does."""
+        return self.similarity is not None and self.can_compare
 
     @property
     def uses_vectors(self) -> bool:
@@ -132,20 +155,33 @@ class StrategySettings:
 
     @property
     def untuned(self) -> str:
-        """The same without `tuned`: what a tuned T is known by."""
-        given = map(self.options.get, ("answer", "agreement"))
-        words = [value for value in given if isinstance(value, str) and value in OPTION_WORDS]
+        """The same without `tuned`: what is tuned for it is known by this."""
+        usual = {each.name: each.default for each in _fields(STRATEGIES.get(self.name))}
+        given = {kind: self.options.get(kind) for kind in OPTION_WORDS.values()}
+        words = [
+            value
+            for kind, value in given.items()
+            if isinstance(value, str) and OPTION_WORDS.get(value) == kind and value != usual.get(kind)
+        ]
         return " ".join(map(str, [self.name, *([self.similarity] if self.compares else []), *words]))
 
     def with_tuned(self, known: Mapping[str, Mapping[str, Any]]) -> StrategySettings:
-        """Returns the same with what was tuned (by strategy; T by `untuned`) where it says nothing itself."""
-        options = {**known.get(self.name, {}), **self.options}
-        value = known.get(self.untuned, {}).get("T") if self.wants_tuned else None
+        """Returns the same with what was tuned, by `untuned`, where it says nothing itself."""
+        found = known.get(self.untuned, {})
+        tuned = {name: value for name, value in found.items() if name != "T"}
+        options = {**tuned, **self.options}
+        value = found.get("T") if self.wants_tuned else None
         if value is None:
             return replace(self, options=options)
         length = int(value) if float(value).is_integer() else value
         own = {**self.similarity_options, "max_length": length}
         return replace(self, options=options, similarity_options=own, wants_tuned=False)
+
+    def with_length(self, max_length: int | None) -> StrategySettings:
+        """Returns the same with a T, if one is known and wanted: where nothing else decides it."""
+        if max_length is None or self.wants_tuned or "max_length" not in (self._similarity_fields or ()):
+            return self
+        return replace(self, similarity_options={"max_length": max_length, **self.similarity_options})
 
     def check_similarity(self) -> None:
         """Makes sure that there is such a similarity, and that vectors are given to one that uses them."""
@@ -195,7 +231,7 @@ class StrategySettings:
 def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = None) -> StrategySettings:
     """Returns the strategy that a system's name stands for, such as "bidia bleu_t either expected" or "vbs".
 
-    `tuned` holds options by strategy, and T by the name of the system without `tuned`.
+    `tuned` holds options, and T, by the name of the system without `tuned`.
     """
     settings = StrategySettings.named(name).with_tuned(tuned or {})
     settings.check_tuned()
@@ -231,7 +267,8 @@ def _find_kind(word: str, name: str, kinds: Collection[str]) -> str:
     if kind in kinds:
         return kind
     options = [each for each, its_kind in OPTION_WORDS.items() if its_kind in kinds]
-    choices = [*similarities, "package.module:name", *options, TUNED] if "similarity" in kinds else options
+    choices = [*similarities, "package.module:name", *options] if "similarity" in kinds else options
+    choices += [TUNED] if TUNED in kinds else []
     strategy = name.split()[0]
     takes = f"takes: {', '.join(choices)}" if choices else "takes no further words"
     if kind:
@@ -268,8 +305,16 @@ def build_similarity(
     return as_similarity(_create(factory, supplied | dict(options), f"The similarity {name}"), name)
 
 
+def _fields(factory: Any) -> tuple[Field[Any], ...]:
+    return fields(factory) if is_dataclass(factory) else ()
+
+
 def _field_names(factory: Any) -> set[str]:
-    return {each.name for each in fields(factory)} if is_dataclass(factory) else set()
+    return {each.name for each in _fields(factory)}
+
+
+def _required_names(factory: Any) -> list[str]:
+    return [each.name for each in _fields(factory) if each.default is each.default_factory is MISSING]
 
 
 def _create(factory: Callable[..., Any], options: Mapping[str, Any], what: str, *, hint: str = "") -> Any:
@@ -280,8 +325,7 @@ def _create(factory: Callable[..., Any], options: Mapping[str, Any], what: str, 
     for name in options:
         if name not in known:
             raise SettingsError(f"{what} has no option {name}. It has: {', '.join(known) or 'none'}.")
-    required = [each.name for each in fields(factory) if each.default is each.default_factory is MISSING]
-    missing = [name for name in required if name not in options]
+    missing = [name for name in _required_names(factory) if name not in options]
     if missing:
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")
     return factory(**options)

@@ -1,34 +1,37 @@
-"""Tuning finds lambda, length settings and T of BP_T: those with the highest corpus BLEU on held-out sources.
+"""Tuning finds the settings of strategies that are best on held-out sources, by any metric.
 
-Every setting reranks the same hypotheses, so each hypothesis' n-gram matches with its reference are counted
-once. After that lambda and the length settings cost one weighted sum and one choice per source, and a T costs
-what `bidia` costs that looks for the reply alone.
+Every setting reranks the same hypotheses, so each text's statistics are counted once (`outcomes`). After that
+lambda, the length settings and the weights of `loglinear` cost a weighted sum and a choice per source, and a
+T costs what `bidia` costs that looks for the reply alone. Systems are compared by cross-validation: what is
+measured on a part of the sources was chosen on the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Direction, NBest
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu, corpus_bleu
+from bidibeam.hypotheses import Direction
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS, normalise_other
-from bidibeam.strategies.ranking import choose, number
+from bidibeam.strategies.loglinear import LogLinear
+from bidibeam.strategies.outcomes import Candidates, Outcomes
+from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
+from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
+    from bidibeam.protocols import Metric
     from bidibeam.similarities.word_vectors import WordVectors
-    from bidibeam.strategies.settings import StrategySettings
-
-    Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    from bidibeam.strategies.outcomes import Array
 
 LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
 """0 to 2 by tenths, and on to 10 by halves."""
@@ -40,27 +43,32 @@ PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
 OUTER = 0.1
 """A value this near the upper end of its grid, as a share of the grid, lies at it."""
+BASELINE = "vbs-tuned"
+"""What the others are shown beside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Corpus BLEU along the values of one setting, while the others are held."""
+    """The metric along the values of one setting of a system, while the others are held."""
 
+    system: str  # as `TuningResult.options` names it
     setting: str
     held: dict[str, float]
     values: tuple[float, ...]
-    bleu: tuple[float, ...]
+    scores: tuple[float, ...]
+    chosen: float  # of the values
+    higher_is_better: bool = True
 
     @property
     def best(self) -> tuple[float, float]:
-        """The value with the highest BLEU, the first of equal ones, and that BLEU."""
-        index = int(np.argmax(self.bleu))
-        return self.values[index], self.bleu[index]
+        """The value with the best score, the first of equal ones, and that score."""
+        index = int(np.argmax(self.scores) if self.higher_is_better else np.argmin(self.scores))
+        return self.values[index], self.scores[index]
 
     @property
     def is_flat(self) -> bool:
         """Whether all values are as good as each other."""
-        return len(set(self.bleu)) == 1
+        return len(set(self.scores)) == 1
 
     @property
     def is_at_end(self) -> bool:
@@ -75,42 +83,57 @@ class Curve:
         value, _ = self.best
         return (value == first and first != 0) or value >= last - OUTER * (last - first)
 
-    def choose(self, default: float) -> tuple[float, float]:
-        """Returns the best value and its BLEU; where all are as good, the one nearest the default."""
-        return (_nearest(self.values, default), self.bleu[0]) if self.is_flat else self.best
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TunedSystem:
+    """A system with the best of the settings that were tried."""
+
+    name: str  # as tables have it, "bidia bleu_t tuned"
+    key: str  # what its options are known by, "bidia bleu_t"
+    options: dict[str, float]
+    value: float  # the metric with these options, on the sources that decided them
+    cv: float  # the same by cross-validation: on each part of the sources with what the others decided
+    choice: Array  # (sources,), the rows of `Outcomes` that cross-validation chose
+    curves: tuple[Curve, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A system beside the baseline: cross-validated values, and their 95 % bootstrap intervals."""
+
+    system: str
+    value: float
+    cv: float
+    low: float
+    high: float
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """The values that tuning chose, and BLEU along every setting.
+    """The values that tuning chose, and the metric along every setting."""
 
-    There is a curve for each option, in the order of `options`: against lambda, against the exponent and the
-    word reward, each with the other as it was chosen, and against every T.
-    """
-
-    options: dict[str, dict[str, float]]  # by strategy; T by strategy and similarity, "bidia bleu_t"
-    bleu: dict[str, float]  # by the same names, with these options; and that of VBS as it was searched
+    options: dict[str, dict[str, float]]  # by system, without `tuned`
+    values: dict[str, float]  # of the metric, by system
     curves: tuple[Curve, ...]
     sources: int  # how many decided
+    ranking: tuple[Compared, ...] = ()  # best first
+    recommended: str | None = None  # the simplest system that the best does not beat by a standard error
 
     @property
-    def named_curves(self) -> list[tuple[str, Curve, float]]:
-        """Each curve with the name in `options` that it belongs to, and the value that was chosen on it."""
-        chosen = [(name, value) for name, options in self.options.items() for value in options.values()]
-        return [(name, curve, value) for (name, value), curve in zip(chosen, self.curves, strict=True)]
-
-    @property
-    def curves_at_end(self) -> list[tuple[str, Curve]]:
-        """The curves, by name, whose best value lies at the end of what was tried."""
-        return [(name, curve) for name, curve, _ in self.named_curves if curve.is_at_end]
+    def curves_at_end(self) -> list[Curve]:
+        """The curves whose best value lies at the end of what was tried."""
+        return [curve for curve in self.curves if curve.is_at_end]
 
     @property
     def end_note(self) -> str:
         """Which values lie at the end of their grids, in a sentence; empty if none does."""
         parts = [
-            f"{curve.setting.replace('_', ' ')} of {name} ({curve.best[0]:g} of {curve.values[0]:g} to "
-            f"{curve.values[-1]:g})"
-            for name, curve in self.curves_at_end
+            f"{curve.setting.replace('_', ' ')} of {curve.system} ({curve.best[0]:g} of "
+            f"{curve.values[0]:g} to {curve.values[-1]:g})"
+            for curve in self.curves_at_end
         ]
         return f"At the end of what was tried, so better may lie beyond: {', '.join(parts)}." if parts else ""
 
@@ -118,179 +141,265 @@ class TuningResult:
     def flat_note(self) -> str:
         """Which settings made no difference, in a sentence; empty if all made one."""
         parts = [
-            f"{curve.setting.replace('_', ' ')} of {name} ({value:g})"
-            for name, curve, value in self.named_curves
+            f"{curve.setting.replace('_', ' ')} of {curve.system} ({curve.chosen:g})"
+            for curve in self.curves
             if curve.is_flat and len(curve.values) > 1
         ]
         if not parts:
             return ""
         return (
-            "BLEU is the same on these sources whatever the value, so the default, or what was tried nearest "
-            f"to it, is kept: {', '.join(parts)}."
+            "The metric is the same on these sources whatever the value, so the default, or what was tried "
+            f"nearest to it, is kept: {', '.join(parts)}."
         )
 
-    def without(self, names: Collection[str]) -> TuningResult:
-        """Returns the result without some of the names in `options`."""
-        return TuningResult(
-            {name: options for name, options in self.options.items() if name not in names},
-            {name: bleu for name, bleu in self.bleu.items() if name not in names},
-            tuple(curve for name, curve, _ in self.named_curves if name not in names),
-            self.sources,
+    def over(self, earlier: TuningResult) -> TuningResult:
+        """Returns both together; the ranking is that of here, unless the earlier one had other systems."""
+        curves = [curve for curve in earlier.curves if curve.system not in self.options]
+        ranked = {each.system for each in self.ranking}
+        ranking = self if all(each.system in ranked for each in earlier.ranking) else earlier
+        return replace(
+            self,
+            options={**earlier.options, **self.options},
+            values={**earlier.values, **self.values},
+            curves=(*curves, *self.curves),
+            ranking=ranking.ranking,
+            recommended=ranking.recommended,
         )
 
-    def merge(self, other: TuningResult) -> TuningResult:
-        """Returns both results together; as many sources decided as here."""
-        return TuningResult(
-            {**self.options, **other.options},
-            {**self.bleu, **other.bleu},
-            (*self.curves, *other.curves),
-            self.sources,
-        )
 
-    def add(self, strategy: str, options: dict[str, float], bleu: float, *curves: Curve) -> TuningResult:
-        """Returns the result and one more strategy."""
-        return self.merge(TuningResult({strategy: options}, {strategy: bleu}, curves, self.sources))
+@dataclass(frozen=True)
+class Tuner:
+    """Tunes systems on the hypotheses of held-out sources.
 
-
-class HypothesisTable:
-    """The regular hypotheses of all sources, with BLEU's statistics of each against its reference."""
-
-    def __init__(self, beams: Iterable[Beams]) -> None:
-        sizes: list[int] = []
-        self._hypotheses: list[Hypothesis] = []
-        references: list[tuple[str, ...]] = []
-        for line in beams:
-            if not line.references:
-                raise InputError(
-                    f"Source {line.id!r} has no reference, and tuning compares replies with one."
-                )
-            if not len(line.regular):
-                raise InputError(f"Nothing was found for source {line.id!r}; widen the beam.")
-            self._hypotheses.extend(line.regular)
-            references.extend([line.references] * len(line.regular))
-            sizes.append(len(line.regular))
-        if not sizes:
-            raise InputError("There are no sources to tune on.")
-        texts = [hypothesis.text for hypothesis in self._hypotheses]
-        self._statistics = Bleu(OWN_WORDS).statistics(texts, references)  # (hypotheses, 2 + 2 * order)
-        self.sources = len(sizes)
-        self._starts = np.cumsum([0, *sizes[:-1]])  # (sources,)
-        self._owners = np.repeat(np.arange(self.sources), sizes)  # (hypotheses,)
-        finished = np.array([hypothesis.finished for hypothesis in self._hypotheses])
-        has_finished = np.logical_or.reduceat(finished, self._starts)  # (sources,)
-        self._is_last = ~finished & has_finished[self._owners]  # (hypotheses,), cut off beside finished ones
-
-    @property
-    def has_other_log_probs(self) -> bool:
-        """Whether the other direction scored any of them; if not all, reading the numbers will say so."""
-        return any(hypothesis.other_log_prob is not None for hypothesis in self._hypotheses)
-
-    def values(self, value: Callable[[Hypothesis], float]) -> Array:
-        """Returns a number for every hypothesis."""
-        return np.array([value(hypothesis) for hypothesis in self._hypotheses], dtype=np.float64)
-
-    def bleu(self, scores: Array) -> float:
-        """Returns corpus BLEU of the best hypotheses: finished ones first, then the first of equals."""
-        ranked = np.where(self._is_last, -np.inf, scores)
-        highest = np.maximum.reduceat(ranked, self._starts)  # (sources,)
-        rows = np.flatnonzero(ranked == highest[self._owners])
-        _, first = np.unique(self._owners[rows], return_index=True)
-        return self.bleu_at(rows[first] - self._starts)
-
-    def bleu_at(self, places: Sequence[int] | Array) -> float:
-        """Returns corpus BLEU of one hypothesis per source, named by its place."""
-        rows = self._starts + np.asarray(places)
-        return float(corpus_bleu(self._statistics[rows].sum(axis=0, keepdims=True))[0])
-
-
-def tune(
-    beams: Iterable[Beams],
-    *,
-    lambdas: Sequence[float] = LAMBDAS,
-    exponents: Sequence[float] = EXPONENTS,
-    rewards: Sequence[float] = REWARDS,
-    search: SearchSettings | None = None,
-) -> TuningResult:
-    """Chooses the settings of `vbs-tuned`, and of `bidis` if the other direction scored the hypotheses.
-
-    Length exponent and word reward are chosen together, on their whole grid. Of equal values the first wins;
-    where all are equal, the one nearest the default: lambda 1, the exponent of the search, no word reward.
+    Args:
+        metric: What is to be high, or low.
+        lists: By the directions that a strategy needs, the beams that it chooses from, all of the same
+            sources in the same order; what the other direction scored has `other_log_prob`.
+        search: How they were searched.
+        max_length: T of similarities where it is not tuned; None for the median of what is compared.
+        space: Gives word vectors; asked at most once.
+        workers: Threads that compare hypotheses.
     """
-    table = HypothesisTable(beams)
-    scores = table.values(lambda hypothesis: number(hypothesis, "score"))
-    result = TuningResult({}, {"vbs": table.bleu(scores)}, (), table.sources)
-    if table.has_other_log_probs:
-        reverse = table.values(normalise_other)
-        bleu = tuple(table.bleu(scores + value * reverse) for value in lambdas)
-        curve = Curve("lambda", {}, tuple(lambdas), bleu)
-        value, best = curve.choose(BidiS.lambda_)
-        result = result.add("bidis", {"lambda_": value}, best, curve)
 
-    log_probs = table.values(lambda hypothesis: number(hypothesis, "log_prob"))
-    lengths = table.values(lambda hypothesis: float(hypothesis.length))
-    grid = np.array(  # (exponents, rewards)
-        [
-            [table.bleu(normalised + reward * lengths) for reward in rewards]
-            for normalised in (log_probs * ((5.0 + lengths) / 6.0) ** -exponent for exponent in exponents)
-        ]
-    )
-    default = (search or SearchSettings()).length_penalty
-    defaults = exponents.index(_nearest(exponents, default)), rewards.index(_nearest(rewards, 0.0))
-    row, column = choose_cell(grid, defaults)
-    exponent, reward = {"length_exponent": exponents[row]}, {"word_reward": rewards[column]}
-    return result.add(
-        "vbs-tuned",
-        {**exponent, **reward},
-        float(grid[row, column]),
-        Curve("length_exponent", reward, tuple(exponents), tuple(grid[:, column].tolist())),
-        Curve("word_reward", exponent, tuple(rewards), tuple(grid[row].tolist())),
-    )
+    metric: Metric
+    lists: Mapping[tuple[Direction, ...], Sequence[Beams]]
+    search: SearchSettings = field(default_factory=SearchSettings)
+    max_length: int | None = None
+    space: Callable[[], WordVectors] | None = None
+    workers: int = 1
 
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """The statistics of all texts in the lists."""
+        return Outcomes(self.metric, *self.lists.values())
 
-def tune_penalty(
-    beams: Iterable[Beams],
-    strategies: Mapping[str, StrategySettings],
-    *,
-    values: Sequence[int] = PENALTIES,
-    space: Callable[[], WordVectors] | None = None,
-    search: SearchSettings | None = None,
-) -> TuningResult:
-    """Chooses T of BP_T for strategies that compare both directions.
+    def tune(self, name: str) -> TunedSystem:
+        """Tunes one system by its name; one that has nothing to tune is measured as it is."""
+        settings = StrategySettings.named(name)
+        if settings.name == "bidis":
+            return self._tune_lambda(settings)
+        if settings.name == "vbs-tuned":
+            return self._tune_lengths(settings)
+        if settings.name == "loglinear":
+            return self._tune_weights(settings)
+        if settings.wants_tuned:
+            return self._tune_penalty(settings)
+        choice = self._replies(settings)
+        value = self.outcomes.measure(choice)
+        return TunedSystem(settings.system, settings.untuned, {}, value, value, choice)
 
-    Of equal values the first wins; where all are equal, the one nearest the strategy's own T, or else that of
-    the search. `strategies` are by the name that the result has, such as "bidia bleu_t"; word vectors are
-    asked for at most once.
-    """
-    lines = list(beams)
-    for line in lines:
-        for direction in Direction:
-            if not len(line.of(direction)):
-                raise InputError(
-                    f"Source {line.id!r} has no {direction.value} hypotheses, and T is tuned on those of "
-                    "both directions; widen the beam."
-                )
-    table = HypothesisTable(replace(line, regular=NBest((*line.regular, *line.reverse))) for line in lines)
-    result = TuningResult({}, {}, (), table.sources)
-    vectors = None if space is None else cache(space)
-    longest = (search or SearchSettings()).max_length
-    for name, settings in strategies.items():
-        bleu = []
-        for value in values:
-            options = {**settings.similarity_options, "max_length": value}
-            strategy = replace(settings, similarity_options=options).build(space=vectors)
-            replies = [choose(strategy, line).entries[0] for line in lines]
-            bleu.append(
-                table.bleu_at(
-                    [  # reverse hypotheses stand behind the regular ones
-                        reply.place + len(line.regular) * (reply.direction is Direction.REVERSE)
-                        for reply, line in zip(replies, lines, strict=True)
-                    ]
-                )
+    def compare(
+        self, names: Iterable[str], *, usable: Callable[[str], bool] = lambda _: True
+    ) -> TuningResult:
+        """Tunes systems, which stand the simplest first, ranks them, and recommends one that is usable."""
+        tuned = [self.tune(name) for name in names]
+        if not tuned:
+            return TuningResult({}, {}, (), 0)
+        choices, gains = [each.choice for each in tuned], [self._gain(each.cv) for each in tuned]
+        resampled = self.outcomes.resample(choices)  # (systems, samples)
+        base = next((place for place, each in enumerate(tuned) if each.name == BASELINE), None)
+        ranking = []
+        for place in sorted(range(len(tuned)), key=lambda place: -gains[place]):
+            low, high = self._interval(resampled[place])
+            beside: tuple[float, ...] = ()
+            if base is not None and place != base:
+                difference = self._interval(resampled[place] - resampled[base])
+                beside = (tuned[place].cv - tuned[base].cv, *difference)
+            ranking.append(
+                Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
             )
-        curve = Curve("T", {}, tuple(values), tuple(bleu))
-        best, highest = curve.choose(settings.similarity_options.get("max_length", longest))
-        result = result.add(name, {"T": best}, highest, curve)
-    return result
+        eligible = [place for place, each in enumerate(tuned) if usable(each.name)]
+        simplest = self.outcomes.prefer_simplest([choices[place] for place in eligible]) if eligible else None
+        return TuningResult(
+            {each.key: each.options for each in tuned if each.options},
+            {each.name: each.value for each in tuned},
+            tuple(curve for each in tuned for curve in each.curves),
+            self.outcomes.sources,
+            tuple(ranking),
+            None if simplest is None else tuned[eligible[simplest]].name,
+        )
+
+    def _gain(self, value: float) -> float:
+        return value if self.metric.higher_is_better else -value
+
+    def _interval(self, gains: Array) -> tuple[float, float]:
+        """Returns where the middle 95 % of resampled values begin and end."""
+        ordered, cut = np.sort(gains), len(gains) // 40
+        low, high = float(ordered[cut]), float(ordered[-1 - cut])
+        return (low, high) if self.metric.higher_is_better else (-high, -low)
+
+    def _lines(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
+        if directions not in self.lists:
+            needed = " and ".join(directions)
+            raise InputError(f"{settings.system} is tuned on {needed} hypotheses, and there are none.")
+        return self.lists[directions]
+
+    def _replies(self, settings: StrategySettings) -> Array:
+        """Returns what a strategy chooses, by the strategy itself."""
+        strategy = settings.build(max_length=self.max_length, space=self._vectors)
+        lines = self._lines(settings, strategy.requirements.directions)
+        rankings = rank_all(strategy, lines, workers=self.workers, replies_only=True)
+        rows = [self.outcomes.row(source, ranking.text) for source, ranking in enumerate(rankings)]
+        return np.array(rows, dtype=np.int32)
+
+    @cached_property
+    def _vectors(self) -> Callable[[], WordVectors] | None:
+        return None if self.space is None else cache(self.space)
+
+    @cached_property
+    def _regular(self) -> Candidates:
+        lines = self._lines(StrategySettings("vbs"), (Direction.REGULAR,))
+        return Candidates(self.outcomes, lines, (Direction.REGULAR,))
+
+    def _tune_lambda(self, settings: StrategySettings) -> TunedSystem:
+        own = self._regular.numbers(lambda _, each: number(each, "score"))
+        other = self._regular.numbers(lambda _, each: normalise_other(each))
+        choices = self._regular.choose(own + np.array(LAMBDAS)[:, np.newaxis] * other)
+        return self._tune_line(settings, "lambda_", LAMBDAS, choices, BidiS.lambda_)
+
+    def _tune_penalty(self, settings: StrategySettings) -> TunedSystem:
+        choices = []
+        for value in PENALTIES:
+            options = {**settings.similarity_options, "max_length": value}
+            choices.append(self._replies(replace(settings, similarity_options=options, wants_tuned=False)))
+        usual = self.max_length or self.search.max_length
+        return self._tune_line(settings, "T", PENALTIES, np.stack(choices), usual)
+
+    def _tune_line(
+        self,
+        settings: StrategySettings,
+        setting: str,
+        values: Sequence[float],
+        choices: Array,
+        default: float,
+    ) -> TunedSystem:
+        """Tunes one setting: the best value, the first of equal ones; the default where all are equal."""
+        nearest = values.index(_nearest(values, default))
+        pick = partial(_pick, default=nearest)
+        sums = self.outcomes.sum_folds(choices)
+        gains = self.outcomes.gains_without(sums, None)
+        best, choice = pick(gains), self.outcomes.cross_validate(sums, choices, pick)
+        scores = self._values(gains)
+        curve = self._curve(settings, setting.rstrip("_"), {}, values, scores, values[best])
+        found = {setting: values[best]}
+        return TunedSystem(
+            settings.system,
+            settings.untuned,
+            found,
+            scores[best],
+            self.outcomes.measure(choice),
+            choice,
+            (curve,),
+        )
+
+    def _tune_lengths(self, settings: StrategySettings) -> TunedSystem:
+        """Tunes length exponent and word reward together, on their whole grid."""
+        log_probs = self._regular.numbers(lambda _, each: number(each, "log_prob"))
+        lengths = self._regular.numbers(lambda _, each: float(each.length))
+        rewards = np.array(REWARDS)[:, np.newaxis] * lengths  # (rewards, candidates)
+        choices = np.concatenate(
+            [
+                self._regular.choose(log_probs * ((5.0 + lengths) / 6.0) ** -exponent + rewards)
+                for exponent in EXPONENTS
+            ]
+        )
+        shape = len(EXPONENTS), len(REWARDS)
+        usual = _nearest(EXPONENTS, self.search.length_penalty)
+        default = EXPONENTS.index(usual), REWARDS.index(0.0)
+
+        def pick(gains: Array) -> int:
+            row, column = choose_cell(gains.reshape(shape), default)
+            return row * shape[1] + column
+
+        sums = self.outcomes.sum_folds(choices)
+        gains = self.outcomes.gains_without(sums, None)
+        row, column = divmod(pick(gains), shape[1])
+        choice = self.outcomes.cross_validate(sums, choices, pick)
+        grid = np.array(self._values(gains)).reshape(shape)
+        exponent, reward = {"length_exponent": EXPONENTS[row]}, {"word_reward": REWARDS[column]}
+        curve = partial(self._curve, settings)
+        curves = (
+            curve("length_exponent", reward, EXPONENTS, grid[:, column].tolist(), EXPONENTS[row]),
+            curve("word_reward", exponent, REWARDS, grid[row].tolist(), REWARDS[column]),
+        )
+        value, cv = float(grid[row, column]), self.outcomes.measure(choice)
+        return TunedSystem(
+            settings.system, settings.untuned, {**exponent, **reward}, value, cv, choice, curves
+        )
+
+    def _tune_weights(self, settings: StrategySettings) -> TunedSystem:
+        """Tunes the weights of `loglinear`; a rule's stay unless others are better by a standard error."""
+        strategy: Any = settings.build(max_length=self.max_length, space=self._vectors)
+        lines = self._lines(settings, strategy.requirements.directions)
+        candidates = Candidates(self.outcomes, lines, strategy.directions)
+        features = self._features(strategy, lines, candidates)
+        search = WeightSearch(candidates, features, exponent=self.search.length_penalty)
+        found = [search.find(fold) for fold in range(self.outcomes.folds)]
+        searched = search.choose(found)[self.outcomes.fold_of, np.arange(self.outcomes.sources)]
+        points, ruled = search.rules, search.choose(search.rules)
+        best = self.outcomes.prefer_simplest([*ruled, searched])
+        is_rule = best < len(points)
+        point, choice = (points[best], ruled[best]) if is_rule else (search.find(), searched)
+        options = {name: value for name, value in point._asdict().items() if name in settings.unset}
+        if features.agreement is None:
+            options.pop("agreement_weight", None)
+        value, cv = (self.outcomes.measure(each) for each in (search.choose([point])[0], choice))
+        return TunedSystem(settings.system, settings.untuned, options, value, cv, choice)
+
+    def _features(self, strategy: LogLinear, lines: Sequence[Beams], candidates: Candidates) -> Features:
+        def log_prob(of: Direction, wrote: Direction, each: Hypothesis) -> float:
+            return number(each, "log_prob" if of is wrote else "other_log_prob")
+
+        agreement = None
+        if strategy.similarity is not None:
+            rankings = map_in_threads(
+                strategy.rank_by_agreement, lines, self.workers if is_parallel(strategy) else 1
+            )
+            agreed: list[float] = []
+            for line, ranking in zip(lines, rankings, strict=True):
+                known = {(entry.direction, entry.place): entry.score for entry in ranking}
+                places = [(way, place) for way in strategy.directions for place in range(len(line.of(way)))]
+                agreed += [known[place] for place in places] or [0.0]
+            agreement = np.array(agreed)
+        regular, reverse = (candidates.numbers(partial(log_prob, direction)) for direction in Direction)
+        lengths = candidates.numbers(lambda _, each: float(each.length))
+        return Features(regular, reverse, lengths, agreement)
+
+    def _values(self, gains: Array) -> list[float]:
+        values: list[float] = (gains if self.metric.higher_is_better else -gains).tolist()
+        return values
+
+    def _curve(
+        self,
+        settings: StrategySettings,
+        setting: str,
+        held: dict[str, float],
+        values: Sequence[float],
+        scores: Sequence[float],
+        chosen: float,
+    ) -> Curve:
+        higher = self.metric.higher_is_better
+        return Curve(settings.untuned, setting, held, tuple(values), tuple(scores), chosen, higher)
 
 
 def choose_cell(grid: Array, default: tuple[int, int]) -> tuple[int, int]:
@@ -303,6 +412,11 @@ def choose_cell(grid: Array, default: tuple[int, int]) -> tuple[int, int]:
         if (grid[:, column] == highest).all():
             row = default[0]
     return row, column
+
+
+def _pick(gains: Array, *, default: int) -> int:
+    """Returns the first of the highest; the default where all are equal."""
+    return default if (gains == gains[0]).all() else int(gains.argmax())
 
 
 def _nearest(values: Sequence[float], default: float) -> float:

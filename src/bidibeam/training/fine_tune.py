@@ -118,7 +118,11 @@ def fine_tune(
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)
         loop.fit()
-        metadata = {**started, "data": describe_data(data), **_describe_training(task, loop)}
+        metadata = {
+            **started,
+            "data": describe_data(data, own_tokens=opened.has_data_tokenizer),
+            **_describe_training(task, loop),
+        }
         loop.accelerator.wait_for_everyone()
         if loop.is_main:
             _finish(out, task, metadata)

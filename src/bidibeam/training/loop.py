@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 
@@ -341,7 +342,9 @@ def is_bf16(precision: str) -> bool:
     return precision == "bf16"
 
 
-def describe_data(data: PreparedData) -> dict[str, Any]:
-    """What is written beside a model of the data it was trained on."""
+def describe_data(data: PreparedData, *, own_tokens: bool = True) -> dict[str, Any]:
+    """What is written beside a model of the data it was trained on: lengths if the tokens are the model's."""
     kept = {name: data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
-    return {"path": str(data.path.resolve()), **kept}
+    lengths = np.sort(data.split("train").response_length)
+    median = {"lengths": {"response": int(lengths[len(lengths) // 2])}} if own_tokens else {}
+    return {"path": str(data.path.resolve()), **kept, **median}

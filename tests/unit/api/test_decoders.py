@@ -159,7 +159,7 @@ def test_the_signature_names_strategy_search_weights_and_version(run: Run) -> No
     decoder = load_decoder(run, "bidia", settings=SearchSettings(beam_size=12, max_length=9))
 
     assert str(decoder.signature) == (
-        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:9|answer:regular|agreement:closest"
+        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:4|answer:regular|agreement:closest"
         "|beam_size:12|max_length:9|min_length:1|length_penalty:0.6|length_formula:gnmt|count_end:True"
         f"|stopping:shrinking|unfinished:keep|allow_unknown:False|model:{run.fingerprint}|bidibeam:{__version__}"
     )
@@ -210,7 +210,7 @@ def test_unknown_names_are_answered_with_the_list(run: Run) -> None:
 def test_what_is_no_text_or_lacks_a_reference_is_refused_in_a_sentence(toy_run: Path) -> None:
     decoder, oracle = load_decoder(toy_run), load_decoder(toy_run, "oracle")
 
-    assert str(decoder.signature).startswith("strategy:bidia|similarity:bleu_t|")  # the paper's, by default
+    assert str(decoder.signature).startswith("strategy:bidis|lambda:1|")  # both directions, by default
     with pytest.raises(InputError, match=r"^Source 2 must be a string, not 3\.$"):
         decoder.decode(["red cat", 3])  # type: ignore[list-item]
     assert len(decoder.decode(each for each in ("red cat", "white"))) == 2  # type: ignore[arg-type]

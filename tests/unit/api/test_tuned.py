@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +13,45 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
+from bidibeam.api.decoders import find_recommended, usual_length
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
+from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
-from bidibeam.metrics import METRICS
+from bidibeam.metrics import build_metric
 from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.baselines import VbsTuned
+from bidibeam.similarities.overlap import Edit
+from bidibeam.strategies.baselines import Vbs, VbsTuned
 from bidibeam.strategies.bidis import BidiS
+from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.settings import StrategySettings
-from bidibeam.strategies.tuning import Curve, TuningResult
+from bidibeam.strategies.tuning import Compared, Curve, TuningResult
 
+METRIC = build_metric("bleu", tokenize="words")
 FOUND = TuningResult(
     options={
         "bidis": {"lambda_": 0.3},
         "vbs-tuned": {"length_exponent": 1.5, "word_reward": 0.4},
         "bidia bleu_t": {"T": 8.0},
     },
-    bleu={"vbs": 1.0, "vbs-tuned": 2.5, "bidis": 1.25},
+    values={"vbs": 1.0, "vbs-tuned": 2.5, "bidis": 1.25},
     curves=(
-        Curve("lambda", {}, (0.0, 0.3), (1.0, 1.25)),
-        Curve("length_exponent", {"word_reward": 0.4}, (1.0, 1.5, 4.0), (1.0, 2.5, 1.0)),
-        Curve("word_reward", {"length_exponent": 1.5}, (0.4, 4.0), (2.5, 1.0)),
-        Curve("T", {}, (5, 8, 20), (1.0, 1.5, 1.0)),
+        Curve("bidis", "lambda", {}, (0.0, 0.3), (1.0, 1.25), 0.3),
+        Curve("vbs-tuned", "length_exponent", {"word_reward": 0.4}, (1.0, 1.5, 4.0), (1.0, 2.5, 1.0), 1.5),
+        Curve("vbs-tuned", "word_reward", {"length_exponent": 1.5}, (0.4, 4.0), (2.5, 1.0), 0.4),
+        Curve("bidia bleu_t", "T", {}, (5, 8, 20), (1.0, 1.5, 1.0), 8),
     ),
     sources=17,
+    ranking=(
+        Compared("vbs-tuned", 2.5, 2.25, 2.0, 2.75),
+        Compared("bidis", 1.25, 1.0, 0.5, 1.5, -1.25, -2.0, -0.5),
+    ),
+    recommended="bidis",
 )
 
 
 def write(path: Path, weights: str) -> None:
-    write_tuned(path, FOUND, search=SearchSettings(beam_size=7), weights=weights)
+    write_tuned(path, FOUND, metric=METRIC, search=SearchSettings(beam_size=7), weights=weights)
 
 
 @pytest.fixture
@@ -71,7 +81,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     assert tuned.options == FOUND.options
     assert tuned.content == {
-        "format_version": 1,
+        "format_version": 2,
         "bidibeam_version": __version__,
         "weights": "abc",
         "split": "validation",
@@ -87,9 +97,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "unfinished": "keep",
             "allow_unknown": False,
         },
-        "metric": str(METRICS.create("bleu").score([["a"]], [["a"]]).signature),
+        "metric": str(METRIC.signature),
+        "recommended": {"system": "bidis", "metric": "bleu", "value": 1.25, "cv": 1.0},
         "options": FOUND.options,
-        "bleu": FOUND.bleu,
+        "values": FOUND.values,
+        "ranking": json.loads(json.dumps([asdict(each) for each in FOUND.ranking])),
         "at_end": [
             {"name": "bidis", "setting": "lambda", "value": 0.3},
             {"name": "vbs-tuned", "setting": "word_reward", "value": 0.4},
@@ -97,15 +109,67 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "curves": json.loads(json.dumps([asdict(curve) for curve in FOUND.curves])),
     }
     tuned.check_weights("abc")
+    assert tuned.recommended == "bidis"
+
+
+def test_the_first_version_is_read_too(tmp_path: Path) -> None:
+    content = {"format_version": 1, "options": {"bidis": {"lambda_": 0.5}}, "bleu": {"vbs": 2.0}}
+    (tmp_path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
+
+    tuned = TunedSettings(tmp_path / TUNED_FILE)
+
+    assert (tuned.options, tuned.recommended) == ({"bidis": {"lambda_": 0.5}}, None)
+    assert tuned.content["values"] == {"vbs": 2.0}
+
+
+def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
+    assert load_decoder(run).ranker.strategy == BidiS(1.0)  # nobody has tuned it
+    write(run.path / TUNED_FILE, run.fingerprint)
+    assert load_decoder(run).ranker.strategy == BidiS(0.3)
+    assert load_decoder(run, "vbs").ranker.strategy == Vbs()
+    write_tuned(
+        run.path / TUNED_FILE,
+        replace(FOUND, recommended=None),
+        metric=METRIC,
+        search=SearchSettings(),
+        weights=run.fingerprint,
+    )
+    assert find_recommended(run) is None
+    write(run.path / TUNED_FILE, "0123456789ab")
+    with pytest.raises(SettingsError, match="was tuned for other weights"):
+        load_decoder(run)
+
+
+def test_weights_of_loglinear_are_known_by_the_whole_name(run: Run) -> None:
+    options = {
+        "loglinear": {"regular_weight": 1.0, "reverse_weight": 0.5},
+        "loglinear edit both": {"agreement_weight": 7.0},
+    }
+    content = {"format_version": 2, "options": options, "weights": run.fingerprint}
+    (run.path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
+
+    assert load_decoder(run, "loglinear").ranker.strategy == LogLinear(1.0, 0.5)
+    agreed = load_decoder(run, "loglinear edit both").ranker.strategy
+    assert agreed == LogLinear(agreement_weight=7.0, candidates="both", similarity=Edit())
+    assert load_decoder(run, "loglinear both").ranker.strategy == LogLinear(candidates="both")
+
+
+def test_t_is_the_median_length_of_what_training_saw(run: Run, toy_data: PreparedData) -> None:
+    lengths = sorted(toy_data.split("train").response_length.tolist())
+    facts = dict(load_decoder(run, "bidia bleu_t").signature.facts)
+    assert facts["T"] == str(lengths[len(lengths) // 2]) == str(usual_length(run))
+    run.data.pop("lengths")
+    assert dict(load_decoder(run, "bidia bleu_t").signature.facts)["T"] == "median"
 
 
 def test_search_options_are_conditions_where_they_are_used(tmp_path: Path) -> None:
     path, search = tmp_path / TUNED_FILE, SearchSettings(bad_words=("a", "b c"), no_repeat_ngram_size=3)
-    write_tuned(path, FOUND, search=search, weights="abc")
+    write_tuned(path, FOUND, metric=METRIC, search=search, weights="abc")
+    rest = replace(FOUND, options={name: FOUND.options[name] for name in FOUND.options if name != "bidis"})
 
     content = TunedSettings(path).content["search"]
-    same, nothing = merge_with_earlier(path, FOUND.without(["bidis"]), search=search, weights="abc")
-    _, lost = merge_with_earlier(path, FOUND.without(["bidis"]), search=SearchSettings(), weights="abc")
+    same, nothing = merge_with_earlier(path, rest, metric=METRIC, search=search, weights="abc")
+    _, lost = merge_with_earlier(path, rest, metric=METRIC, search=SearchSettings(), weights="abc")
 
     assert (content["bad_words"], content["no_repeat_ngram_size"]) == (["a", "b c"], 3)
     assert "repetition_penalty" not in content
@@ -139,7 +203,7 @@ def test_a_tuned_t_is_used_where_the_systems_name_asks_for_it(tuned_run: Run) ->
         for name in ("bidia bleu_t tuned", "bidia bleu_t")
     )
 
-    assert (tuned["T"], plain["T"]) == ("8", "20")
+    assert (tuned["T"], plain["T"]) == ("8", str(usual_length(tuned_run)))
     assert tuned["tuned"] == TunedSettings(tuned_run.path / TUNED_FILE).name
     assert "tuned" not in plain
 
@@ -203,8 +267,15 @@ def test_a_number_that_is_written_as_a_string_is_a_number(tuned_run: Run) -> Non
             "\udcff",
             r"is damaged \(.utf-8. codec can.t decode byte 0xff.*Make it again with `bidibeam tune RUN`",
         ),
-        ('{"format_version": 2}', r"has format version 2; bidibeam .* reads version 1\. Make it again"),
-        ('{"format_version": 2, "options": {"bidis": 0.3}}', r"has format version 2; bidibeam"),
+        (
+            '{"format_version": 3}',
+            r"has format version 3; bidibeam .* reads versions up to 2\. Make it again",
+        ),
+        ('{"format_version": 3, "options": {"bidis": 0.3}}', r"has format version 3; bidibeam"),
+        (
+            '{"format_version": 2, "options": {}, "recommended": 3}',
+            r"is damaged \(The setting recommended is 3",
+        ),
     ],
 )
 def test_a_file_that_is_of_no_use_is_one_sentence(tmp_path: Path, content: str | None, reason: str) -> None:

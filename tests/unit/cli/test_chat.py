@@ -21,7 +21,7 @@ from tests.unit.cli.calls import called, refused, write_lines
 from tests.unit.models.huggingface.folders import SOURCES, write_joint
 
 VBS = ("--strategy", "vbs", "--beam-size", "3")
-USABLE = "bidia, bidis, vbs, vbs-tuned, reverse-vbs, longest, random"
+USABLE = "bidia, bidis, loglinear, mbr, vbs, vbs-tuned, reverse-vbs, longest, random"
 
 
 def said(*args: object, typed: str) -> str:
@@ -139,7 +139,10 @@ def test_the_strategies_are_listed_with_a_line_each(toy_run: Path, monkeypatch: 
         (line,) = re.findall(rf"^  [* ] {re.escape(name)} +(\S.*\S) *$", call.err, flags=re.MULTILINE)
         assert line == chat.CHOICES[name]
     assert marked(call.err) == ["vbs"]
-    assert f"bidia takes a similarity ({', '.join(SIMILARITIES.names())}), either, expected" in call.told
+    told = (
+        f"bidia, mbr and loglinear take a similarity ({', '.join(SIMILARITIES.names())}) behind their names"
+    )
+    assert told in call.told
 
     @dataclass(frozen=True)
     class Shout:
@@ -220,7 +223,7 @@ def test_every_kind_of_model_talks(pair: tuple[Path, Path], tmp_path: Path, kind
         export_converted(bidibeam.load(*pair), tmp_path / "fast", quantization="float32", overwrite=False)
         model = (tmp_path / "fast",)
     flags = ("--beam-size", "6", "--max-length", "7")
-    typed = "\n".join((*SOURCES[:2], "/strategy bidis", SOURCES[2], "/beams", ""))
+    typed = "\n".join((*SOURCES[:2], "/strategy bidia", SOURCES[2], "/beams", ""))
 
     call = called("chat", *model, *flags, typed=typed)
 
@@ -228,12 +231,13 @@ def test_every_kind_of_model_talks(pair: tuple[Path, Path], tmp_path: Path, kind
     named = (*model, "-") if model[:1] != ("--regular",) else model
     expected = [
         called("decode", *named, *flags, "--strategy", strategy, typed=sources).replies
-        for strategy in ("bidia", "bidis")
+        for strategy in ("bidis", "bidia")
     ]
     assert call.replies == [*expected[0][:2], expected[1][2]]
     assert call.told.startswith("No model was named") == (kind == "bundled")
-    assert "From now on bidis answers (lambda " in call.told
-    assert "The regular beam, as the strategy ranks it" in call.told
+    assert "Strategy: bidis (the default" in call.told
+    assert "From now on bidia answers (similarity bleu_t" in call.told
+    assert "The two beams, and the pair that won" in call.told
 
 
 def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:

@@ -132,11 +132,11 @@ def test_random_replies_depend_on_seed_and_source_alone(toy_run: Path, toy_data:
 
 
 def test_count_work_and_signature_go_to_stderr(toy_run: Path) -> None:
-    call = called("decode", toy_run, *SEARCH, typed="red cat\nwhite\n")
+    call = called("decode", toy_run, *SEARCH, "--strategy", "bidia", typed="red cat\nwhite\n")
 
     assert re.search(
         r"2 sources in \d+\.\d s\. Work: \d+ rows projected, 18 pairs compared\.\n"
-        r"Signature: strategy:bidia\|similarity:bleu_t\|.*T:5\|answer:regular\|agreement:closest\|"
+        r"Signature: strategy:bidia\|similarity:bleu_t\|.*T:4\|answer:regular\|agreement:closest\|"
         r"beam_size:6\|max_length:5\|.*model:[0-9a-f]{12}\|bidibeam:[0-9.]+\n",
         call.err,
     )
@@ -191,7 +191,7 @@ REFUSED = {
     "--repetition-penalty 0": "--repetition-penalty must be a finite number above 0, not 0.0.",
     "--repetition-penalty nan": "--repetition-penalty must be a finite number above 0, not nan.",
     "--bad-words red --bad-words xyzzy": "--bad-words has 'xyzzy', which the tokenizer of run cannot spell",
-    "--beam-size 1": "--beam-size must be at least 2 for bidia",
+    "--beam-size 1 --strategy bidia": "--beam-size must be at least 2 for bidia",
     "--strategy bidis --lambda=-inf": "lambda must be a finite number, not -inf.",
     "--strategy vbs-tuned --word-reward inf --length-exponent 1": "--word-reward must be a finite number",
     "--strategy longets": f"'longest'? Choose one of: {', '.join(STRATEGIES.names())}.",
@@ -199,7 +199,7 @@ REFUSED = {
     "--strategy bidis --vectors x": "bidis compares no hypotheses, so it has no --vectors.",
     "--strategy vbs --similarity-option order=2": "so it has no --similarity-option.",
     "--strategy bidis --answer either": "bidis has no option answer. It has: --lambda.",
-    "--lambda 1": "bidia has no option --lambda. It has: similarity, answer, agreement.",
+    "--strategy bidia --lambda 1": "bidia has no option --lambda. It has: similarity, answer, agreement.",
     "--strategy vbs-tuned": "needs --length-exponent and --word-reward; `bidibeam tune` finds good values",
     "--similarity-option order": "--similarity-option must be NAME=VALUE, not 'order'.",
     "--similarity-option =2": "--similarity-option must be NAME=VALUE, not '=2'.",
@@ -411,7 +411,7 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
         (("--reverse", reverse), "reverse", "regular"),
     ):
         assert (
-            f"bidia needs the {lacks} direction, and bart-{has} has only: {has}. Give a model for --{lacks}"
+            f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a model for --{lacks}"
         ) in refused("decode", *given, hf_sources)
     assert len(called("decode", "--reverse", reverse, hf_sources, "--strategy", "reverse-vbs").replies) == 4
     assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")

@@ -195,7 +195,7 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         "vbs-tuned": "strategy:vbs-tuned|length_exponent:1|word_reward:4|tuned:tuned.json@",
         "bidis": "strategy:bidis|lambda:0.5|tuned:tuned.json@",
         "vbs": "strategy:vbs|",
-        "bidia bleu_t": "|T:20|",
+        "bidia bleu_t": "|T:median|",
         "bidia bleu_t tuned": "|T:3|",
     }
     flags = [word for name in expected for word in ("--strategy", name)]

@@ -193,13 +193,14 @@ def test_the_card_has_the_figures_of_the_run(half: Path) -> None:
         f"{parameters:,} parameters",
         f"| regular validation perplexity | {progress['regular validation perplexity']:.4g} |",
         f"| reverse validation loss | {progress['reverse validation loss']:.4g} |",
-        f"| `vbs-tuned` | {tuned['bleu']['vbs-tuned']:.4g} | length exponent ",
+        f"| `vbs-tuned` | {tuned['values']['vbs-tuned']:.4g} | length exponent ",
         f"| train pairs | {told['data']['pairs']['train']:,} |",
         "| decoder size | 32 |",
         "The corpus tsv.",
     ):
         assert part in card
-    assert f"on 5 validation sources, N_B = 4, T = {tuned['search']['max_length']}" in " ".join(card.split())
+    length = tuned["search"]["max_length"]
+    assert f"On 5 validation sources, at most {length} tokens, N_B = 4, with" in " ".join(card.split())
     assert "Chit-Chat" not in card  # that is the other corpus
     assert all(len(line) <= 120 for line in card.splitlines() if line[:1] not in "|b")
 

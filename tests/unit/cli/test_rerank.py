@@ -38,14 +38,43 @@ def many(path: Path, *, sources: int) -> Path:
     return write_lines(path, *({"regular": hypotheses(), "reverse": hypotheses()} for _ in range(sources)))
 
 
+def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
+    short, long = {"text": "yes please"}, {"text": "i do not know what to say to yes"}
+    one = {"regular": [short, long], "reverse": [short, {"text": "no"}]}
+    lists = write_lines(tmp_path / "lists.jsonl", *[one] * 3)
+
+    far = called("rerank", lists, "--max-length", "20")
+    near = called("rerank", lists, "--max-length", "2")
+
+    assert (far.replies, near.replies) == ([long["text"]] * 3, [short["text"]] * 3)
+    assert (
+        "Note: T is 20, and without it 3 of 3 replies would be others: length decides more than" in far.told
+    )
+    assert "length decides" not in near.told
+    assert "length decides" not in called("rerank", lists, "--similarity", "edit").told
+
+
+def test_who_answers_where_nobody_is_named(beams: Path, lists: Path, tmp_path: Path) -> None:
+    scored = called("rerank", beams)
+    assert "Strategy: bidis (the default for such lists)" in scored.told
+    assert scored.replies == called("rerank", beams, "--strategy", "bidis").replies
+    content = {"format_version": 2, "options": {}, "recommended": {"system": "mbr edit"}}
+    tuned = write_lines(tmp_path / "tuned.json", content)
+    advised = called("rerank", beams, "--tuned", tuned)
+    assert "Strategy: mbr edit (recommended by tuned.json)" in advised.told
+    assert "strategy:mbr|similarity:edit|" in advised.signature
+    assert "Strategy:" not in called("rerank", beams, "--tuned", tuned, "--strategy", "vbs").told
+
+
 def test_texts_are_enough(lists: Path) -> None:
     call = called("rerank", lists)
 
-    assert call.replies == ["No, I am at home now.", "Not now."]
-    assert "Note: T is 20, but the longest hypothesis has 8 tokens, so length weighs heavily." in call.told
+    assert call.replies == ["At work.", "Not now."]
+    assert "Strategy: bidia (the default for such lists)" in call.told
+    assert "length decides" not in call.told
     assert re.search(r"2 sources in \d+\.\d s\. Work: 8 pairs compared\. Signature: ", call.told)
     assert call.signature == (
-        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:20|answer:regular|"
+        "strategy:bidia|similarity:bleu_t|order:4|smoothing:floor|T:median|answer:regular|"
         f"agreement:closest|bidibeam:{__version__}"
     )
     assert "Work" not in called("rerank", lists, "--strategy", "random").told  # nothing was counted
@@ -219,7 +248,7 @@ REFUSED = {
     "{lists} --strategy bidis --seed 1": "The strategy bidis has no option seed. It has: --lambda.",
     "{lists} --similarity-option smoothing=some": "smoothing must be one of floor, none, add-1, not 'some'.",
     "{lists} --strategy-option answer": "--strategy-option must be NAME=VALUE, not 'answer'.",
-    "{lists} --strategy-option answer=both": "--answer must be one of regular, either, not 'both'.",
+    "{lists} --strategy bidia --strategy-option answer=both": "--answer must be one of regular, either, not 'both'.",
     "{lists} --strategy bidis --tuned {out}": "There is no {out}: `bidibeam tune RUN` writes it.",
     "{lists} --resume": "--resume needs --n-best FILE: what is done is read from that file.",
     **{

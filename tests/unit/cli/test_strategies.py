@@ -89,7 +89,7 @@ def test_flags_go_over_the_name_and_a_note_says_over_what(lists: Path, tuned: Pa
     seven = told("bidia tuned", "--similarity-option", "max_length=7")
     assert "|T:7|" in seven
     assert "Note: flags go over 'tuned'" in seven
-    for name, length in (("bidia tuned", 3), ("bidia bleu_t either tuned", 5), ("bidia bleu_t", 20)):
+    for name, length in (("bidia tuned", 3), ("bidia bleu_t either tuned", 5), ("bidia bleu_t", "median")):
         said = told(name, "--tuned", tuned)
         assert f"|T:{length}|" in said
         assert ("|tuned:tuned.json@" in said) == ("tuned" in name)
@@ -119,7 +119,7 @@ def test_in_a_conversation_words_go_over_what_the_command_line_said(toy_run: Pat
         typed="/strategy bidia mean\n/strategy bidia edit\n/strategy bidia tuned\n",
     )
 
-    assert "(similarity bleu_t, order 2, smoothing floor, T 9, answer either, agreement mean)" in call.told
+    assert "(similarity bleu_t, order 2, smoothing floor, T 4, answer either, agreement mean)" in call.told
     assert "(similarity edit, answer either, agreement closest)" in call.told
     assert "The system 'bidia bleu_t either tuned' must be tuned first" in call.told
 

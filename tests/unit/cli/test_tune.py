@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from bidibeam.api.tuning import SIMILARITIES
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import score
+from bidibeam.metrics import build_metric
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
@@ -28,7 +27,9 @@ from tests.unit.models.huggingface.tiny import prepared
 
 SEARCH = ("--beam-size", "4", "--max-length", "9")
 FEW = (*SEARCH, "--sources", "3")
-SYSTEMS = ["bidis", "vbs-tuned", "bidia bleu_t", "bidia wmd_t"]
+TUNED = ["vbs-tuned", "bidis", "bidia bleu_t", "bidia bleu_t expected", "bidia wmd_t", "loglinear"]
+"""Some of what a model of both directions, with vectors, has settings for."""
+SOME_SYSTEMS = ("vbs", "vbs-tuned", "bidis", "reverse-vbs", "mbr edit", "bidia bleu_t", "bidia bleu_t tuned")
 PAIR_SEARCH = ("--beam-size", "6", "--max-length", "7")
 
 
@@ -57,49 +58,106 @@ def tuned_run(tuned_once: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_it_prints_the_curves_and_writes_what_it_found(copied_run: Path, toy_data: PreparedData) -> None:
-    call = called("tune", copied_run, *SEARCH)
+def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
+    copied_run: Path, toy_data: PreparedData
+) -> None:
+    call = called("tune", copied_run, *SEARCH, "--tokenize", "words")
 
     assert (call.status, call.out) == (0, "")
-    sources = len(list(toy_data.examples("validation")))
+    sources, content = len(list(toy_data.examples("validation"))), tuned_of(copied_run)
+    recommended = content["recommended"]
     for told in (
-        "BLEU by lambda",
-        "BLEU by length exponent, word reward 0",
-        "BLEU by word reward, length exponent 0",
-        "BLEU of bidia bleu_t by T",
-        "BLEU of bidia wmd_t by T",
-        "T is for names with 'tuned', such as --strategy 'bidia bleu_t tuned'.",
-        f"Tuned on {sources} validation sources",
-        f"Wrote {copied_run / 'tuned.json'}, which `bidibeam decode {copied_run}` uses from now on.",
+        f"Cross-validated on {sources} validation sources; * is recommended",
+        f" * {recommended['system']} ",
+        "loglinear bleu_t both",
+        "mbr token_f1",
+        "bidia embedding_cosine",
+        f"Recommended: {recommended['system']}",
+        f"Wrote {copied_run / 'tuned.json'}.",
+        f"Next: bidibeam decode {copied_run} FILE --beam-size 4",
     ):
         assert told in call.told
-    assert call.err.count("█") > 40 * 5  # the highest of each curve is a whole bar
 
-    content = tuned_of(copied_run)
-    tried = [curve["values"] for curve in content["curves"]]
-    assert tried == [[*LAMBDAS], [*EXPONENTS], [*REWARDS], [*PENALTIES], [*PENALTIES]]
-    assert list(content["options"]) == SYSTEMS
+    assert set(TUNED) < set(content["options"])
+    tried = {(curve["system"], curve["setting"]): curve["values"] for curve in content["curves"]}
+    assert tried["bidis", "lambda"] == [*LAMBDAS]
+    assert tried["vbs-tuned", "length_exponent"] == [*EXPONENTS]
+    assert tried["vbs-tuned", "word_reward"] == [*REWARDS]
+    assert tried["bidia bleu_t", "T"] == tried["bidia wmd_t", "T"] == [*PENALTIES]
     assert content["options"]["bidia wmd_t"]["T"] in PENALTIES
     assert content["options"]["bidis"]["lambda_"] in LAMBDAS
     assert (content["split"], content["sources"]) == ("validation", sources)
     assert (content["search"]["beam_size"], content["search"]["max_length"]) == (4, 9)
-    assert content["bleu"]["bidis"] == max(content["curves"][0]["bleu"]) >= content["bleu"]["vbs"]
+    values = [each["cv"] for each in content["ranking"]]
+    assert values == sorted(values, reverse=True)
+    by_name = {each["system"]: each for each in content["ranking"]}
+    assert recommended["cv"] == by_name[recommended["system"]]["cv"]
+    assert recommended["metric"] == "bleu"
+    assert by_name["vbs-tuned"]["difference"] is None
     picture = ElementTree.fromstring((copied_run / "tuned.svg").read_text())
     words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
+
+
+def test_any_metric_decides(unsure_run: Path, tmp_path: Path) -> None:
+    run = copied(unsure_run, tmp_path / "run")
+
+    call = called("tune", run, *SEARCH, "--quick", "--metric", "wer")
+
+    content = tuned_of(run)
+    assert (call.status, content["recommended"]["metric"]) == (0, "wer")
+    values = [each["cv"] for each in content["ranking"]]
+    assert values == sorted(values)  # the fewest errors first
+    assert "embedding_cosine" not in call.told  # it is quick
+    said = refused("tune", run, *SEARCH, "--metric", "distinct-1")
+    assert said.startswith("The metric distinct-1 is known only for all replies together, and tuning needs")
+    assert said.endswith("choose another --metric, such as bleu.")
+
+
+def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> None:
+    content = tuned_of(tuned_run)
+    content["recommended"] = {"system": "loglinear edit both"}
+    content["options"]["loglinear edit both"] = {"agreement_weight": 2.5}
+    (tuned_run / "tuned.json").write_text(json.dumps(content))
+
+    call = called("decode", tuned_run, *SEARCH, typed="red\n")
+
+    assert "Strategy: loglinear edit both (recommended by tuned.json)" in call.told
+    assert "strategy:loglinear|" in call.signature
+    assert "|agreement_weight:2.5|" in call.signature
+    assert "Strategy: loglinear edit both (recommended by tuned.json)" in called("chat", tuned_run).told
+    asked = called("decode", tuned_run, *SEARCH, "--strategy", "vbs", typed="red\n")
+    assert "Strategy:" not in asked.told
+    assert "strategy:vbs|" in asked.signature
+    (tuned_run / "tuned.json").unlink()
+    for command in ("decode", "chat"):
+        told = called(command, tuned_run, typed="red\n").told
+        assert "Strategy: bidis (the default; `bidibeam tune` finds the best)" in told
+
+
+def test_flags_say_whose_they_are(copied_run: Path) -> None:
+    for flags, strategy in (
+        (("--lambda", "2"), "bidis|lambda:2"),
+        (("--similarity", "edit"), "bidia|similarity:edit"),
+        (("--answer", "either"), "bidia|"),
+        (("--length-exponent", "1", "--word-reward", "0"), "vbs-tuned|length_exponent:1"),
+    ):
+        call = called("decode", copied_run, *flags, typed="red\n")
+        assert call.signature.startswith(f"strategy:{strategy}")
+        assert "Strategy:" not in call.told
 
 
 def test_few_sources_and_a_value_at_the_end_of_its_grid_are_noted_once(
     unsure_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = copied(unsure_run, tmp_path / "run")
-    monkeypatch.setattr("bidibeam.api.tuning.tune", partial(tuning.tune, lambdas=(0.01, 50.0)))
+    monkeypatch.setattr(tuning, "LAMBDAS", (0.01, 50.0))
 
     call = called("tune", run, *SEARCH, "--strategy", "bidis")
 
     content = tuned_of(run)
     best, sources = content["options"]["bidis"]["lambda_"], content["sources"]
-    assert len(set(content["curves"][0]["bleu"])) == 2  # either value is an end
+    assert len(set(content["curves"][0]["scores"])) == 2  # either value is an end
     assert content["at_end"] == [{"name": "bidis", "setting": "lambda", "value": best}]
     told = f"so better may lie beyond: lambda of bidis ({best:g} of 0.01 to 50)."
     assert call.told.count(told) == 1
@@ -122,30 +180,31 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
     call = called("tune", copied_run, "--beam-size", "1", "--sources", "3", "--length-penalty", "0.9")
 
     content = tuned_of(copied_run)
-    assert content["options"] == {
-        "bidis": {"lambda_": 1.0},
-        "vbs-tuned": {"length_exponent": 0.9, "word_reward": 0.0},
-    }
-    assert all(len(set(curve["bleu"])) == 1 for curve in content["curves"])
+    assert content["options"]["bidis"] == {"lambda_": 1.0}
+    assert content["options"]["vbs-tuned"] == {"length_exponent": 0.9, "word_reward": 0.0}
+    assert all(len(set(curve["scores"])) == 1 for curve in content["curves"])
     assert (
-        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0)."
+        "is kept: length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0), lambda of bidis (1)."
     ) in call.told
-    assert "Note: left out bidia bleu_t, bidia wmd_t: they need --beam-size 2 or more." in call.told
+    assert "Note: left out bidia bleu_t, bidia bleu, " in call.told
+    assert "bidia wmd_t tuned: they need --beam-size 2 or more." in call.told
+    assert content["recommended"]["system"] == "vbs"  # nothing is better, and nothing is simpler
     said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
     assert said.startswith("--beam-size must be at least 2 for bidia")
 
 
 def check_bleu(model: tuple[object, ...], folder: Path, sources: Path, search: tuple[str, ...]) -> None:
     """The BLEU that tuned.json names is that of the replies that decode writes."""
-    content, found = tuned_of(folder), set()
-    metric, references = Bleu("words"), [(line["reference"],) for line in lines_of(sources)]
-    for system in ("vbs", "vbs-tuned", "bidis", "bidia bleu_t tuned", "bidia wmd_t tuned"):
+    content, found, bleu = tuned_of(folder), set(), build_metric("bleu")
+    references = [[line["reference"]] for line in lines_of(sources)]
+    assert content["metric"] == str(bleu.signature)
+    for system in (*SOME_SYSTEMS, "loglinear", "loglinear both", "loglinear edit both"):
         call = called("decode", model[0], sources, *model[1:], *search, "--strategy", system)
-        bleu = score(metric, metric.statistics(call.replies, references))
-        assert bleu == pytest.approx(content["bleu"][system.removesuffix(" tuned")])
-        assert str(metric.signature) == content["metric"]
-        assert ("|tuned:tuned.json@" in call.signature) == (system != "vbs")
-        found.add(bleu)
+        value = bleu.values(bleu.statistics(call.replies, references).sum(axis=0, keepdims=True))[0]
+        assert value == pytest.approx(content["values"][system]), system
+        is_tuned = system.startswith(("vbs-tuned", "bidis", "loglinear")) or system.endswith(" tuned")
+        assert ("|tuned:tuned.json@" in call.signature) == is_tuned
+        found.add(value)
     assert len(found) > 1  # or tuning could have been left out
 
 
@@ -155,6 +214,7 @@ def test_its_bleu_is_that_of_the_replies_that_decode_writes(
     run = copied(unsure_run, tmp_path / "run")
 
     assert called("tune", run, *SEARCH).status == 0
+    assert {"bidia wmd_t", "bidia wmd_t tuned"} < set(tuned_of(run)["values"])
 
     check_bleu((run,), run, toy_data.path / "validation.jsonl", SEARCH)
 
@@ -216,10 +276,14 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     call = called("tune", copied_regular_run, *SEARCH)
 
     assert call.status == 0
-    assert "BLEU by word reward" in call.told
     assert "lambda" not in call.told
-    assert "left out bidis, bidia bleu_t, bidia wmd_t: they need the reverse direction too." in call.told
-    assert set(tuned_of(copied_regular_run)["options"]) == {"vbs-tuned"}
+    assert "left out bidis, reverse-vbs, bidia bleu_t, " in call.told
+    assert "bidia wmd_t tuned: they need the reverse direction too." in call.told
+    content = tuned_of(copied_regular_run)
+    assert set(content["options"]) == {"vbs-tuned"}
+    assert set(content["values"]) == {"vbs", "vbs-tuned", *(f"mbr {name}" for name in SIMILARITIES)}
+    assert content["recommended"]["system"] in content["values"]
+    assert called("decode", copied_regular_run, typed="red\n").replies  # by what is recommended
     assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
 
 
@@ -233,7 +297,7 @@ def test_without_matplotlib_all_but_the_plot_is_there(
 
     assert call.status == 0
     assert "matplotlib is not installed. pip install 'bidibeam[plots]' brings it." in call.told
-    assert "Tuned on 3 validation sources" in call.told
+    assert "Cross-validated on 3 validation sources" in call.told
     assert (copied_run / "tuned.json").is_file()
     assert not (copied_run / tune.PLOT_FILE).exists()
 
@@ -266,25 +330,31 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
         return tuned_of(copied_run)
 
     first = tuned("--strategy", "bidia  either bleu_t tuned")
-    assert list(first["options"]) == list(first["bleu"]) == ["bidia bleu_t either"]
+    assert list(first["options"]) == ["bidia bleu_t either"]
+    assert list(first["values"]) == ["bidia bleu_t either tuned"]
+    assert first["recommended"]["system"] == "bidia bleu_t either tuned"  # for want of others
     assert called("decode", copied_run, "--strategy", "bidia bleu_t either tuned", typed="red\n").replies
     second = tuned("--strategy", "vbs-tuned")
     assert list(second["options"]) == ["bidia bleu_t either", "vbs-tuned"]
     assert second["options"]["bidia bleu_t either"] == first["options"]["bidia bleu_t either"]
     assert second["curves"][0] == first["curves"][0]
     assert len(second["curves"]) == 3
-    assert set(tuned()["options"]) == {"bidia bleu_t either", *SYSTEMS}
+    assert second["recommended"] == first["recommended"]
+    assert {"bidia bleu_t either", *TUNED} < set(tuned()["options"])
 
     call = called("tune", copied_run, *SEARCH, "--sources", "4", "--strategy", "bidis")
     assert list(tuned_of(copied_run)["options"]) == ["bidis"]
-    lost = "bidia bleu_t either, vbs-tuned, bidia bleu_t, bidia wmd_t"
-    assert f"what tuned.json had for {lost} was tuned for another search, and is gone." in call.told
+    assert "what tuned.json had for bidia bleu_t either, vbs-tuned, " in call.told
+    assert " was tuned for another search, and is gone." in call.told
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("vbs",), f"There is nothing to tune of vbs. Choose among: {', '.join(SYSTEMS)}."),
+        (
+            ("vbs",),
+            "There is nothing to tune of vbs. Choose among: bidis, vbs-tuned, loglinear, bidia bleu_t, ",
+        ),
         (("bidia edit",), "The similarity edit has no T to be tuned."),
         (("bidia bleu_t", "--vectors", "x.vec"), "Nothing that is tuned uses word vectors: leave --vectors"),
         (("bidio",), "Unknown strategy 'bidio'. Did you mean 'bidis'? Choose one of: "),
@@ -313,8 +383,8 @@ def test_a_pair_is_tuned_and_decodes_with_what_was_found(
     call = called("tune", *models, "--data", data.path, *PAIR_SEARCH)
 
     assert (call.status, call.out) == (0, "")
-    assert f"which `bidibeam decode {' '.join(map(str, models))}` uses from now on." in call.told
-    assert list(tuned_of(models[0])["options"]) == SYSTEMS
+    assert f"Next: bidibeam decode {models[0]} FILE --reverse {models[2]} --beam-size 6" in call.told
+    assert set(TUNED) < set(tuned_of(models[0])["options"])
     check_bleu(models, models[0], data.path / "validation.jsonl", PAIR_SEARCH)
 
 
@@ -326,7 +396,7 @@ def test_a_shared_encoder_and_a_regular_model_alone_are_tuned(
     for model in ((joint,), ("--regular", models[0])):
         assert called("tune", *model, "--data", data.path, *PAIR_SEARCH).status == 0
 
-    assert set(tuned_of(joint)["options"]) == set(SYSTEMS)
+    assert set(TUNED) < set(tuned_of(joint)["options"])
     assert list(tuned_of(models[0])["options"]) == ["vbs-tuned"]
 
 
@@ -354,12 +424,15 @@ def test_subwords_are_tuned_without_vectors_or_with_a_file(tmp_path: Path, data:
     command = ("tune", regular, "--reverse", reverse, "--data", data.path, *PAIR_SEARCH, "--sources", "3")
 
     without = called(*command)
-    assert "Note: left out bidia wmd_t: it needs word vectors, --vectors FILE.vec." in without.told
-    assert set(tuned_of(regular)["options"]) == {"bidis", "vbs-tuned", "bidia bleu_t"}
+    assert "Note: left out bidia wmd_t, bidia wmd, " in without.told
+    assert "bidia wmd_t tuned: they need word vectors, --vectors FILE.vec." in without.told
+    assert "bidia wmd_t" not in tuned_of(regular)["options"]
     beside = called(*command, "--vectors", write_vectors(tmp_path / "toy.vec", WORDS))
     assert (beside.status, "left out" in beside.told) == (0, False)
     assert "bidia wmd_t" in tuned_of(regular)["options"]
-    assert len(tuned_of(regular)["curves"][-1]["bleu"]) == len(PENALTIES)
+    ranked = [each["system"] for each in tuned_of(regular)["ranking"]]
+    assert "bidia wmd_t tuned" in ranked
+    assert "wmd" not in tuned_of(regular)["recommended"]["system"]  # decode would not know the vectors
 
 
 def test_a_pair_that_cannot_be_tuned_is_refused(models: tuple[Path, str, Path], data: PreparedData) -> None:

@@ -24,6 +24,8 @@ TUNED: dict[str, dict[str, float]] = {
     "bidis": {"lambda_": 0.5},
     "bidia bleu_t": {"T": 3},
     "bidia wmd_t": {"T": 5},
+    "loglinear": {"regular_weight": 1.0, "reverse_weight": 0.5, "length_weight": 0.1},
+    "loglinear both": {"regular_weight": 1.0, "reverse_weight": 2.0},
 }
 MAX_LENGTH = 8
 

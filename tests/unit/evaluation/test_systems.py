@@ -45,6 +45,10 @@ def texts_alone(beams: list[Beams]) -> list[Beams]:
     ]
 
 
+def is_of_both(name: str) -> bool:
+    return name.startswith("bidia") or name == "loglinear both"
+
+
 def test_n_b_is_what_each_system_can_choose_from() -> None:
     found, missing = choose_systems(
         [WIDE, BOTH], max_length=MAX_LENGTH, load_vectors=lambda: SPACE, tuned=TUNED, workers=2
@@ -54,12 +58,11 @@ def test_n_b_is_what_each_system_can_choose_from() -> None:
     assert {name.split()[0] for name in SYSTEMS} == set(STRATEGIES.names())
     sizes = {name: list(by_size) for name, by_size in found.items()}
     assert sizes == {
-        name: [4] if name.startswith("bidia") else [2] if name == "reverse-vbs" else [4, 2]
-        for name in SYSTEMS
+        name: [4] if is_of_both(name) else [2] if name == "reverse-vbs" else [4, 2] for name in SYSTEMS
     }
     for name, by_size in found.items():
         for size, each in by_size.items():
-            beams = BOTH if name.startswith("bidia") or size == 2 else WIDE
+            beams = BOTH if is_of_both(name) or size == 2 else WIDE
             assert each.replies == system(name, beams, size).replies
             assert (each.name, each.beam_size) == (name, size)
             assert str(each.signature).startswith(f"strategy:{name.split()[0]}|")
@@ -86,6 +89,9 @@ def test_what_lists_are_not_enough_for_is_missing_with_the_reason() -> None:
         "bidia bleu_t tuned": "The system 'bidia bleu_t tuned' must be tuned first: no T was tuned for",
         "bidia wmd_t tuned": "The system 'bidia wmd_t tuned' must be tuned first: no T was tuned for",
         "bidia bleu_t expected": "source '0', regular[0] has no \"log_prob\", and bidia bleu_t expected ",
+        "loglinear": "It needs tuned settings: `bidibeam tune",
+        "loglinear both": "It needs tuned settings: `bidibeam tune",
+        "mbr bleu_t": "source '0', regular[0] has no \"log_prob\", and mbr bleu_t needs it",
         "reverse-vbs": "source '0', reverse[0] has no \"score\", and reverse-vbs needs it.",
         "oracle": "source '0' has no \"reference\", and oracle chooses by it.",
     }

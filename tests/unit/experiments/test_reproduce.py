@@ -246,11 +246,20 @@ class Notes(ExperimentObserver):
 def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def curve(system: str, setting: str, values: tuple[float, ...], scores: tuple[float, ...]) -> Curve:
+        return Curve(system, setting, {}, values, scores, values[-1])
+
     grid = (0.0, 1.0, 9.0)
     found = {
-        2: TuningResult({"bidis": {"lambda_": 1.0}}, {}, (Curve("lambda", {}, grid, (1.0, 3.0, 2.0)),), 4),
-        5: TuningResult({"bidia wmd_t": {"T": 60.0}}, {}, (Curve("T", {}, (2, 60), (1.0, 3.0)),), 4),
-        6: TuningResult({"bidis": {"lambda_": 9.0}}, {}, (Curve("lambda", {}, grid, (1.0, 2.0, 3.0)),), 4),
+        2: TuningResult(
+            {"bidis": {"lambda_": 1.0}}, {}, (curve("bidis", "lambda", grid, (1.0, 3.0, 2.0)),), 4
+        ),
+        5: TuningResult(
+            {"bidia wmd_t": {"T": 60.0}}, {}, (curve("bidia wmd_t", "T", (2, 60), (1.0, 3.0)),), 4
+        ),
+        6: TuningResult(
+            {"bidis": {"lambda_": 9.0}}, {}, (curve("bidis", "lambda", grid, (1.0, 2.0, 3.0)),), 4
+        ),
     }
     monkeypatch.setattr(Seed, "tune_size", lambda _self, size, _files: found[size])
     settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5,6]"])

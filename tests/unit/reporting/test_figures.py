@@ -230,7 +230,7 @@ def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(t
     assert picture == (tmp_path / "other.svg").read_bytes()
     assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
     texts = texts_of(picture)
-    for label in ("lambda", "word reward", "corpus BLEU on validation", "best: 0.5", "best: 0"):
+    for label in ("lambda", "word reward", "BLEU on validation", "best: 0.5", "best: 0"):
         assert texts.count(label) == 1
     assert texts.count("vbs as searched") == 2  # in each panel
     assert len([*tmp_path.iterdir()]) == 3

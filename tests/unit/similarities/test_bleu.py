@@ -159,7 +159,7 @@ def test_scores_rank_and_tie_as_exact_fractions_do(one: Lists, other: Lists) -> 
 
 
 def test_signatures_name_every_setting() -> None:
-    assert str(BleuT().signature) == "similarity:bleu_t|order:4|smoothing:floor|T:20"
+    assert str(BleuT().signature) == "similarity:bleu_t|order:4|smoothing:floor|T:median"
     assert str(BleuT(max_length=30, smoothing="add-1").signature).endswith("|smoothing:add-1|T:30")
     weighted = Bleu(order=2, weights=(0.75, 0.25), smoothing="none")
     assert str(weighted.signature) == "similarity:bleu|order:2|order_weights:0.75,0.25|smoothing:none"
@@ -178,7 +178,7 @@ def test_signatures_name_every_setting() -> None:
         ({"order": 2, "weights": ("a", "b")}, "received ('a', 'b')"),
         ({"order": 2, "weights": 0.5}, "received 0.5"),
         ({"smoothing": "method7"}, "smoothing must be one of floor, none, add-1, not 'method7'"),
-        ({"max_length": 0}, "(T) must be a whole number from 1 to 1,000,000, not 0"),
+        ({"max_length": 0}, "(T) must be a whole number from 1 to 1,000,000, or median, not 0"),
         ({"max_length": 1.5}, "not 1.5"),
     ],
     ids=str,

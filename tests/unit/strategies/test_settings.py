@@ -42,7 +42,7 @@ def similarity_of(strategy: Strategy) -> Any:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (StrategySettings(), BidiA(BleuT(max_length=20), answer="regular", agreement="closest")),
+        (StrategySettings(), BidiA(BleuT(max_length="median"), answer="regular", agreement="closest")),
         (StrategySettings("vbs"), Vbs()),
         (StrategySettings("bidis", {"lambda_": 0.5}), BidiS(0.5)),
         (StrategySettings("random", {"seed": 3}), Random(3)),
@@ -203,7 +203,7 @@ Tuned = dict[str, dict[str, Any]]
 
 BIDIA = (
     "bidia takes: bleu_t, wmd_t, bleu, wmd, token_f1, edit, embedding_cosine, package.module:name, either, "
-    "expected, mean, tuned."
+    "expected, mean, closest, tuned."
 )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,39 +13,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import score
+from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.metrics import build_metric
 from bidibeam.protocols import Strategy
+from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.bleu import BleuT
+from bidibeam.similarities.overlap import Edit
 from bidibeam.similarities.wmd import WmdT
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.baselines import Vbs, VbsTuned
 from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS
-from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.tuning import (
     EXPONENTS,
     LAMBDAS,
     PENALTIES,
+    REWARDS,
     Curve,
+    Tuner,
     TuningResult,
     choose_cell,
-    tune,
-    tune_penalty,
 )
-from tests.unit.strategies.lists import beams, hypothesis, random_beams
+from tests.unit.strategies.lists import beams, hypothesis
 
-some_beams = st.lists(random_beams(smallest=1), min_size=1, max_size=6)
+BLEU: Any = build_metric("bleu", tokenize="words")
+REGULAR, REVERSE = Direction
+BOTH = (REGULAR, REVERSE)
+SPACE = WordVectors(list("abcdefgh"), np.random.default_rng(1).normal(size=(8, 5)), "toy")
 
 
-def bleu(strategy: Strategy, found: Iterable[Beams]) -> float:
-    """Corpus BLEU of a strategy's replies, by the metric itself."""
-    lines = list(found)
-    metric = Bleu("words")
+@dataclass(frozen=True)
+class ErrorRate:
+    """How many replies are not the reference: a metric that is to be low."""
+
+    name: str = "ser"
+    higher_is_better: bool = False
+    signature: ClassVar[Signature] = Signature((("metric", "ser"),))
+
+    def statistics(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Any:
+        wrong = [reply not in right for reply, right in zip(replies, references, strict=True)]
+        return np.column_stack([wrong, np.ones(len(wrong))]).astype(np.float64)
+
+    def values(self, sums: Any) -> Any:
+        return 100 * sums[:, 0] / np.maximum(1, sums[:, 1])
+
+
+def score(metric: Any, strategy: Strategy, lines: Iterable[Beams]) -> float:
+    """The metric of a strategy's replies."""
+    lines = list(lines)
     replies = [strategy.rank(line).text for line in lines]
-    return score(metric, metric.statistics(replies, [line.references for line in lines]))
+    sums = metric.statistics(replies, [line.references for line in lines]).sum(axis=0, keepdims=True)
+    return float(metric.values(sums)[0])
+
+
+def tuner_of(lines: Sequence[Beams], metric: Any = BLEU, **options: Any) -> Tuner:
+    """A tuner on the same lists, whichever directions a strategy needs."""
+    lists = {(REGULAR,): lines, (REVERSE,): lines, BOTH: lines}
+    return Tuner(metric, lists, space=lambda: SPACE, **options)
 
 
 def realistic(seed: int, sources: int = 40) -> list[Beams]:
@@ -76,84 +102,207 @@ def realistic(seed: int, sources: int = 40) -> list[Beams]:
     return lines
 
 
-@given(
-    some_beams,
-    st.sampled_from([0.0, 0.1, 1.0, 2.5]),
-    st.sampled_from([0.0, 0.6, 2.0]),
-    st.sampled_from([0.0, 0.5, 1.0]),
-)
-def test_bleu_is_that_of_the_strategies_with_the_same_settings(
-    found: list[Beams], weight: float, exponent: float, reward: float
-) -> None:
-    tuned = tune(found, lambdas=[weight], exponents=[exponent], rewards=[reward])
+@pytest.mark.parametrize("metric", [BLEU, ErrorRate()], ids=["bleu", "ser"])
+def test_lambda_is_what_a_plain_loop_finds(metric: Any) -> None:
+    weights = {"regular_weight": 1.0, "reverse_weight": 2.0}
+    found = realistic(0) if metric is BLEU else planted(0, weights, sources=40)
+    values = [score(metric, BidiS(value), found) for value in LAMBDAS]
+    best = int(np.argmax(values) if metric.higher_is_better else np.argmin(values))
 
-    strategies: dict[str, Strategy] = {
-        "vbs": Vbs(),
-        "bidis": BidiS(weight),
-        "vbs-tuned": VbsTuned(exponent, reward),
-    }
-    expected = {name: bleu(strategy, found) for name, strategy in strategies.items()}
-    assert tuned.bleu == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert tuned.sources == len(found)
+    tuned = tuner_of(found, metric).tune("bidis")
+
+    (curve,) = tuned.curves
+    assert (curve.system, curve.setting, curve.values) == ("bidis", "lambda", LAMBDAS)
+    assert curve.scores == pytest.approx(values, rel=1e-9)
+    assert (tuned.name, tuned.key) == ("bidis", "bidis")
+    assert tuned.options == {"lambda_": LAMBDAS[best]}
+    assert tuned.value == pytest.approx(values[best])
+    assert curve.best == (curve.chosen, pytest.approx(values[best]))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_lambda_is_what_a_plain_loop_finds(seed: int) -> None:
-    found = realistic(seed)
-    values = [bleu(BidiS(value), found) for value in LAMBDAS]
+def test_length_settings_are_what_a_plain_loop_finds() -> None:
+    found = realistic(1, 25)
+    some = [(a, r) for a in EXPONENTS[::8] for r in REWARDS[::8]]
 
-    tuned = tune(found, exponents=[0.0], rewards=[0.0])
+    tuned = tuner_of(found).tune("vbs-tuned")
 
-    curve = tuned.curves[0]
-    assert curve.setting == "lambda"
-    assert curve.values == LAMBDAS
-    assert curve.bleu == pytest.approx(values, rel=1e-9)
-    assert tuned.options["bidis"] == {"lambda_": LAMBDAS[int(np.argmax(values))]}
-    assert tuned.bleu["bidis"] == pytest.approx(max(values))
-    assert tuned.bleu["bidis"] >= tuned.bleu["vbs"] > 0
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_length_settings_are_what_a_plain_loop_finds(seed: int) -> None:
-    found = realistic(seed)
-    exponents, rewards = (0.0, 0.6, 1.3, 2.0), (0.0, 0.3, 0.9, 1.5, 3.0)
-    values = {(a, r): bleu(VbsTuned(a, r), found) for a in exponents for r in rewards}
-    exponent, reward = max(values, key=values.__getitem__)
-
-    tuned = tune(found, lambdas=[0.0], exponents=exponents, rewards=rewards)
-
-    assert tuned.options["vbs-tuned"] == {"length_exponent": exponent, "word_reward": reward}
-    assert tuned.bleu["vbs-tuned"] == pytest.approx(values[exponent, reward])
-    by_exponent, by_reward = tuned.curves[1:]
+    exponent, reward = tuned.options["length_exponent"], tuned.options["word_reward"]
+    assert tuned.value == pytest.approx(score(BLEU, VbsTuned(exponent, reward), found))
+    assert all(tuned.value >= score(BLEU, VbsTuned(*each), found) - 1e-9 for each in some)
+    by_exponent, by_reward = tuned.curves
     assert (by_exponent.setting, by_exponent.held) == ("length_exponent", {"word_reward": reward})
-    assert by_exponent.bleu == pytest.approx([values[a, reward] for a in exponents])
+    assert by_exponent.scores[::8] == pytest.approx(
+        [score(BLEU, VbsTuned(a, reward), found) for a in EXPONENTS[::8]]
+    )
     assert (by_reward.setting, by_reward.held) == ("word_reward", {"length_exponent": exponent})
-    assert by_reward.bleu == pytest.approx([values[exponent, r] for r in rewards])
-    assert (by_exponent.best[0], by_reward.best[0]) == (exponent, reward)  # the plot marks what was chosen
+    assert (by_exponent.chosen, by_reward.chosen) == (exponent, reward)  # the plot marks what was chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("bidia bleu_t tuned", lambda length: BidiA(BleuT(max_length=length))),
+        ("bidia wmd_t tuned", lambda length: BidiA(WmdT(SPACE, max_length=length))),
+        ("bidia bleu_t either mean tuned", lambda length: BidiA(BleuT(max_length=length), "either", "mean")),
+    ],
+)
+def test_a_penalty_is_what_a_plain_loop_finds(name: str, strategy: Any) -> None:
+    found = realistic(0)
+    values = [score(BLEU, strategy(length), found) for length in PENALTIES]
+
+    tuned = tuner_of(found).tune(name)
+
+    (curve,) = tuned.curves
+    assert (tuned.name, tuned.key) == (name, name.removesuffix(" tuned"))
+    assert (curve.setting, curve.values) == ("T", PENALTIES)
+    assert curve.scores == pytest.approx(values, rel=1e-9)
+    assert tuned.options == {"T": PENALTIES[int(np.argmax(values))]}
+    assert max(values) > min(values)  # or it would not matter
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("vbs", Vbs()), ("bidia edit", BidiA(Edit())), ("bidia bleu_t", BidiA(BleuT(max_length=6)))],
+)
+def test_what_has_no_settings_is_measured_as_it_is(name: str, strategy: Strategy) -> None:
+    found = realistic(2)
+
+    tuned = tuner_of(found, max_length=6).tune(name)
+
+    assert (tuned.options, tuned.curves) == ({}, ())
+    assert tuned.value == tuned.cv == pytest.approx(score(BLEU, strategy, found))
+
+
+def test_what_is_cross_validated_was_chosen_on_the_other_folds() -> None:
+    found = realistic(3, 43)
+
+    tuned = tuner_of(found).tune("bidis")
+
+    replies = []
+    for fold in range(5):
+        start, end = fold * 43 // 5, (fold + 1) * 43 // 5
+        others = [*found[:start], *found[end:]]
+        best = LAMBDAS[int(np.argmax([score(BLEU, BidiS(value), others) for value in LAMBDAS]))]
+        replies += [BidiS(best).rank(line).text for line in found[start:end]]
+    sums = BLEU.statistics(replies, [line.references for line in found]).sum(axis=0, keepdims=True)
+    assert tuned.cv == pytest.approx(float(BLEU.values(sums)[0]))
+    assert tuned.cv < tuned.value  # what was chosen on all looks better than it is
+
+
+def planted(seed: int, weights: dict[str, float], sources: int = 300, width: int = 12) -> list[Beams]:
+    """Sources whose right answer is what a log-linear choice with these weights would take."""
+    chooser = random.Random(seed)
+    strategy = LogLinear(**weights, length_exponent=0.0)  # type: ignore[arg-type]
+    lines = []
+    for number in range(sources):
+        found = []
+        for place in range(width):
+            length = chooser.randint(2, 9)
+            own, other = (-chooser.uniform(0, 4) - 0.5 * length for _ in range(2))
+            score = own * ((5 + length) / 6) ** -0.6
+            tokens = tuple(f"w{place}" for _ in range(length - 1))
+            found.append(Hypothesis(" ".join(tokens), tokens, own, length, score, other_log_prob=other))
+        line = Beams(str(number), "hi", (), NBest(tuple(found)), NBest(tuple(found)))
+        lines.append(replace(line, references=(strategy.rank(line).text,)))
+    return lines
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.4, 0.3), (1.0, 3.0, 1.0), (1.0, 0.0, -0.3)])
+def test_weights_that_were_planted_are_recovered(weights: tuple[float, ...]) -> None:
+    named = dict(zip(("regular_weight", "reverse_weight", "length_weight"), weights, strict=True))
+
+    tuned = tuner_of(planted(0, named), ErrorRate()).tune("loglinear")
+
+    scale = tuned.options["regular_weight"]
+    assert tuned.value < 12
+    assert tuned.cv < 15  # and on sources that did not decide it
+    assert tuned.options["reverse_weight"] / scale == pytest.approx(weights[1], rel=0.35, abs=0.1)
+    fresh = planted(1, named)
+    assert score(ErrorRate(), LogLinear(**tuned.options), fresh) < 15
+    assert score(ErrorRate(), Vbs(), fresh) > 20
+
+
+def noise(seed: int, sources: int = 200) -> list[Beams]:
+    """Sources of which nothing that is known of a hypothesis tells whether it is right."""
+    chooser = random.Random(seed)
+
+    def one(place: int) -> Hypothesis:
+        length = chooser.randint(2, 9)
+        own, other = (-chooser.uniform(1, 9) for _ in range(2))
+        tokens = (f"w{place}",) * (length - 1)
+        score = own * ((5 + length) / 6) ** -0.6
+        return Hypothesis(" ".join(tokens), tokens, own, length, score, other_log_prob=other)
+
+    lines = []
+    for number in range(sources):
+        regular, reverse = (NBest(tuple(one(place) for place in range(10))) for _ in BOTH)
+        right = chooser.choice([*regular, *reverse]).text
+        lines.append(Beams(str(number), "hi", (right,), regular, reverse))
+    return lines
+
+
+def test_noise_is_not_recommended() -> None:
+    names = ["vbs", "vbs-tuned", "bidis", "loglinear", "loglinear edit both"]
+    kept, gains, recommended = 0, [], []
+    for seed in range(8):
+        tuner = tuner_of(noise(seed), ErrorRate())
+        found = {name: tuner.tune(name) for name in names}
+        gains.append(found["vbs"].value - found["loglinear edit both"].value)
+        kept += found["loglinear edit both"].options["length_weight"] == 0
+        recommended.append(tuner.compare(names).recommended)
+
+    # A search that believed its own sources would gain on every one of them.
+    assert kept == 8
+    assert sum(each in ("vbs", "vbs-tuned", "bidis") for each in recommended) >= 7
+
+
+def test_systems_are_ranked_with_intervals_and_the_simplest_of_the_best_is_recommended() -> None:
+    weights = {"regular_weight": 1.0, "reverse_weight": 3.0, "length_weight": 1.0}
+    tuner = tuner_of(planted(0, weights), ErrorRate())
+
+    result = tuner.compare(["vbs", "vbs-tuned", "bidis", "loglinear", "loglinear both"])
+
+    values = [each.cv for each in result.ranking]
+    assert values == sorted(values)  # an error rate
+    assert result.recommended == "loglinear"  # the same texts are in both beams, so both is no better
+    by_name = {each.system: each for each in result.ranking}
+    for each in result.ranking:
+        assert each.low <= each.cv <= each.high
+        if each.system != "vbs-tuned":
+            assert each.difference == pytest.approx(each.cv - by_name["vbs-tuned"].cv)
+            assert each.difference_low <= each.difference <= each.difference_high
+    assert by_name["vbs-tuned"].difference is None
+    assert by_name["loglinear"].difference_high < 0
+    assert set(result.options) == {"vbs-tuned", "bidis", "loglinear", "loglinear both"}
+    assert tuner.compare(["vbs", "vbs-tuned", "bidis", "loglinear", "loglinear both"]) == result
+    others = tuner.compare(["vbs", "bidis", "loglinear"], usable=lambda name: name != "loglinear")
+    assert others.recommended == "bidis"
+    assert others.ranking[0].difference is None  # there is no baseline
+    assert tuner.compare([]) == TuningResult({}, {}, (), 0)
 
 
 def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> None:
-    only = beams(hypothesis("a b c d", other=-1.0), reference="a b c d")
+    only = beams(hypothesis("a b c d", other=-1.0), reverse=["a b c d"], reference="a b c d")
+    names = ["vbs", "bidis", "vbs-tuned", "bidia bleu_t tuned", "loglinear"]
 
-    some = tune([only], lambdas=[0.0, 0.7], exponents=[0.0, 1.0], rewards=[0.5, 0.0])
-    all_of_them = tune([only])
-    searched = tune([only], search=SearchSettings(length_penalty=1.3, max_length=9))
+    found = tuner_of([only]).compare(names)
+    searched = tuner_of([only], search=SearchSettings(length_penalty=1.3, max_length=34)).compare(names)
+    known = tuner_of([only], max_length=4).compare(names)
 
-    assert some.options == {
-        "bidis": {"lambda_": 0.7},
-        "vbs-tuned": {"length_exponent": 1.0, "word_reward": 0.0},
-    }
-    assert some.bleu == pytest.approx({"vbs": 100.0, "vbs-tuned": 100.0, "bidis": 100.0})
-    assert all_of_them.options == {
-        "bidis": {"lambda_": 1.0},
-        "vbs-tuned": {"length_exponent": 0.6, "word_reward": 0.0},
-    }
-    assert searched.options["vbs-tuned"]["length_exponent"] == 1.3
-    assert [value for _, _, value in all_of_them.named_curves] == [1.0, 0.6, 0.0]
-    assert all_of_them.flat_note.endswith(
-        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0)."
+    assert found.options["bidis"] == {"lambda_": 1.0}
+    assert found.options["vbs-tuned"] == {"length_exponent": 0.6, "word_reward": 0.0}
+    assert found.options["bidia bleu_t"] == {"T": 20}
+    assert found.options["loglinear"]["reverse_weight"] == 0.0
+    assert (searched.options["vbs-tuned"]["length_exponent"], searched.options["bidia bleu_t"]["T"]) == (
+        1.3,
+        30,
     )
-    assert tune([only], lambdas=[0.3], exponents=[0.0], rewards=[0.0]).flat_note == ""  # nothing to choose
+    assert known.options["bidia bleu_t"] == {"T": 4}
+    assert found.flat_note.endswith(
+        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0), T of "
+        "bidia bleu_t (20)."
+    )
+    assert found.recommended == "vbs"
 
 
 @given(st.lists(st.lists(st.sampled_from([1.0, 2.0]), min_size=3, max_size=3), min_size=3, max_size=3))
@@ -169,46 +318,6 @@ def test_of_two_settings_the_one_that_makes_no_difference_beside_the_other_is_th
     assert row == 1 or len(set(grid[:, column])) > 1
 
 
-SPACE = WordVectors(list("abcdefgh"), np.random.default_rng(1).normal(size=(8, 5)), "toy")
-BLEU_T, WMD_T = StrategySettings(), StrategySettings(similarity="wmd_t")
-EITHER = StrategySettings(options={"answer": "either", "agreement": "mean"})
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_penalty_is_what_a_plain_loop_finds(seed: int) -> None:
-    found = realistic(seed)
-    strategies = {"bidia bleu_t": BLEU_T, "bidia wmd_t": WMD_T, "bidia bleu_t either mean": EITHER}
-
-    tuned = tune_penalty(found, strategies, space=lambda: SPACE)
-
-    slowly = [
-        [bleu(BidiA(BleuT(max_length=length)), found) for length in PENALTIES],
-        [bleu(BidiA(WmdT(SPACE, max_length=length)), found) for length in PENALTIES],
-        [bleu(BidiA(BleuT(max_length=length), "either", "mean"), found) for length in PENALTIES],
-    ]
-    for name, curve, values in zip(strategies, tuned.curves, slowly, strict=True):
-        assert (curve.setting, curve.held, curve.values) == ("T", {}, PENALTIES)
-        assert curve.bleu == pytest.approx(values, rel=1e-9)
-        assert tuned.options[name] == {"T": PENALTIES[int(np.argmax(values))]}
-        assert tuned.bleu[name] == pytest.approx(max(values))
-        assert max(values) > min(values)  # or it would not matter
-    assert tuned.sources == len(found)
-
-
-def test_a_penalty_that_makes_no_difference_is_that_of_the_strategy_or_of_the_search() -> None:
-    only = beams("a b c d", reverse=["a b c d"], reference="a b c d")
-    own = replace(BLEU_T, similarity_options={"order": 2, "max_length": 4})
-
-    tuned = tune_penalty([only], {"x": BLEU_T, "y": own})
-    searched = tune_penalty([only], {"x": BLEU_T}, search=SearchSettings(max_length=34))
-
-    assert tuned.options == {"x": {"T": 20}, "y": {"T": 4}}
-    assert searched.options == {"x": {"T": 30}}
-    assert searched.flat_note.endswith("is kept: T of x (30).")
-    with pytest.raises(SettingsError, match="order must be"):
-        tune_penalty([only], {"x": replace(BLEU_T, similarity_options={"order": 0})})
-
-
 def test_vectors_are_asked_for_once_and_only_by_those_who_use_them() -> None:
     asked = []
 
@@ -216,27 +325,26 @@ def test_vectors_are_asked_for_once_and_only_by_those_who_use_them() -> None:
         asked.append(1)
         return SPACE
 
-    tune_penalty(realistic(0, 3), {"bleu": BLEU_T}, space=space)
+    lines = realistic(0, 3)
+    tuner = Tuner(BLEU, {BOTH: lines}, space=space)
+    tuner.tune("bidia bleu_t tuned")
     assert asked == []
-    tune_penalty(realistic(0, 3), {"wmd": WMD_T, "either": replace(EITHER, similarity="wmd_t")}, space=space)
+    tuner.tune("bidia wmd_t tuned")
+    tuner.tune("bidia wmd_t either tuned")
     assert asked == [1]
     with pytest.raises(SettingsError, match="needs word vectors"):
-        tune_penalty(realistic(0, 3), {"wmd": WMD_T})
-    with pytest.raises(SettingsError, match="The similarity edit has no option max_length"):
-        tune_penalty(realistic(0, 3), {"x": replace(BLEU_T, similarity="edit")})
+        Tuner(BLEU, {BOTH: lines}).tune("bidia wmd_t tuned")
+    with pytest.raises(InputError, match="vbs is tuned on regular hypotheses, and there are none"):
+        tuner.tune("bidis")
 
 
-def test_both_directions_are_needed_of_every_source() -> None:
-    whole = beams("a", reverse=["b"], reference="a")
-    for line, direction in (
-        (beams("a", reference="a", name="s2"), "reverse"),
-        (beams(reverse=["a"], reference="a", name="s2"), "regular"),
-    ):
-        with pytest.raises(InputError) as caught:
-            tune_penalty([whole, line], {"x": BLEU_T})
-        assert f"Source 's2' has no {direction} hypotheses, and T is tuned on" in str(caught.value)
-    with pytest.raises(InputError, match="There are no sources to tune on"):
-        tune_penalty([], {"x": BLEU_T})
+def test_a_source_without_hypotheses_has_an_empty_reply() -> None:
+    found = [*realistic(0, 10), beams(name="none", reference="a b c")]
+
+    for name in ("vbs", "bidis", "vbs-tuned", "bidia edit", "loglinear edit both"):
+        tuned = tuner_of(found).tune(name)
+        assert tuned.choice.shape == (11,)
+        assert tuned.value > 0
 
 
 @pytest.mark.parametrize(
@@ -254,30 +362,34 @@ def test_both_directions_are_needed_of_every_source() -> None:
         (EXPONENTS, 3.6, True),
     ],
 )
+@pytest.mark.parametrize("higher", [True, False])
 def test_the_end_of_a_grid_is_its_first_value_but_0_and_its_last_tenth(
-    values: tuple[float, ...], best: float, is_at_end: bool
+    values: tuple[float, ...], best: float, is_at_end: bool, higher: bool
 ) -> None:
-    curve = Curve("x", {}, values, tuple(float(value == best) for value in values))
+    scores = tuple(float((value == best) == higher) for value in values)
+    curve = Curve("x", "y", {}, values, scores, best, higher)
 
-    assert curve.best == curve.choose(0.5) == (best, 1.0)
+    assert curve.best == (best, float(higher))
     assert curve.is_at_end == is_at_end
-    assert not Curve("x", {}, values, (0.0,) * len(values)).is_at_end  # nothing was decided
-    assert Curve("x", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0)).best == (1.0, 7.0)  # the first of equal ones
+    assert not Curve("x", "y", {}, values, (0.0,) * len(values), best).is_at_end  # nothing was decided
+    assert Curve("x", "y", {}, (3.0, 1.0, 2.0), (5.0, 7.0, 7.0), 1.0).best == (
+        1.0,
+        7.0,
+    )  # the first of equals
 
 
 def test_values_at_the_end_are_told_in_one_sentence() -> None:
-    tuned = TuningResult({}, {}, (), 9).add(
-        "bidis", {"lambda_": 10.0}, 2.0, Curve("lambda", {}, (0, 10), (1, 2))
+    curves = (
+        Curve("bidis", "lambda", {}, (0, 10), (1, 2), 10),
+        Curve("vbs-tuned", "length_exponent", {"word_reward": 0.0}, (0.0, 1.0, 4.0), (1.0, 3.0, 2.0), 1.0),
+        Curve("vbs-tuned", "word_reward", {"length_exponent": 1.0}, (0.0, 4.0), (1.0, 3.0), 4.0),
     )
-    inner = Curve("length_exponent", {"word_reward": 0.0}, (0.0, 1.0, 4.0), (1.0, 3.0, 2.0))
-    reward = Curve("word_reward", {"length_exponent": 1.0}, (0.0, 4.0), (1.0, 3.0))
-    tuned = tuned.add("vbs-tuned", {"length_exponent": 1.0, "word_reward": 4.0}, 3.0, inner, reward)
 
-    assert tuned.end_note == (
+    assert TuningResult({}, {}, curves, 9).end_note == (
         "At the end of what was tried, so better may lie beyond: lambda of bidis (10 of 0 to 10), word "
         "reward of vbs-tuned (4 of 0 to 4)."
     )
-    assert tuned.without(["bidis", "vbs-tuned"]).end_note == ""
+    assert TuningResult({}, {}, (), 9).end_note == ""
 
 
 def lacking(field: str) -> Hypothesis:
@@ -289,7 +401,6 @@ def lacking(field: str) -> Hypothesis:
     ("found", "message"),
     [
         ([beams("a", reference="a"), beams("b", name="s2")], "Source 's2' has no reference, and tuning "),
-        ([beams(name="s1", reference="a")], "Nothing was found for source 's1'; widen the beam."),
         ([], "There are no sources to tune on."),
         *(
             (
@@ -302,18 +413,32 @@ def lacking(field: str) -> Hypothesis:
 )
 def test_what_is_missing_is_named(found: list[Beams], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        tune(iter(found))
+        tuner_of(found).compare(["vbs-tuned", "bidis"])
     assert str(caught.value).startswith(message)
 
 
-def test_results_are_merged() -> None:
-    found = realistic(0)
-    lengths, penalty = tune(found), tune_penalty(found[:-1], {"bidia bleu_t": BLEU_T})
+def test_a_metric_of_whole_corpora_is_refused() -> None:
+    class Corpus:
+        name, higher_is_better = "distinct-1", True
 
-    merged = lengths.merge(penalty)
+        score = staticmethod(lambda *_: 0.0)
 
-    assert list(merged.options) == ["bidis", "vbs-tuned", "bidia bleu_t"]
-    assert merged.options["bidia bleu_t"] == penalty.options["bidia bleu_t"]
-    assert list(merged.bleu) == ["vbs", "bidis", "vbs-tuned", "bidia bleu_t"]
-    assert merged.curves == (*lengths.curves, *penalty.curves)
-    assert merged.sources == len(found)
+    with pytest.raises(SettingsError, match="The metric distinct-1 is known only for all replies together"):
+        tuner_of(realistic(0, 3), Corpus()).tune("vbs")
+
+
+def test_what_is_found_goes_over_what_was_found_before() -> None:
+    tuner = tuner_of(realistic(0))
+    first, second = (
+        tuner.compare(["vbs", "bidis", "vbs-tuned"]),
+        tuner.compare(["bidis", "bidia bleu_t tuned"]),
+    )
+
+    both = second.over(first)
+
+    assert set(both.options) == {"bidis", "vbs-tuned", "bidia bleu_t"}
+    assert set(both.values) == {"vbs", "bidis", "vbs-tuned", "bidia bleu_t tuned"}
+    assert [curve.system for curve in both.curves] == ["vbs-tuned", "vbs-tuned", "bidis", "bidia bleu_t"]
+    assert (both.ranking, both.recommended) == (first.ranking, first.recommended)
+    again = first.over(second.over(first))
+    assert (again.ranking, again.recommended) == (first.ranking, first.recommended)
