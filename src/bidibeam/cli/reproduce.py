@@ -31,13 +31,19 @@ from bidibeam.reporting.results import FILES, read_results
 @options.option(
     "--preset",
     "demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
-    "transformer: the same with a small BART.",
+    "transformer: the same with a small BART. gru: tasks beyond dialogue, with a control.",
     default="demo",
 )
 @options.option(
     "--model", "Measure this model, and train none: a run, a Hugging Face model or a CTranslate2 folder."
 )
 @options.pair
+@options.option(
+    "--control",
+    "A second regular network of another seed, on which every strategy of both ends is run too.  [default: "
+    "the next seed's, where the preset has a control]",
+    "MODEL",
+)
 @options.option("--seeds", "Training runs; seeds 0, 1, ...", options.COUNT, 1)
 @options.option("--first-seed", "Count seeds from here.", click.IntRange(min=0), 0)
 @options.option(
@@ -63,6 +69,7 @@ def reproduce(
     reverse: str | None,
     dtype: str | None,
     trust_remote_code: bool,
+    control: str | None,
     seeds: int,
     first_seed: int,
     out: Path | None,
@@ -89,7 +96,7 @@ def reproduce(
     from bidibeam.experiments.reproduce import Experiment
 
     plots.check_matplotlib()
-    if model is None and (reverse or dtype or trust_remote_code):
+    if model is None and (reverse or ((dtype or trust_remote_code) and control is None)):
         raise click.UsageError("--reverse, --dtype and --trust-remote-code go with --model: name one.")
     if model is not None and seeds > 1:
         raise click.UsageError("--seeds does not go with --model: nothing is trained.")
@@ -106,6 +113,7 @@ def reproduce(
             preset,
             corpus=None if data else corpus,
             model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
+            control=None if control is None else GivenModel(control, None, dtype, trust_remote_code),
             seeds=range(first_seed, first_seed + seeds),
             source=source,
             data=data,
@@ -133,7 +141,9 @@ def format_command(context: click.Context) -> str:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
-            is_path = isinstance(each, Path) or (name in ("model", "reverse") and Path(each).is_dir())
+            is_path = isinstance(each, Path) or (
+                name in ("model", "reverse", "control") and Path(each).is_dir()
+            )
             words += [
                 parameter.opts[0],
                 *([] if each is True else [Path(each).name if is_path else str(each)]),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bidibeam._version import __version__
 from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation.systems import TUNED_STRATEGIES
 from bidibeam.experiments.settings import ExperimentSettings
@@ -23,6 +26,8 @@ from bidibeam.protocols import Requirements
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 
 VALIDATION, TEST = "validation", "test"
+OPENINGS = "test-openings.jsonl"
+"""Every opening of the test set since the experiment began."""
 AGAIN = "Remove it and call again: it will be made anew."
 
 
@@ -64,6 +69,7 @@ class Plan:
     workers: int = 1  # processes and threads for scoring
     progress: ExperimentObserver = field(default_factory=ExperimentObserver)  # told what happens
     given: GivenModel | None = None  # a model to measure instead of training one
+    control: GivenModel | None = None  # a second regular network, in place of the next seed's
 
     @property
     def data_folder(self) -> Path:
@@ -96,6 +102,20 @@ class Plan:
         """Reads sources with references."""
         examples = islice(PreparedData.open(self.data_folder).examples(split), count)
         return [Beams(example["id"], example["source"], tuple(example["references"])) for example in examples]
+
+    def log_opening(self, purpose: str) -> None:
+        """Writes down that the test set is opened, and what for."""
+        opening = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "purpose": purpose}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / OPENINGS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**opening, "bidibeam": __version__}) + "\n")
+
+    def read_openings(self) -> list[dict[str, str]]:
+        """Reads when the test set was opened, and what for."""
+        path = self.folder / OPENINGS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        with reading(path, AGAIN):
+            return [parse_json(line) for line in lines]
 
     @property
     def metric_identity(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.evaluate import describe_metrics
 from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_stage_file
-from bidibeam.experiments.seeds import Seed
+from bidibeam.experiments.seeds import ControlSeed, Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
     STAMPS,
@@ -58,6 +58,7 @@ class Experiment(Plan):
         config: Path | None = None,
         overrides: Sequence[str] = (),
         model: GivenModel | None = None,
+        control: GivenModel | None = None,
         **options: Any,
     ) -> Experiment:
         """Resolves the settings of an experiment, and fits them to a model that is given, if any.
@@ -65,6 +66,9 @@ class Experiment(Plan):
         Preset, corpus, config and overrides are as `resolve_experiment` takes them, options the other
         arguments of `Experiment`. Raises BidibeamError if the model cannot be loaded or serves no system.
         """
+        if control is not None:
+            control = replace(control, weights=control.load("cpu").fingerprint)
+        options["control"] = control
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if model is None:
             return cls(folder, resolve_experiment(preset=preset, **layers), preset=preset, **options)
@@ -110,7 +114,13 @@ class Experiment(Plan):
 
         def analyse(name: str, compute: Callable[..., Any], stamp: Mapping[str, Any], **values: Any) -> Stage:
             path = self.folder / f"{name}.json"
-            work = lambda: compute(PreparedData.open(self.data_folder), **values, track=track)  # noqa: E731
+
+            def work() -> dict[str, Any]:
+                if "sources" in values:
+                    self.log_opening(f"the {name} reply")
+                result: dict[str, Any] = compute(PreparedData.open(self.data_folder), **values, track=track)
+                return result
+
             return json_stage(name, stamp, path, work, after=(prepared,), by_content=True)
 
         stamp = {**counts, **self.metric_identity}
@@ -119,12 +129,33 @@ class Experiment(Plan):
             analyse("constant", analyse_constant, stamp, **counts, metric=self.settings.metrics[0]),
         ]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
-        seeds = [  # the first seed's times are enough, as ratios to VBS
-            Seed(seed, self, is_timed=has_cost and seed == self.seeds[0]).stages(prepared)
-            for seed in self.seeds
-        ]
+        models = {number: Seed(number, self).model_stage(prepared) for number in self.seeds}
+        seeds = []
+        for place, number in enumerate(self.seeds):
+            following = self.seeds[(place + 1) % len(self.seeds)]
+            # The first seed's times are enough, as ratios to VBS.
+            seed = Seed(number, self, has_cost and not place, self._control(number, following))
+            seeds.append(seed.stages(models[number], models[following] if following != number else None))
         report = self._report([*(stages[-1] for stages in seeds), *of_corpus])
-        return [prepared, *of_corpus, *(stage for stages in seeds for stage in stages), report]
+        return [
+            prepared,
+            *of_corpus,
+            *models.values(),
+            *(each for stages in seeds for each in stages),
+            report,
+        ]
+
+    def _control(self, number: int, following: int) -> ControlSeed | None:
+        """Returns the control of a seed; None if none is asked for, or there is no second network."""
+        has_second = self.control is not None or (following != number and self.given is None)
+        if not has_second or not (self.settings.control or self.control is not None):
+            return None
+        needs = {name: requirements_of(name) for name in self.settings.systems}
+        systems = [name for name, each in needs.items() if len({*each.directions, *each.scorers}) > 1]
+        if not systems:
+            return None
+        plan = replace(self, settings=replace(self.settings, systems=tuple(systems)))
+        return ControlSeed(number, plan, other=Seed(following, self))
 
     def results(self) -> dict[str, Any]:
         """Returns the content of results.json."""
@@ -154,6 +185,7 @@ class Experiment(Plan):
                 **{name: getattr(settings, name) for name in COUNTS},
             },
             "sources": len(self.read_examples(TEST, settings.sources)),
+            "test_openings": self.read_openings(),
             **({"left_out": {"systems": dict(self.missing)}} if self.missing else {}),
             "positions": read_stage_file(folder / "positions.json"),
             "constant": read_stage_file(folder / "constant.json"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -37,6 +37,7 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
+from bidibeam.models.control import ControlModel
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
@@ -48,6 +49,10 @@ from bidibeam.training.settings import HUGGING_FACE, RunSettings
 from bidibeam.training.state import NOT_DECISIVE, is_finished_hugging_face
 from bidibeam.training.train import train
 
+CONTROL = " control"
+"""What stands behind the name of a system that chose among hypotheses of two regular networks."""
+INDIFFERENT = ("random", "longest")
+"""Strategies that nobody would be recommended."""
 WORTH_A_PROCESS = 20_000
 """Replies to score: fewer take less time than starting a process."""
 TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
@@ -61,6 +66,12 @@ class Seed:
     number: int
     plan: Plan
     is_timed: bool = False
+    control: ControlSeed | None = None
+
+    @property
+    def label(self) -> str:
+        """What its stages are called by."""
+        return f"seed {self.number}"
 
     @property
     def folder(self) -> Path:
@@ -90,26 +101,44 @@ class Seed:
         given, device = self.plan.given, device or self.plan.device
         return load(self.run, device=device) if given is None else given.load(device)
 
-    def stages(self, prepared: Stage) -> list[Stage]:
-        """Returns every stage after that which prepares the data; the last one has all numbers."""
-        plan, settings, seed = self.plan, self.plan.settings, f"seed {self.number}"
-        if plan.given is None:
-            model = self._train(prepared)
-        else:
-            metadata = plan.given.metadata.items()
-            known = {key: value for key, value in metadata if key in ("weights", "dtype")}
-            model = json_stage("model", known, self.file("model"), self.identify_model)
+    def model_stage(self, prepared: Stage) -> Stage:
+        """Returns the stage that trains the model, or looks at the given one."""
+        if self.plan.given is None:
+            return self._train(prepared)
+        metadata = self.plan.given.metadata.items()
+        known = {key: value for key, value in metadata if key in ("weights", "dtype")}
+        return json_stage("model", known, self.file("model"), self.identify_model)
+
+    def search_stages(self, models: Sequence[Stage]) -> list[Stage]:
+        """Returns the stages that search with the models that these stages make; the last one tunes."""
+        plan = self.plan
         searches = {
-            (split, size): self._search(split, size, model)
+            (split, size): self._search(split, size, models)
             for split, beams in plan.beams.items()
             for size in beams
         }
+        validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
+        outputs = [path for size in plan.tuned_sizes for path in self.tuned_files(size)]
+        stamp = {**self._common, **plan.metric_identity}
+        tuned = Stage(f"tune {self.label}", stamp, outputs, self.tune, after=(*models, *validation))
+        return [*searches.values(), tuned]
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What both tuning and evaluation depend on."""
+        plan, settings = self.plan, self.plan.settings
         common = {"version": __version__, "systems": settings.systems, **plan.vectors_identity}
         if settings.penalty_length is not None:
             common["penalty_length"] = settings.penalty_length
-        validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
-        outputs = [path for size in plan.tuned_sizes for path in self.tuned_files(size)]
-        tuned = Stage(f"tune {seed}", common, outputs, self.tune, after=(model, *validation))
+        return common
+
+    def stages(self, model: Stage, other: Stage | None = None) -> list[Stage]:
+        """Returns every stage after those of the model and its control's; the last one has all numbers."""
+        plan, settings, seed = self.plan, self.plan.settings, self.label
+        searches = self.search_stages([model])
+        if self.control is not None:
+            searches += self.control.search_stages([model, *([other] if other is not None else [])])
+        tuned = searches[-1]
         perplexity = json_stage(
             f"perplexity {seed}",
             {"sources": settings.sources},
@@ -129,7 +158,7 @@ class Seed:
         evaluated = json_stage(
             f"evaluate {seed}",
             {
-                **common,
+                **self._common,
                 **plan.metric_identity,
                 "beam_sizes": settings.beam_sizes,
                 "examples": settings.examples,
@@ -137,7 +166,7 @@ class Seed:
             },
             self.file("evaluation"),
             self.evaluate,
-            after=(model, *searches.values(), tuned),
+            after=(model, *searches),
         )
         collected = json_stage(
             f"gather {seed}",
@@ -147,7 +176,7 @@ class Seed:
             after=(evaluated, perplexity, *costs),
             by_content=True,
         )
-        return [model, *searches.values(), tuned, perplexity, *costs, evaluated, collected]
+        return [*searches, perplexity, *costs, evaluated, collected]
 
     def _train(self, prepared: Stage) -> Stage:
         plan = self.plan
@@ -180,7 +209,7 @@ class Seed:
         outputs, identity = (self.run, self.file("model")), identify_content(self.file("model"))
         return Stage(f"train seed {self.number}", stamp, outputs, work, after=(prepared,), identity=identity)
 
-    def _search(self, split: str, size: int, model: Stage) -> Stage:
+    def _search(self, split: str, size: int, models: Sequence[Stage]) -> Stage:
         plan, path = self.plan, self.beams_file(split, size)
         count = plan.settings.validation_sources if split == VALIDATION else plan.settings.sources
         settings = plan.settings.search_with(size)
@@ -188,6 +217,8 @@ class Seed:
 
         def work() -> None:
             loaded = self.load_model()
+            if split == TEST:
+                plan.log_opening(f"search {self.label}, {size} hypotheses")
             generator = ModelGenerator(loaded, dict.fromkeys(directions, settings), scored)
             examples = plan.read_examples(split, count)
             options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": loaded.device.type != "cpu"}
@@ -195,8 +226,15 @@ class Seed:
             nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 
         search = stamp_settings(settings)
-        stamp = {"search": search, "sources": count, "directions": directions, "judged": scored}
-        return Stage(f"search seed {self.number} {split} {size}", stamp, (path,), work, after=(model,))
+        stamp: dict[str, Any] = {
+            "search": search,
+            "sources": count,
+            "directions": directions,
+            "judged": scored,
+        }
+        if isinstance(self, ControlSeed) and plan.control is not None:
+            stamp["control"] = plan.control.weights
+        return Stage(f"search {self.label} {split} {size}", stamp, (path,), work, after=models)
 
     def identify_model(self) -> dict[str, Any]:
         """Returns the fingerprint of the weights and the size of the vocabulary."""
@@ -230,9 +268,10 @@ class Seed:
     def tune_size(self, size: int, files: BeamFiles) -> TuningResult:
         """Tunes every system that has settings for one N_B, and compares them with plain VBS."""
         plan = self.plan
-        names = [each.system for each in plan.systems if each.wants_tuned or each.name in TUNED_STRATEGIES]
         lists: dict[tuple[Direction, ...], list[Beams]] = {}
-        for directions in dict.fromkeys(requirements_of(name).directions for name in names):
+        needed = {each.system: requirements_of(each.system) for each in plan.systems}
+        tuned = [each.system for each in plan.systems if each.wants_tuned or each.name in TUNED_STRATEGIES]
+        for directions in dict.fromkeys(needed[name].directions for name in tuned):
             if (found := files.for_system(Requirements(directions), size)) is not None:
                 lists[directions] = found
         tuner = Tuner(
@@ -243,7 +282,8 @@ class Seed:
             space=lambda: self.word_vectors,
             workers=plan.workers,
         )
-        served = [name for name in ("vbs", *names) if requirements_of(name).directions in lists]
+        names = [each.system for each in plan.systems if each.name not in INDIFFERENT]
+        served = [name for name in names if needed[name].directions in lists and not needed[name].reference]
         return tuner.compare(served)
 
     @cached_property
@@ -259,6 +299,7 @@ class Seed:
 
     def measure_perplexity(self) -> dict[str, Any]:
         """Measures the perplexity of the test references under each direction."""
+        self.plan.log_opening(f"perplexity {self.label}")
         examples = self.plan.read_examples(TEST, self.plan.settings.sources)
         scores = perplexities(self.load_model(), examples)
         return {
@@ -301,6 +342,7 @@ class Seed:
     def evaluate(self) -> dict[str, Any]:
         """Returns the scores at every N_B, and tests and analyses at the largest."""
         settings, track = self.plan.settings, self.plan.progress.track
+        self.plan.log_opening(f"evaluate {self.label}")
         smaller = [size for size in settings.beam_sizes if size != settings.largest]
         rows: dict[str, dict[str, Any]] = {name: {} for name in settings.systems}
         scored = track(self._score_sizes(smaller), len(smaller), "scoring by N_B")
@@ -310,6 +352,9 @@ class Seed:
         systems = self.build_systems(settings.largest, replies_only=False)
         for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
             rows[name][str(settings.largest)] = self.score(systems[name])
+        controls = {} if self.control is None else self.control.build_controls()
+        for name, system in controls.items():
+            rows[name] = {str(settings.largest): self.score(system)}
         metric = settings.metrics[0].name
         evidence = Evidence(
             systems={name: {settings.largest: system} for name, system in systems.items()},
@@ -331,12 +376,23 @@ class Seed:
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
             },
-            "tests": compare_systems(
-                list(systems.values()), settings.metrics[0], [name for name in BASELINES if name in systems]
-            ),
+            "recommended": TunedSettings(self.tuned_files(settings.largest)[0]).recommended
+            if self.plan.tuned_sizes
+            else None,
+            "tests": self._test(systems, controls),
             "analyses": contents,
             "left_out": missing,
         }
+
+    def _test(self, systems: Mapping[str, System], controls: Mapping[str, System]) -> list[dict[str, Any]]:
+        """Tests every system against the baselines, and those of both ends against their controls."""
+        metric = self.plan.settings.metrics[0]
+        tests = compare_systems(
+            [*systems.values(), *controls.values()], metric, [name for name in BASELINES if name in systems]
+        )
+        for name, control in controls.items():
+            tests += compare_systems([systems[name.removesuffix(CONTROL)], control], metric, [name])
+        return tests
 
     def _score_sizes(self, beam_sizes: list[int]) -> Iterable[dict[str, Any]]:
         """Scores at each N_B, in several processes if there is enough to do."""
@@ -397,3 +453,49 @@ class Seed:
             "perplexity": read_stage_file(self.file("perplexity")),
             **evaluation,
         }
+
+
+@dataclass(frozen=True)
+class ControlSeed(Seed):
+    """A seed's model with a second regular network, the next seed's or one given, in place of the reverse."""
+
+    other: Seed | None = None
+
+    @property
+    def label(self) -> str:
+        """What its stages are called by."""
+        return f"seed {self.number} control"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files."""
+        return self.plan.folder / f"seed-{self.number}" / "control"
+
+    @property
+    def run(self) -> Path:
+        """The trained model of the seed."""
+        return self.folder.parent / "run"
+
+    def tuned_files(self, size: int) -> list[Path]:
+        """Returns the file that gets the settings tuned for an N_B; the run is left alone."""
+        return [self.file(f"tuned/{size}")]
+
+    def load_model(self, device: str | None = None) -> Model:
+        """Loads both networks as one model."""
+        given = self.plan.control
+        if given is not None:
+            second = given.load(device or self.plan.device)
+        else:
+            assert self.other is not None
+            second = self.other.load_model(device)
+        return cast("Model", ControlModel(super().load_model(device), second))
+
+    @cached_property
+    def weights(self) -> str:
+        """The fingerprints of both."""
+        return self.load_model(device="cpu").fingerprint
+
+    def build_controls(self) -> dict[str, System]:
+        """Builds the systems at the largest N_B, by names that say what they are."""
+        systems = self.build_systems(self.plan.settings.largest, replies_only=True)
+        return {f"{name}{CONTROL}": replace(each, name=f"{name}{CONTROL}") for name, each in systems.items()}

@@ -75,6 +75,8 @@ class ExperimentSettings:
     """BLEU's tokens: 13a, intl, char, none, or words for bidibeam's own; sacreBLEU's default when null."""
     lowercase: bool = False
     """Whether case is ignored, by metrics that can."""
+    control: bool = False
+    """Whether strategies of both ends also run on two regular networks: this seed's and the next seed's."""
     sources: int | None = None
     """Test sources; all when null."""
     validation_sources: int | None = None

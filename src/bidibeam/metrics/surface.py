@@ -81,7 +81,8 @@ class Chrf:
         precision, recall = (sum(share.T, np.zeros(len(sums), sums.dtype)) / orders for share in shares)
         weighted = BETA**2 * precision + recall
         scores: Array = (1 + BETA**2) * precision * recall
-        return 100 * np.divide(scores, weighted, out=np.zeros_like(scores), where=weighted > 0)
+        values: Array = np.divide(scores, weighted, out=np.zeros_like(scores), where=weighted > 0)
+        return 100 * values
 
     def _characters(self, text: str) -> str:
         return "".join((text.lower() if self.lowercase else text).split())

@@ -33,7 +33,7 @@ class InflectionReader(CorpusReader):
         "max_source_length": 100,
         "max_response_length": 60,
     }
-    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match"}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match", "search": {"max_length": 60}}
 
     def __init__(self, source_lang: str | None = None) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class Multi30kReader(BitextReader):
         "max_source_length": 80,
         "max_response_length": 80,
     }
-    measure: ClassVar[Mapping[str, Any]] = {"metric": "bleu", "tokenize": "13a"}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "bleu", "tokenize": "13a", "search": {"max_length": 80}}
     stem = re.compile(r"train|val|test_\w+")
 
     def __init__(self, source_lang: str | None = None, target_lang: str | None = None) -> None:
