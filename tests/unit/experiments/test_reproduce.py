@@ -221,7 +221,7 @@ def test_systems_may_be_judged_by_another_metric(given: Experiment) -> None:
     (seed,) = results["seeds"]
     assert (results["metric"], results["lower_is_better"]) == ("wer", ["wer"])
     assert results["settings"]["metric"] == "wer"
-    assert results["constant"]["metric"] == seed["analyses"]["sensitivity"]["metric"] == "wer"
+    assert results["constant"]["metric"] == seed["analyses"]["diversity"]["metric"] == "wer"
     assert {test["metric"] for test in seed["tests"]} == {"wer"}
     for name, scores in ((name, entry["5"]["scores"]) for name, entry in seed["systems"].items()):
         assert [metric for metric in scores if "low" in scores[metric]] == ["wer"], name
