@@ -35,7 +35,7 @@ from sacrebleu.significance import PairedTest
 from bidibeam import __version__
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.words import split
-from bidibeam.metrics import METRICS
+from bidibeam.metrics import DEFAULT_METRICS
 
 SYSTEMS = (
     "vbs",
@@ -89,7 +89,7 @@ def main(
         few = Path(folder, "few.jsonl")
         few.write_text("".join(f"{line}\n" for line in kept[:FEW]), encoding="utf-8")
         chosen = [word for name in SYSTEMS for word in ("--strategy", name)]
-        chosen += ["--workers", str(workers)]
+        chosen += ["--workers", str(workers), "--tokenize", "words"]
         _called("evaluate", str(few), *chosen)
         rows = [
             row("bidibeam evaluate", turns, lambda: _called("evaluate", str(lists), *chosen)),
@@ -108,7 +108,7 @@ def main(
         "sources": len(read),
         "hypotheses": len(read[0]["regular"]) + len(read[0]["reverse"]),
         "systems": len(SYSTEMS),
-        "measures": len(METRICS.names()),
+        "measures": len(DEFAULT_METRICS),
         "samples": SAMPLES,
         "trials": TRIALS,
         "turns": turns,

@@ -6,7 +6,9 @@ import json
 import re
 import runpy
 import shlex
+import sys
 import tomllib
+import types
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import click
 import pytest
 
 from bidibeam.cli.main import load_command
+from bidibeam.metrics import METRICS, build_metric
+from bidibeam.metrics.corpora import score
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called
@@ -95,6 +99,20 @@ def test_strategies_and_similarities_are_documented() -> None:
     for registry in (SIMILARITIES, STRATEGIES):
         for name in registry.names():
             assert re.search(rf"^\| `{re.escape(name)}`", page, flags=re.MULTILINE), name
+
+
+def test_the_metrics_of_the_documentation_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    module = types.ModuleType("documented")
+    exec(compile(code, "reproduce.md", "exec"), module.__dict__)
+    monkeypatch.setitem(sys.modules, "documented", module)
+
+    for name in ("same_ending", "Agreement"):
+        metric = build_metric(f"documented:{name}")
+        assert score(metric, metric.statistics(["a", "b"], [("a", "c"), ("d",)])) == 0.5
+    for name in METRICS.names():
+        assert f"`{name}`" in page
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def metric(name: str) -> Metric:
     return build_metric(name)
 
 
-def value(metric: Metric, replies: list[str], references: list[tuple[str, ...]]) -> float:
+def value(metric: Metric, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     return score(metric, measure(metric, replies, references))
 
 
@@ -100,4 +101,4 @@ def test_unpaired_replies_are_refused_in_one_sentence(metric: Metric) -> None:
     with pytest.raises(
         InputError, match=r"^The list of references of reply 1 is a text; give a list of texts"
     ):
-        value(metric, ["a"], ["a"])  # type: ignore[list-item]
+        value(metric, ["a"], ["a"])

@@ -33,6 +33,8 @@ SHORT = {
     "distinct-1": "dist-1",
     "distinct-2": "dist-2",
     "length_ratio": "length",
+    "exact_match": "exact",
+    **{name: name.upper() for name in ("ter", "wer", "cer", "ser")},
 }
 """Headers that fit into 80 columns; s-BLEU is the mean sentence BLEU, length the length ratio."""
 WHY = (
@@ -115,6 +117,8 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
     title = f"{results['sources']:,} held-out sources, N_B = {size}"
     title += f", mean of {seeds} seeds" if seeds > 1 else ""
     show(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
+    if scored.is_lower_better():
+        show(f"Systems are judged by {scored.label}, of which lower is better.")
     show(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)

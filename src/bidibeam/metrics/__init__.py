@@ -49,7 +49,7 @@ def build_metric(name: str, tokenize: str | None = None, lowercase: bool | None 
     factory = find_metric(name)
     for key, value in options.items():
         if key not in list_options(factory):
-            raise SettingsError(f"The metric {name} has no option {key}, received {value!r}: leave it out.")
+            raise SettingsError(f"The metric {name} takes no `{key}`, received {value!r}: leave it out.")
     is_made = inspect.isclass(factory) or inspect.isfunction(factory)
     if is_made and factory.__module__.startswith(f"{__name__}."):
         metric: Metric = factory(**options)
@@ -69,7 +69,7 @@ def build_metrics(
         metrics.append(build_metric(name, **{key: taken[key] for key in taken if key in known}))  # type: ignore[arg-type]
         unused -= known
     for key in sorted(unused, reverse=True):
-        raise SettingsError(f"None of the metrics {', '.join(names)} has an option {key}: leave it out.")
+        raise SettingsError(f"None of the metrics {', '.join(names)} takes `{key}`: leave it out.")
     return metrics
 
 

@@ -142,7 +142,8 @@ class CheckedCorpusMetric:
 def call_metric(metric: Any, method: str, name: str, *given: Any) -> Any:
     """Calls a metric that anybody may have written."""
     try:
-        return getattr(metric, method)(*given)
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            return getattr(metric, method)(*given)
     except BidibeamError:
         raise
     except Exception as error:

@@ -80,8 +80,9 @@ class Chrf:
         # One order after the other, as sacreBLEU adds them up: NumPy's own sum may round in another way.
         precision, recall = (sum(share.T, np.zeros(len(sums), sums.dtype)) / orders for share in shares)
         weighted = BETA**2 * precision + recall
-        scores: Array = (1 + BETA**2) * precision * recall
-        return 100 * np.divide(scores, weighted, out=np.zeros_like(scores), where=weighted > 0)
+        product = (1 + BETA**2) * precision * recall
+        scores: Array = 100 * np.divide(product, weighted, out=np.zeros_like(product), where=weighted > 0)
+        return scores
 
     def _characters(self, text: str) -> str:
         return "".join((text.lower() if self.lowercase else text).split())

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import Block, Cell, Picture, Section, make_table, number_columns, text_columns
 from bidibeam.reporting.numbers import (
-    LABELS,
     average,
     average_rows,
     format_fixed,
@@ -18,18 +18,17 @@ from bidibeam.reporting.numbers import (
     format_percent,
     format_signed,
     format_value,
+    label_metric,
     to_number,
 )
 from bidibeam.reporting.paper import COMPLEXITY, FOOTNOTE, RANKED
 from bidibeam.reporting.plots import BLUE, SMALL, VERMILLION, Look, assign_looks, new_figure
 from bidibeam.reporting.results import NO_SIZE, Results
-from bidibeam.reporting.scores import compare_matched
+from bidibeam.reporting.scores import compare_matched, label_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OWN_METRICS = ("distinct-1", "distinct-2", "length_ratio", "bleu")
-MATCHED_METRICS = ("length_ratio", "bleu", "distinct-1", "distinct-2")
 SAME_WORDS_METRICS = ("distinct-1", "distinct-2")
 AT_ITS_LENGTH = "VBS at its length ratio"
 ENDS = {"left": BLUE, "right": VERMILLION}
@@ -43,7 +42,6 @@ WORK = {
 }
 """Counted work per source."""
 TIMES = {"ms_a_source": "ms per source", "ratio": "to vbs"}
-OPTION_METRICS = ("bleu", "length_ratio", "distinct-2")
 LEVELS = ("longest", "random")
 """Systems without options."""
 MANY_VALUES = 10
@@ -64,28 +62,30 @@ def constant(results: Results) -> Section | None:
     found = results.content.get("constant")
     if not found:
         return None
+    metric = str(found.get("metric") or DEFAULT_METRIC)
+    label = label_metric(metric)
     replies = [("chosen", found["chosen"]), *(("", one) for one in found["runners_up"])]
     if all(one != found["most_common"] for _, one in replies):
         replies.append(("commonest in training", found["most_common"]))
     rows = []
     for what, one in replies:
-        keys = ("validation_bleu", "bleu", "low", "high", "length_ratio")
-        validation, bleu, low, high, ratio = (format_fixed(one[key], 2) for key in keys)
+        keys = (f"validation_{metric}", metric, "low", "high", "length_ratio")
+        validation, value, low, high, ratio = (format_fixed(one[key], 2) for key in keys)
         exact = format_value(one["exact"])
-        rows.append([one["reply"], what, validation, bleu, f"{low} to {high}", ratio, exact])
+        rows.append([one["reply"], what, validation, value, f"{low} to {high}", ratio, exact])
     columns = [
         *text_columns("reply", ""),
-        *number_columns("BLEU, validation", "BLEU", "95 % interval", "length ratio", "exact matches"),
+        *number_columns(f"{label}, validation", label, "95 % interval", "length ratio", "exact matches"),
     ]
     tried, references = found["candidates"], found["references"]
     share, count = format_percent(references["share_short"]), format_value(references["sources"])
     how = (
-        f"Chosen by BLEU on {format_value(found['validation_sources'])} validation sources among the "
+        f"Chosen by {label} on {format_value(found['validation_sources'])} validation sources among the "
         f"{tried['commonest']} commonest training replies and the commonest {tried['parts']} of them "
         f"followed by each other, {format_value(tried['tried'])} in all."
     )
     short = f"{share} of {count} references have at most {references['short']} words."
-    notes = [how, short, f"BLEU: {found['signature']}."]
+    notes = [how, short, f"{label}: {found['signature']}."]
     table = make_table("The best constant replies", columns, rows, notes)
     return Section("constant", "One reply to every source", [table])
 
@@ -158,7 +158,10 @@ def diversity(results: Results) -> Section | None:
     has_sizes = len(set(sizes.values())) > 1  # imported lists need not be equally long
     same = [system["same_words"]["words"] for system in systems.values() if system.get("same_words")]
     on_same = f"on {format_value(round(same[0]))} words" if same else ""
-    tests = {name: compare_matched(analyses, name) for name in systems}
+    metric = str(found.get("metric") or DEFAULT_METRIC)
+    own_metrics = ("distinct-1", "distinct-2", "length_ratio", metric)
+    matched_metrics = ("length_ratio", metric, "distinct-1", "distinct-2")
+    tests = {name: compare_matched(analyses, name, metric) for name in systems}
     has_tests = any(test.interval or test.p_values for test in tests.values())
 
     def format_all(metrics: Sequence[str], scores: Mapping[str, Any] | None) -> list[str]:
@@ -167,13 +170,13 @@ def diversity(results: Results) -> Section | None:
     rows = []
     for name, system in systems.items():
         test, size = tests[name], sizes[name]
-        own = zip(format_all(OWN_METRICS, system), OWN_METRICS, strict=True)
+        own = zip(format_all(own_metrics, system), own_metrics, strict=True)
         rows.append(
             [
                 name,
                 format_value(size) if has_sizes else "",
-                *(Cell(text, results.paper_score(name, metric, size)) for text, metric in own),
-                *format_all(MATCHED_METRICS, system.get("matched")),
+                *(Cell(text, results.paper_score(name, measure, size)) for text, measure in own),
+                *format_all(matched_metrics, system.get("matched")),
                 format_signed(test.difference) if has_tests else "",
                 format_interval(test.interval, format_signed),
                 test.format_p(),
@@ -182,12 +185,21 @@ def diversity(results: Results) -> Section | None:
         )
     columns = [
         *text_columns("system"),
-        *number_columns("N_B", *(LABELS.get(metric, metric) for metric in OWN_METRICS)),
-        *number_columns(*(LABELS.get(metric, metric) for metric in MATCHED_METRICS), group=AT_ITS_LENGTH),
-        *number_columns("difference", results.interval_label, "p", group="BLEU above that VBS"),
+        *number_columns("N_B", *map(label_metric, own_metrics)),
+        *number_columns(*map(label_metric, matched_metrics), group=AT_ITS_LENGTH),
+        *number_columns(
+            "difference", results.interval_label, "p", group=f"{label_metric(metric)} above that VBS"
+        ),
         *number_columns(*SAME_WORDS_METRICS, group=on_same),
     ]
-    notes = [*results.means_note, "distinct-n is the number of different n-grams over the number of words."]
+    lower = (
+        [f"{label_metric(metric)} is better where it is lower."] if results.is_lower_better(metric) else []
+    )
+    notes = [
+        *results.means_note,
+        *lower,
+        "distinct-n is the number of different n-grams over the number of words.",
+    ]
     head_notes = {
         AT_ITS_LENGTH: f"{AT_ITS_LENGTH} has the word reward that brings it nearest the system's.",
         on_same: "The last columns are means over random replies of as many words as the tersest system's.",
@@ -305,10 +317,10 @@ def cost(results: Results) -> Section | None:
 
 
 class Trial(NamedTuple):
-    """The scores of one value of an option; the length ratio may be unknown."""
+    """The scores of one value of an option, by the metric and in length, which may be unknown."""
 
     value: str
-    bleu: float
+    score: float
     length_ratio: float | None
     is_default: bool
 
@@ -318,20 +330,22 @@ Trials = Mapping[str, Sequence[Trial]]
 
 
 def sensitivity(results: Results) -> Section | None:
-    """BLEU by T and by every other option."""
+    """The metric by T and by every other option."""
     analyses = results.analyses("sensitivity")
     scored = average_rows(analyses, "rows", "system", "option", "value")
     if not scored:
         return None
+    metric = str(analyses[0].get("metric") or DEFAULT_METRIC)
+    metrics = (metric, "length_ratio", "distinct-2")
     groups: dict[str, dict[str, list[Trial]]] = {}
     rows = []
     for row in scored:
         system, option, value = row["system"], str(row.get("option") or ""), str(row.get("value"))
-        is_default, bleu = bool(row.get("is_default")), to_number(row.get("bleu"))
+        is_default, value_by = bool(row.get("is_default")), to_number(row.get(metric))
         shown = f"{value} (default)" if is_default else value
-        rows.append([system, option, shown, *(format_metric(name, row.get(name)) for name in OPTION_METRICS)])
-        if bleu is not None:
-            trial = Trial(value, bleu, to_number(row.get("length_ratio")), is_default)
+        rows.append([system, option, shown, *(format_metric(name, row.get(name)) for name in metrics)])
+        if value_by is not None:
+            trial = Trial(value, value_by, to_number(row.get("length_ratio")), is_default)
             by_system = groups.setdefault("" if system in LEVELS else option, {})
             by_system.setdefault(system, []).append(trial)
     levels = {name: trials[0] for name, trials in groups.pop("", {}).items()}
@@ -342,27 +356,29 @@ def sensitivity(results: Results) -> Section | None:
     blocks: list[Block] = []
     if lengths:
         caption = (
-            f"BLEU and length ratio{at} by T, the length that BP_T asks for; “none” has no penalty, a ring "
-            "marks the default."
+            f"{label_metric(metric)} and length ratio{at} by T, the length that BP_T asks for; “none” has no "
+            "penalty, a ring marks the default."
         )
-        blocks.append(Picture("penalty", caption, partial(draw_penalty, lengths, levels, looks)))
+        blocks.append(Picture("penalty", caption, partial(draw_penalty, lengths, levels, looks, metric)))
     if groups:
-        caption = f"BLEU by the other options{at}, on a scale that does not begin at 0."
-        blocks.append(Picture("options", caption, partial(draw_options, groups, looks)))
-    scores = number_columns(*(LABELS.get(name, name) for name in OPTION_METRICS))
+        caption = f"{label_metric(metric)} by the other options{at}, on a scale that does not begin at 0."
+        blocks.append(Picture("options", caption, partial(draw_options, groups, looks, metric)))
+    scores = number_columns(*map(label_metric, metrics))
     columns = [*text_columns("system", "option", "value"), *scores]
     blocks.append(make_table(f"All options{at}", columns, rows, results.means_note, is_folded=True))
     return Section("sensitivity", "Sensitivity to what the paper leaves open", blocks)
 
 
-def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look]) -> Figure:
-    """Draws BLEU and length ratio against T; "none" stands apart, and levels are drawn across."""
+def draw_penalty(
+    trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look], metric: str = DEFAULT_METRIC
+) -> Figure:
+    """Draws a metric and length ratio against T; "none" stands apart, and levels are drawn across."""
     ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
     gap = len(ticks) // MANY_VALUES
     xs = {value: index + gap * _is_word(value) for index, value in enumerate(ticks)}
     figure = new_figure(8.0, 3.5)
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
-    for axes, measure in ((left, "bleu"), (right, "length_ratio")):
+    for axes, measure in ((left, "score"), (right, "length_ratio")):
         for name, line in trials.items():
             known = [trial for trial in line if getattr(trial, measure) is not None]
             known.sort(key=lambda trial: xs[trial.value])
@@ -381,14 +397,16 @@ def draw_penalty(trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str
         axes.set_xticks([*xs.values()], [*xs])
         axes.set_xlabel("T (tokens)")
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
-    left.set_ylabel("corpus BLEU-4 (0 to 100)")
+    left.set_ylabel(label_axis(metric))
     right.set_ylabel("length ratio (replies / references)")
     figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 
-def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look]) -> Figure:
-    """Draws BLEU as markers, by option and system: a row per value; the default is filled."""
+def draw_options(
+    groups: Mapping[str, Trials], looks: Mapping[str, Look], metric: str = DEFAULT_METRIC
+) -> Figure:
+    """Draws a metric as markers, by option and system: a row per value; the default is filled."""
     ys: dict[tuple[str, str], float] = {}  # option and value: how far down
     height = 0.0
     for option, systems in groups.items():
@@ -410,10 +428,10 @@ def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look]) -> Fig
                 elif system not in labelled:
                     style["label"] = f" {system}"
                     labelled.add(system)
-                axes.plot([trial.bleu], [ys[option, trial.value]], **style)
+                axes.plot([trial.score], [ys[option, trial.value]], **style)
     axes.set_yticks([*ys.values()], [f"{option} = {value}" for option, value in ys])
     axes.set_ylim(bottom + 0.7, -0.7)
-    axes.set_xlabel("corpus BLEU-4 (0 to 100); filled: the default")
+    axes.set_xlabel(f"{label_axis(metric)}; filled: the default")
     if labelled:
         figure.legend(loc="outside upper center", ncols=4)
     return figure

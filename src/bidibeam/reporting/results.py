@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from bidibeam.errors import InputError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.files import parse_json
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.numbers import (
     Interval,
     format_fixed,
@@ -18,6 +19,7 @@ from bidibeam.reporting.numbers import (
     format_metric,
     format_p,
     join_words,
+    label_metric,
     mean,
     span_intervals,
     to_number,
@@ -99,6 +101,20 @@ class Results:
         """The numbers that the paper prints for the corpus."""
         return PAPER.get(self.corpus)
 
+    @cached_property
+    def metric(self) -> str:
+        """The metric that systems are judged by; results that name none are older, and have BLEU."""
+        return str(self.content.get("metric") or DEFAULT_METRIC)
+
+    @property
+    def label(self) -> str:
+        """What tables call that metric."""
+        return label_metric(self.metric)
+
+    def is_lower_better(self, metric: str | None = None) -> bool:
+        """Whether a metric is better where it is lower; by default that which systems are judged by."""
+        return (metric or self.metric) in (self.content.get("lower_is_better") or ())
+
     @property
     def is_mean(self) -> bool:
         """Whether numbers are means over several seeds."""
@@ -157,14 +173,15 @@ class Results:
         return to_numbers(score.get("value") for score in self.scores(system, size, metric))
 
     def mean(self, system: str, size: int) -> float | None:
-        """Returns BLEU's mean over seeds."""
-        return mean(self.values(system, size, "bleu"))
+        """Returns the mean over seeds of the metric that systems are judged by."""
+        return mean(self.values(system, size, self.metric))
 
-    def bleu_interval(self, system: str, size: int) -> str:
-        """Formats the 95 % interval of BLEU, spanned over seeds; empty if there is none."""
-        scores = self.scores(system, size, "bleu")
+    def interval(self, system: str, size: int, metric: str | None = None) -> str:
+        """Formats the 95 % interval of a metric, spanned over seeds; empty if there is none."""
+        metric = metric or self.metric
+        scores = self.scores(system, size, metric)
         interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
-        return format_interval(interval, lambda value: format_metric("bleu", value))
+        return format_interval(interval, partial(format_metric, metric))
 
     def headroom_interval(self, system: str, size: int | str) -> Interval | None:
         """Returns the interval of a system's share of the headroom, spanned over seeds."""
@@ -233,6 +250,15 @@ class Comparison:
             mean(test.get("difference") for test in tests),
             span_intervals((test.get("low"), test.get("high")) for test in tests),
             {kind: max(values) for kind, values in p_values.items() if values},
+        )
+
+    @property
+    def turned(self) -> Comparison:
+        """The same with the sign turned, as for a metric of which lower is better."""
+        return Comparison(
+            None if self.difference is None else -self.difference,
+            None if self.interval is None else (-self.interval[1], -self.interval[0]),
+            self.p_values,
         )
 
     def format_p(self, kind: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Scores of all systems, paired tests, BLEU against N_B, and the headroom up to the best hypothesis."""
+"""Scores of all systems, paired tests, the metric against N_B, and the headroom up to the best hypothesis."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE, TUNED_VBS
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import (
     Block,
     Cell,
@@ -22,7 +23,6 @@ from bidibeam.reporting.blocks import (
 )
 from bidibeam.reporting.numbers import (
     DIGITS,
-    LABELS,
     NOTHING,
     TWO,
     average,
@@ -34,6 +34,7 @@ from bidibeam.reporting.numbers import (
     format_signed,
     format_value,
     join_words,
+    label_metric,
     mean,
     stdev,
     to_number,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
 
 HEADROOM, P_AGAINST, MATCHED = "headroom captured", "p against", "over vbs at its length ratio"
 MIN_GAIN = 0.1
-"""BLEU: the shares of a smaller gain are not shown."""
+"""Points of the metric: the shares of a smaller gain are not shown."""
 ROUNDING = 0.005
-"""BLEU: differences that print alike count as equal."""
+"""Points of the metric: differences that print alike count as equal."""
 MAX_SERIES = 8
 """With more series than this, BidiA's variants have a panel of their own."""
 HEIGHTS = (3.4, 2.9, 2.3)
@@ -76,23 +77,26 @@ def summary(results: Results) -> Section | None:
     size = results.largest
     at = "" if size == NO_SIZE else f" at N_B = {size}"
     blocks: list[Block] = [_make_scores(results, size, f"Scores{at}")]
-    gains = _make_gains(results, size, f"Gain in BLEU{at}: how much is more than length")
+    gains = _make_gains(results, size, f"Gain in {results.label}{at}: how much is more than length")
     blocks += [table for table in (gains, _make_tests(results, size)) if table.rows]
     return Section("summary", "Summary", blocks, _quote_claim(results, size))
 
 
 def _make_scores(results: Results, size: int, caption: str) -> Table:
     """Systems by metrics, with the share of the headroom and p against the baselines."""
-    tests = [test for test in results.tests(size) if test.get("metric", "bleu") == "bleu"]
+    judge = results.metric
+    tests = [test for test in results.tests(size) if test.get("metric", judge) == judge]
     shares = (
         average([one.get("by_beam_size", {}).get(str(size)) for one in results.analyses("headroom")]) or {}
     )
     count, known = len(results.seeds), results.metrics(size)
-    metrics = [*(name for name in DIGITS if name in known), *(name for name in known if name not in DIGITS)]
-    after_bleu = [*(["mean BLEU"] if count == TWO else []), results.interval_label]
+    order = [judge, *(name for name in DIGITS if name != judge)]
+    metrics = [*(name for name in order if name in known), *(name for name in known if name not in order)]
+    after_judge = [*([f"mean {results.label}"] if count == TWO else []), results.interval_label]
     columns = text_columns("system")
     for metric in metrics:
-        columns += number_columns(LABELS.get(metric, metric), *(after_bleu if metric == "bleu" else []))
+        arrow = " (lower is better)" if results.is_lower_better(metric) else ""
+        columns += number_columns(f"{label_metric(metric)}{arrow}", *(after_judge if metric == judge else []))
     columns += number_columns("share", results.interval_label, group=HEADROOM)
     columns += number_columns(*BASELINES, group=P_AGAINST)
     rows = []
@@ -101,9 +105,9 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
         for metric in metrics:
             text = format_seeds(metric, results.values(system, size, metric), count)
             row.append(Cell(text, results.paper_score(system, metric, size)))
-            if metric == "bleu":
-                means = [format_metric("bleu", results.mean(system, size))] if count == TWO else []
-                row += [*means, results.bleu_interval(system, size)]
+            if metric == judge:
+                means = [format_metric(judge, results.mean(system, size))] if count == TWO else []
+                row += [*means, results.interval(system, size)]
         row.append(format_percent(shares[system]) if system in shares else "")
         row.append(format_interval(results.headroom_interval(system, size), format_percent))
         for baseline in BASELINES:
@@ -113,8 +117,8 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
 
     notes = []
     if count == TWO:
-        order = " and ".join(f"seed {seed.get('seed', NOTHING)}" for seed in results.seeds)
-        notes.append(f"The values of {order}, in this order; headroom is a mean.")
+        seeds = " and ".join(f"seed {seed.get('seed', NOTHING)}" for seed in results.seeds)
+        notes.append(f"The values of {seeds}, in this order; headroom is a mean.")
     elif results.is_mean:
         notes.append(f"Mean ± standard deviation over {count} seeds.")
     empty = {
@@ -128,27 +132,30 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
     reach = "; their reach, from the lowest end to the highest, is no interval of the mean"
     head_notes = {
         results.interval_label: f"Intervals are bootstraps over sources{reach if results.is_mean else ''}.",
-        HEADROOM: "Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in BLEU.",
-        P_AGAINST: "p is that of a paired two-sided test on BLEU by approximate randomisation"
+        HEADROOM: f"Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in {results.label}.",
+        P_AGAINST: f"p is that of a paired two-sided test on {results.label} by approximate randomisation"
         f"{', the largest over seeds' if results.is_mean else ''}.",
     }
     return make_table(caption, columns, rows, notes, head_notes=head_notes)
 
 
 def _gain_over(results: Results, other: str, system: str, size: int) -> float | None:
-    """Returns a system's BLEU above another's, as a mean over the seeds that have both."""
+    """Returns by how much a system is better than another, as a mean over the seeds that have both."""
     pairs = [(one.mean(system, size), one.mean(other, size)) for one in results.by_seed]
-    return mean(ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None)
+    gain = mean(ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None)
+    return -gain if gain is not None and results.is_lower_better() else gain
 
 
-def compare_matched(analyses: Sequence[Mapping[str, Any]], system: str) -> Comparison:
-    """Compares a system's BLEU with that of a VBS of its length, over the diversity analyses of all seeds."""
+def compare_matched(
+    analyses: Sequence[Mapping[str, Any]], system: str, metric: str = DEFAULT_METRIC
+) -> Comparison:
+    """Compares a system with a VBS of its length by a metric, over the diversity analyses of all seeds."""
     tests = []
     for one in analyses:
         scores = one.get("systems", {}).get(system) or {}
         matched = scores.get("matched") or {}
         difference = to_number(matched.get("difference"))
-        ours, theirs = to_number(scores.get("bleu")), to_number(matched.get("bleu"))
+        ours, theirs = to_number(scores.get(metric)), to_number(matched.get(metric))
         if difference is None and ours is not None and theirs is not None:
             difference = ours - theirs
         tests.append({**matched, "difference": difference})
@@ -163,7 +170,9 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
         gain = _gain_over(results, BASE, system, size)
         if gain is None or system.split()[0] not in ("bidia", "bidis"):
             continue
-        over_tuned, test = _gain_over(results, TUNED_VBS, system, size), compare_matched(analyses, system)
+        over_tuned = _gain_over(results, TUNED_VBS, system, size)
+        test = compare_matched(analyses, system, results.metric)
+        test = test.turned if results.is_lower_better() else test
         scores = average([one.get("systems", {}).get(system) for one in analyses]) or {}
         ratios = [to_number(one.get("length_ratio")) for one in (scores, scores.get("matched") or {})]
         rows.append(
@@ -187,11 +196,14 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
     ]
     head_notes = {
         "remains": f"“Remains” is the share of the gain over vbs; it is empty where that gain is below "
-        f"{MIN_GAIN} BLEU or the other system is worse than vbs.",
+        f"{MIN_GAIN} {results.label} or the other system is worse than vbs.",
         MATCHED: "A vbs at a system's length ratio has the word reward that brings it nearest to that.",
         "p": "p is the largest over seeds." if results.is_mean else "",
     }
-    return make_table(caption, columns, rows, results.means_note, head_notes=head_notes)
+    notes = [*results.means_note]
+    if results.is_lower_better():
+        notes.append(f"Lower {results.label} is better: a gain is by how much it is lower.")
+    return make_table(caption, columns, rows, notes, head_notes=head_notes)
 
 
 def _format_share(part: float | None, gain: float) -> str:
@@ -204,7 +216,11 @@ def _format_share(part: float | None, gain: float) -> str:
 def _quote_claim(results: Results, size: int) -> str:
     """Sets the paper's claim for BidiA beside our relative gain."""
     claimed = "bidia bleu_t"
-    if results.paper is None or _gain_over(results, BASE, claimed, size) is None:
+    if (
+        results.paper is None
+        or results.metric != DEFAULT_METRIC
+        or _gain_over(results, BASE, claimed, size) is None
+    ):
         return ""
     ours = [
         f"{format_signed(100 * gain / base, 0)} % over {name}"
@@ -220,29 +236,38 @@ def _make_tests(results: Results, size: int) -> Table:
     """Every paired test at an N_B."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for test in results.tests(size):
-        key = (test["system"], test["baseline"], test.get("metric", "bleu"))
+        key = (test["system"], test["baseline"], test.get("metric", DEFAULT_METRIC))
         groups.setdefault(key, []).append(test)
     rows = []
     for (system, baseline, metric), tests in groups.items():
         compared, format_end = Comparison.of(tests), partial(format_metric, metric)
         ends = format_interval(compared.interval, format_end)
         p_values = [compared.format_p(kind) for kind in TESTS]
-        label = LABELS.get(metric, metric)
-        rows.append([system, baseline, label, format_end(compared.difference), ends, *p_values])
+        rows.append(
+            [system, baseline, label_metric(metric), format_end(compared.difference), ends, *p_values]
+        )
     columns = [
         *text_columns("system", "against", "metric"),
         *number_columns("difference", results.interval_label),
         *number_columns(*TESTS.values(), group="p"),
     ]
     several = "Mean difference over seeds; the lowest and the highest end of their intervals; the largest p."
-    return make_table("Paired tests", columns, rows, [several] if results.is_mean else [], is_folded=True)
+    lower = [
+        label_metric(name)
+        for name in dict.fromkeys(key[2] for key in groups)
+        if results.is_lower_better(name)
+    ]
+    notes = [several] if results.is_mean else []
+    if lower:
+        notes.append(f"Lower is better of {join_words(lower)}: a difference below 0 is a gain.")
+    return make_table("Paired tests", columns, rows, notes, is_folded=True)
 
 
 def quality(results: Results) -> Section | None:
-    """BLEU of every system at every N_B."""
+    """The metric of every system at every N_B."""
     series = []
     for name in results.systems:
-        scores = {size: results.values(name, size, "bleu") for size in results.sizes}
+        scores = {size: results.values(name, size, results.metric) for size in results.sizes}
         found = {size: values for size, values in scores.items() if values}
         spreads = [  # of two values the bar reaches both
             abs(values[0] - values[1]) / 2 if len(values) == TWO else stdev(values)
@@ -252,10 +277,12 @@ def quality(results: Results) -> Section | None:
             series.append(Series(name, [*found], [fmean(values) for values in found.values()], spreads))
     if not series or results.sizes == [NO_SIZE]:
         return None
-    count, paper, panels = len(results.seeds), results.paper, split_panels(series)
+    what = name_measure(results.metric)
+    count, paper = len(results.seeds), results.paper if results.metric == DEFAULT_METRIC else None
+    panels = split_panels(series)
     bars = "to both values" if count == TWO else "of one standard deviation"
     parts = {
-        "Corpus BLEU-4 against N_B": True,
+        f"{what[0].upper()}{what[1:]} against N_B{', lower is better' * results.is_lower_better()}": True,
         f"mean of {count} seeds with bars {bars}, side by side": results.is_mean,
         "BidiA's variants on a scale that does not begin at 0": any(not panel.from_zero for panel in panels),
         "the oracle on a scale of its own": panels[-1].is_oracle and len(panels) > 1,
@@ -263,19 +290,32 @@ def quality(results: Results) -> Section | None:
         "largest": paper is not None,
     }
     caption = "; ".join(part for part, is_true in parts.items() if is_true) + "."
-    draw = partial(draw_quality, series, assign_looks(results.names), paper=paper)
+    draw = partial(draw_quality, series, assign_looks(results.names), paper=paper, metric=results.metric)
     tables = _make_tables(
         results,
-        "corpus BLEU-4",
+        what,
         (results.systems, results.sizes),
-        partial(_format_bleu, results),
-        results.bleu_interval,
+        partial(_format_seeds, results),
+        results.interval,
     )
-    return Section("bleu", "BLEU-4 against N_B", [Picture("bleu", caption, draw), *tables])
+    name = "BLEU-4" if results.metric == DEFAULT_METRIC else results.label
+    return Section("bleu", f"{name} against N_B", [Picture("bleu", caption, draw), *tables])
 
 
-def _format_bleu(results: Results, system: str, size: int) -> str:
-    return format_seeds("bleu", results.values(system, size, "bleu"), len(results.seeds))
+def name_measure(metric: str) -> str:
+    """Returns what figures call a metric."""
+    return "corpus BLEU-4" if metric == DEFAULT_METRIC else label_metric(metric)
+
+
+def label_axis(metric: str) -> str:
+    """Returns the label of an axis: the metric, and how far it reaches where that is the same for all."""
+    reach = " (0 to 100)" if metric in ("bleu", "sentence_bleu", "chrf", "exact_match", "ser") else ""
+    return f"{name_measure(metric)}{reach}"
+
+
+def _format_seeds(results: Results, system: str, size: int) -> str:
+    metric = results.metric
+    return format_seeds(metric, results.values(system, size, metric), len(results.seeds))
 
 
 def _make_tables(
@@ -327,8 +367,14 @@ def split_panels(series: Sequence[Series]) -> list[Panel]:
     return panels
 
 
-def draw_quality(series: Sequence[Series], looks: Mapping[str, Look], *, paper: PaperCorpus | None) -> Figure:
-    """Draws BLEU against N_B, panels below each other; the paper's numbers are white markers."""
+def draw_quality(
+    series: Sequence[Series],
+    looks: Mapping[str, Look],
+    *,
+    paper: PaperCorpus | None,
+    metric: str = DEFAULT_METRIC,
+) -> Figure:
+    """Draws a metric against N_B, panels below each other; the paper's numbers are white markers."""
     panels = split_panels(series)
     heights = [panel.height for panel in panels]
     figure = new_figure(8.0, sum(heights) + 0.3)
@@ -355,7 +401,7 @@ def draw_quality(series: Sequence[Series], looks: Mapping[str, Look], *, paper: 
     set_size_axis(grid[-1], sorted(sizes))
     for axes in grid:
         axes.tick_params(labelbottom=True)
-        axes.set_ylabel("corpus BLEU-4 (0 to 100)")
+        axes.set_ylabel(label_axis(metric))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2, labelspacing=0.6)
     return figure
 
@@ -397,17 +443,19 @@ def headroom(results: Results) -> Section | None:
 
 def _make_oracle_table(results: Results) -> Table:
     """VBS and the oracle at the paper's beam sizes, or at ours if fewer than two of those are there."""
+    judge = results.metric
     papers = [size for size in BEAM_SIZES if size in results.sizes]
     sizes = papers if len(papers) > 1 else results.sizes
     rows = [
         [
             f"{name} ({NAMES[name]})" if name in NAMES else name,
-            *(Cell(_format_bleu(results, name, n), results.paper_score(name, "bleu", n)) for n in sizes),
+            *(Cell(_format_seeds(results, name, n), results.paper_score(name, judge, n)) for n in sizes),
         ]
         for name in (BASE, TUNED_VBS, ORACLE)
         if name in results.systems
     ]
-    columns = [*text_columns("BLEU-4"), *number_columns(*(f"B = {size}" for size in sizes))]
+    name = "BLEU-4" if judge == DEFAULT_METRIC else results.label
+    columns = [*text_columns(name), *number_columns(*(f"B = {size}" for size in sizes))]
     return make_table("VBS and the best hypothesis in its beam", columns, rows)
 
 

@@ -174,9 +174,11 @@ class Oracle:
         """Returns for each text a number that is higher where it is better."""
         if not texts:
             return []
-        if isinstance(self.metric, SentenceBleu) and len(references) == 1:  # compiled code is there for that
-            scores: list[float] = sentence_bleus(list(map(split, texts)), split(references[0])).tolist()
-            return scores
-        values = self.metric.values(self.metric.statistics(texts, [references] * len(texts)))
-        oriented: list[float] = orient(self.metric, values).tolist()
-        return oriented
+        is_bleu = isinstance(self.metric, SentenceBleu)
+        if is_bleu and len(references) == 1:  # compiled code is there for that
+            scores = sentence_bleus(list(map(split, texts)), split(references[0]))
+        else:
+            statistics = self.metric.statistics(texts, [references] * len(texts))
+            scores = statistics[:, 0] if is_bleu else orient(self.metric, self.metric.values(statistics))
+        listed: list[float] = scores.tolist()
+        return listed

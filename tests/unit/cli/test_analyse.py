@@ -16,7 +16,8 @@ from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
-from tests.unit.cli.calls import called, fill, lines_of, refused_line, write_lines, write_vectors
+from bidibeam.metrics.bleu import Bleu
+from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 from tests.unit.evaluation.evidences import TUNED, random_beams
 
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -81,7 +82,9 @@ def test_everything_is_made_of_lists_that_have_everything(
     content = read(out)
     assert list(content["analyses"]) == ANALYSES.names()
     assert content["left_out"] == {"systems": {}, "analyses": {}}
-    assert content["settings"] == {"max_length": 8, "vectors": str(words), "systems": list(SYSTEMS)}
+    about = {"max_length": 8, "vectors": str(words), "systems": list(SYSTEMS)}
+    assert content["settings"] == {**about, "metric": str(Bleu().signature)}
+    assert (content["metric"], content["lower_is_better"]) == ("bleu", [])
     assert (content["format_version"], content["bidibeam"], content["sources"]) == (1, __version__, SOURCES)
     assert content["files"] == [str(wide), str(both)]
     assert list(content["signatures"]["vbs"]) == ["6", "3"]
@@ -225,6 +228,32 @@ def test_what_was_written_before_stays_if_the_call_fails(both: Path, tmp_path: P
     assert written.read_text() == "as it was"
 
 
+def test_lists_are_analysed_by_any_metric(wide: Path, both: Path, tuned: Path, tmp_path: Path) -> None:
+    flags = ("--tuned", tuned, "--max-length", 8, "--metric", "wer", "--lowercase", "--out", tmp_path)
+
+    call = called("analyse", wide, both, *flags)
+
+    content = read(tmp_path)
+    assert (content["metric"], content["lower_is_better"]) == ("wer", ["wer"])
+    for name in ("headroom", "diversity", "sensitivity"):
+        assert content["analyses"][name]["metric"] == "wer"
+    rows = [
+        *content["analyses"]["diversity"]["systems"].values(),
+        *content["analyses"]["sensitivity"]["rows"],
+    ]
+    assert all("wer" in row and "bleu" not in row for row in rows)
+    shares = content["analyses"]["headroom"]["by_beam_size"]["6"]
+    assert all(share is None or share <= 1 for share in shares.values())
+    assert "by:metric:wer,unit:words,nrefs:1,case:lc," in content["signatures"]["oracle"]["6"]
+    assert "WER beside that of this VBS" in call.told
+    assert called("report", tmp_path).status == 0
+    report = (tmp_path / "report.md").read_text()
+    assert "WER is better where it is lower." in report
+    assert "BLEU by" not in report
+    said = refused("analyse", wide, "--metric", "chrf", "--tokenize", "13a")
+    assert said == "None of the metrics chrf takes --tokenize: leave it out."
+
+
 def test_a_file_is_needed_and_help_teaches() -> None:
     call = called("analyse")
 
@@ -241,7 +270,7 @@ def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_pa
     assert (call.status, call.out) == (0, "")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["constant.json", "positions.json"]
     for name, content in (
-        ("constant", analyse_constant(toy_data)),
+        ("constant", analyse_constant(toy_data, metric=Bleu())),
         ("positions", analyse_positions(toy_data)),
     ):
         written = json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))

@@ -15,16 +15,14 @@ import sacrebleu
 from bidibeam import __version__
 from bidibeam.cli import console as consoles
 from bidibeam.data.words import split
-from bidibeam.metrics import METRICS
-from tests.unit.cli.calls import called, fill, lines_of, refused_line, write_lines, write_vectors
+from bidibeam.metrics import DEFAULT_METRICS, METRICS
+from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, line, results
 
 
 def bleu_of(replies: list[str], references: list[str]) -> float:
-    """By sacreBLEU."""
-    words = ([" ".join(split(text)) for text in side] for side in (replies, references))
-    hypotheses, targets = words
-    return float(sacrebleu.corpus_bleu(hypotheses, [targets], tokenize="none", force=True).score)
+    """By sacreBLEU, as it is by default."""
+    return float(sacrebleu.corpus_bleu(replies, [references], force=True).score)
 
 
 def test_two_files_of_replies_are_scored_and_tested(texts: dict[str, Path], tmp_path: Path) -> None:
@@ -37,7 +35,7 @@ def test_two_files_of_replies_are_scored_and_tested(texts: dict[str, Path], tmp_
     assert [each["empty"] for each in found["systems"].values()] == [1, 0]
     for name, replies in (("poor", POOR), ("good", GOOD)):
         scores = found["systems"][name]["scores"]
-        assert list(scores) == METRICS.names()
+        assert list(scores) == list(DEFAULT_METRICS)
         assert scores["bleu"]["value"] == pytest.approx(bleu_of(replies, REFERENCES))
         assert scores["bleu"]["low"] <= scores["bleu"]["value"] <= scores["bleu"]["high"]
         assert found["systems"][name]["signature"].startswith(f"file:{name}.txt@")
@@ -71,7 +69,7 @@ def test_signatures_are_printed_once_each(texts: dict[str, Path]) -> None:
     told = called("evaluate", *args, "--signatures").err.splitlines()
 
     names = [row.split(": ")[0] for row in told if "|bidibeam:" in row]
-    assert names == ["good", "poor", *METRICS.names(), "tests"]
+    assert names == ["good", "poor", *DEFAULT_METRICS, "tests"]
     assert any(row.startswith("tests: tests:paired_bootstrap") and "|seed:7|" in row for row in told)
     assert "|bidibeam:" not in called("evaluate", *args).err
 
@@ -133,7 +131,7 @@ def test_files_may_be_packed_or_come_through_a_pipe(
 def test_help_teaches_by_examples_and_names_every_metric() -> None:
     text = called("evaluate", "--help").out
 
-    assert text.count("\n  bidibeam evaluate ") == 4
+    assert text.count("\n  bidibeam evaluate ") == 5
     assert ", ".join(METRICS.names()) in " ".join(text.split())
 
 
@@ -245,9 +243,9 @@ def test_every_number_is_shown_whole_at_any_width(
     wanted = [
         f"{value:.4g}"
         for system in found["systems"].values()
-        for score in system["scores"].values()
+        for name, score in system["scores"].items()
         for key, value in score.items()
-        if key != "signature"
+        if key == "value" or (name == "bleu" and key != "signature")
     ]
     (test,) = found["tests"]
     wanted += [f"{test[key]:.4g}" for key in ("difference", "low", "high")]
@@ -260,24 +258,117 @@ def test_every_number_is_shown_whole_at_any_width(
     assert (len(blocks) == 1) == (width >= 80)
 
 
-def test_without_bleu_nothing_is_tested_and_a_note_says_why(
-    files: tuple[object, ...], tmp_path: Path
-) -> None:
+def test_every_metric_that_is_named_is_tested(files: tuple[object, ...], tmp_path: Path) -> None:
     out = tmp_path / "out.json"
 
-    call = called("evaluate", *files, "--metric", "chrf", "--metric", "length_ratio", "--out", out)
+    call = called("evaluate", *files, "--metric", "ser", "--metric", "chrf", "--metric", "ser", "--out", out)
 
     assert call.status == 0
     found = json.loads(out.read_text())
-    assert found["tests"] == []
-    assert [list(system["scores"]) for system in found["systems"].values()] == [["chrf", "length_ratio"]] * 2
-    assert "BLEU beside" not in call.told
-    note = "Note: tests are made on BLEU, which was not asked for, so there is none; add --metric bleu."
-    assert note in call.told
-    tested = called("evaluate", *files, "--metric", "chrf", "--metric", "bleu", "--out", out)
-    assert "BLEU beside that of good" in tested.told
-    assert "Note: tests" not in tested.told
-    assert len(json.loads(out.read_text())["tests"]) == 1
+    assert [test["metric"] for test in found["tests"]] == ["ser", "chrf"]
+    assert [list(system["scores"]) for system in found["systems"].values()] == [["ser", "chrf"]] * 2
+    assert (found["metric"], found["lower_is_better"]) == ("ser", ["ser"])
+    assert "SER beside that of good; lower is better" in call.told
+    assert "chrF beside that of good" in call.told
+    assert "Note: lower is better of ser: a difference below 0 is a gain." in call.told
+    assert "BLEU" not in call.told
+    usual = called("evaluate", *files)
+    assert "BLEU beside that of good" in usual.told
+    assert "chrF beside" not in usual.told
+    assert "lower is better" not in usual.told
+
+
+def test_a_source_may_have_several_references(tmp_path: Path) -> None:
+    replies = write_lines(tmp_path / "replies.txt", "k ae t", "D AO G", "x")
+    wanted = [["K AE T", "k ae t"], ["D AO G"], ["Y", "Z"]]
+    references = write_lines(tmp_path / "references.jsonl", *({"references": texts} for texts in wanted))
+    flags = ("--metric", "ser", "--metric", "wer", "--metric", "bleu", "--tokenize", "none")
+
+    scores = results(tmp_path / "out.json", replies, "--references", references, *flags)["systems"]["replies"]
+
+    values = {name: score["value"] for name, score in scores["scores"].items()}
+    columns = [["K AE T", "D AO G", "Y"], ["k ae t", None, "Z"]]
+    theirs = sacrebleu.BLEU(tokenize="none", force=True)
+    expected = theirs.corpus_score(["k ae t", "D AO G", "x"], columns).score
+    assert values == {"ser": pytest.approx(100 / 3), "wer": pytest.approx(100 / 7), "bleu": expected}
+    assert f"|{theirs.get_signature()}|" in scores["scores"]["bleu"]["signature"]
+    lists = [
+        {"references": texts, **line("", [reply], [])} for texts, reply in zip(wanted, "abc", strict=True)
+    ]
+    for each in lists:
+        del each["reference"]
+    beams = write_lines(tmp_path / "beams.jsonl", *lists)
+    brought = results(tmp_path / "out.json", replies, beams, *flags)["systems"]["replies"]["scores"]
+    assert {name: score["value"] for name, score in brought.items()} == values
+
+
+def test_tokens_and_case_are_as_they_are_asked_for(texts: dict[str, Path], tmp_path: Path) -> None:
+    def bleu(*flags: str) -> Any:
+        given = (texts["good"], "--references", texts["references"], "--metric", "bleu", *flags)
+        return results(tmp_path / "out.json", *given)["systems"]["good"]["scores"]["bleu"]
+
+    for flags, options in (
+        ((), {}),
+        (("--tokenize", "char"), {"tokenize": "char"}),
+        (("--tokenize", "intl", "--lowercase"), {"tokenize": "intl", "lowercase": True}),
+    ):
+        theirs = sacrebleu.BLEU(force=True, **options)
+        assert bleu(*flags)["value"] == theirs.corpus_score(GOOD, [REFERENCES]).score
+        assert f"|{theirs.get_signature()}|" in bleu(*flags)["signature"]
+    assert "|words:lower-cased, by bidibeam|" in bleu("--tokenize", "words")["signature"]
+
+
+OWN = """
+higher = True
+
+class Same:
+    name, higher_is_better = "same letters", False
+
+    def statistics(self, replies, references):
+        return [[len(set(reply) & set(texts[0])), 1] for reply, texts in zip(replies, references)]
+
+    def values(self, sums):
+        return sums[:, 0] / sums[:, 1]
+
+class Broken(Same):
+    def values(self, sums):
+        return 0 * sums[:, 0] / 0
+"""
+
+
+def test_a_metric_of_ones_own_lies_where_the_command_is_called(
+    texts: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
+    (tmp_path / "own_metrics.py").write_text(OWN)
+    given = (texts["good"], texts["poor"], "--references", texts["references"], *FEW)
+
+    call = called("evaluate", *given, "--metric", "own_metrics:Same", "--out", "out.json")
+
+    found = json.loads((tmp_path / "out.json").read_text())
+    counts = [len(set(reply) & set(text)) for reply, text in zip(GOOD, REFERENCES, strict=True)]
+    assert found["systems"]["good"]["scores"]["same letters"]["value"] == sum(counts) / 4
+    assert [test["metric"] for test in found["tests"]] == ["same letters"]
+    assert "same letters beside that of good; lower is better" in call.told
+    said = refused("evaluate", *given, "--metric", "own_metrics:Broken")
+    assert said.startswith("The metric same letters answered with nan for the sums ")
+    assert "own_metrics:higher, of type bool, has none" in refused(
+        "evaluate", *given, "--metric", "own_metrics:higher"
+    )
+
+
+def test_an_oracle_chooses_by_the_first_metric_that_is_named(tmp_path: Path) -> None:
+    beams = write_lines(tmp_path / "beams.jsonl", line("a b c d", ["a b c d e e e", "x b c y", "a b c"], []))
+
+    def signature(*metrics: str) -> str:
+        flags = [word for name in metrics for word in ("--metric", name)]
+        found = results(tmp_path / "out.json", beams, "--strategy", "oracle", *flags)
+        return str(found["systems"]["oracle"]["signature"])
+
+    assert signature().startswith("strategy:oracle|by:sentence-bleu,order:4,smoothing:floor|")
+    assert signature("bleu", "wer").startswith("strategy:oracle|by:sentence-bleu,")
+    assert signature("wer", "bleu").startswith("strategy:oracle|by:metric:wer,unit:words,nrefs:1,case:mixed,")
 
 
 def test_what_is_odd_about_files_is_noted_and_what_is_not_is_not(
@@ -359,14 +450,18 @@ REFUSED = {
     "{good} {twin}": f"Two systems are called 'good'. {NAMED_TWICE}",
     "name=": "A system is FILE or NAME=FILE, not 'name='.",
     "=file.txt": "A system is FILE or NAME=FILE, not '=file.txt'.",
-    "{good} --metric chrf --baseline good": "--baseline is for tests, which are made on BLEU: add --metric "
-    "bleu.",
+    "{beams} --metric wer --tokenize intl": "None of the metrics wer takes --tokenize: leave it out.",
+    "{beams} --tokenize v9": "--tokenize must be one of 13a, intl, char, none, words, not 'v9'.",
+    "{beams} --metric distinct-1 --strategy oracle --lowercase": "None of the metrics distinct-1 "
+    "takes --lowercase: leave it out.",
+    "{beams} --metric no.where:metric": "The metric 'no.where:metric' cannot be imported: No module named "
+    "'no'. Write package.module:name, and make sure that Python finds the module from here.",
     "{good} --strategy vbs": "{good} holds text, one reply a line, and a --strategy chooses among the "
     "lists of an n-best file. Give such a file, or leave --strategy out.",
     "{one-sided} --strategy vbs --strategy 'bidia edit'": "{one-sided}, line 2: source '2' has no "
     'reverse hypotheses, and bidia needs them; add a list "reverse", or choose another strategy.',
     "{beams} --metric blue": "Unknown metric 'blue'. Did you mean 'bleu'? Choose one of: bleu, "
-    "sentence_bleu, chrf, distinct-1, distinct-2, length_ratio.",
+    "sentence_bleu, chrf, ter, wer, cer, exact_match, ser, distinct-1, distinct-2, length_ratio.",
     "{beams} --baseline vbs": "No system is called 'vbs', to be the baseline. Choose one of: beams.",
     "{beams} --strategy vbs --strategy ' vbs'": f"Two systems are called 'vbs'. {NAMED_TWICE}",
     "{beams} --strategy 'bidia wmd_t tuned'": "The system 'bidia wmd_t tuned' must be tuned first: no T "

@@ -98,13 +98,16 @@ def random_beams(sources: int, *, regular: int, reverse: int, seed: int = 0) -> 
 def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **settings: Any) -> Evidence:
     """Every system at N_B = 4 and 8."""
     systems: dict[str, dict[int, System]] = {}
-    references: list[str | None] = []
+    references: list[tuple[str, ...]] = []
     for size in (4, 8):
         wide = random_beams(sources, regular=size, reverse=0, seed=seed)
         both = random_beams(sources, regular=size // 2, reverse=size // 2, seed=seed + 1)
-        references = references or [line.reference for line in wide]
+        references = references or [line.references for line in wide]
         wide, both = (
-            [replace(line, references=(reference,)) for line, reference in zip(each, references, strict=True)]
+            [
+                replace(line, references=(reference or "",))
+                for line, reference in zip(each, references, strict=True)
+            ]
             for each in (wide, both)
         )
         for name in (*ONE_SIDED, *TWO_SIDED):

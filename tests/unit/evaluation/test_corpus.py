@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def references(seed: int, count: int = 30) -> list[tuple[str, ...]]:
     return [(" ".join(words),) for words in lines]
 
 
-def bleu(reply: str, wanted: list[tuple[str, ...]]) -> float:
+def bleu(reply: str, wanted: Sequence[Sequence[str]]) -> float:
     """By sacreBLEU alone, on words with spaces between."""
     lines = [[" ".join(split(text)) for text in texts] for texts in wanted]
     metric = sacrebleu.BLEU(tokenize="none", force=True)

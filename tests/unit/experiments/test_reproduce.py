@@ -55,6 +55,8 @@ def ran(made: Experiment) -> list[str]:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
+        ("metric=wer", ["constant", "evaluate seed 0", "gather seed 0", "report"]),
+        ("tokenize=13a", ["constant", "evaluate seed 0", "gather seed 0", "report"]),
         ("prepare.limit=1000", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("prepare.test_share=0.2", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("training.epochs=9", FROM_TRAINING),
@@ -207,6 +209,25 @@ def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
     assert given.run() == []
     other = replace(given, given=replace(given.given, weights="other"))  # type: ignore[type-var]
     assert other.stages()[3].settings == {"weights": "other"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_systems_may_be_judged_by_another_metric(given: Experiment) -> None:
+    wer = replace(given, settings=replace(given.settings, metric="wer"))
+
+    wer.run()
+
+    results = wer.results()
+    (seed,) = results["seeds"]
+    assert (results["metric"], results["lower_is_better"]) == ("wer", ["wer"])
+    assert results["settings"]["metric"] == "wer"
+    assert results["constant"]["metric"] == seed["analyses"]["diversity"]["metric"] == "wer"
+    assert {test["metric"] for test in seed["tests"]} == {"wer"}
+    for name, scores in ((name, entry["5"]["scores"]) for name, entry in seed["systems"].items()):
+        assert [metric for metric in scores if "low" in scores[metric]] == ["wer"], name
+    best, usual = (seed["systems"][name]["5"]["scores"]["wer"]["value"] for name in ("oracle", "vbs"))
+    assert best <= usual
+    assert "|by:metric:wer,unit:words," in seed["systems"]["oracle"]["5"]["signature"]
 
 
 class RegularOnly:

@@ -9,6 +9,8 @@ import pytest
 from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment
+from bidibeam.metrics import DEFAULT_METRICS, build_metric
+from bidibeam.metrics.bleu import Bleu
 
 
 def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
@@ -46,6 +48,8 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
         ("systems=[bidia blue_t]", "Unknown word 'blue_t' in the system 'bidia blue_t'"),
         ("systems=[vbs either]", "The system 'vbs either' cannot have the word 'either'"),
         ("systems=[vbs,bidia,bidia bleu_t]", "named twice, as 'bidia' and as 'bidia bleu_t'"),
+        ("metric=blue", "Unknown metric 'blue'. Did you mean 'bleu'"),
+        ("tokenize=v9", "tokenize must be one of 13a, intl, char, none, words, not 'v9'"),
         ("sources=0", "sources is 0; it must be at least 1, or null"),
         ("cost_turns=0", "cost_turns is 0; it must be at least 1"),
         ("examples=-1", "examples is -1; it must be at least 0"),
@@ -56,6 +60,18 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: str) -> None:
     with pytest.raises(BidibeamError, match=message):
         resolve_experiment(preset="demo", overrides=[override])
+
+
+def test_systems_are_judged_by_bleu_of_words_or_by_any_metric() -> None:
+    for preset in ("demo", "paper", "transformer"):
+        assert resolve_experiment(preset=preset).metrics[0] == Bleu("words")
+    usual = [metric.name for metric in ExperimentSettings().metrics]
+    other = resolve_experiment(preset="demo", overrides=["metric=ser", "lowercase=true"])
+
+    assert usual == list(DEFAULT_METRICS)
+    assert [metric.name for metric in other.metrics] == ["ser", *DEFAULT_METRICS]
+    assert other.metrics[:2] == [build_metric("ser", lowercase=True), Bleu("words")]
+    assert ExperimentSettings(tokenize="intl").metrics[0] == Bleu("intl")
 
 
 def test_what_is_tuned_later_may_be_named_now() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-from bidibeam.errors import BidibeamError
-from bidibeam.hypotheses import Direction, Hypothesis, Ranked
+from bidibeam.data.words import split
+from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
+from bidibeam.hypotheses import Direction, Hypothesis, NBest, Ranked
+from bidibeam.metrics import build_metric
 from bidibeam.protocols import Strategy
 from bidibeam.similarities.bleu import BleuT
 from bidibeam.strategies.baselines import Longest, Oracle, Random, ReverseVbs, Vbs, VbsTuned
@@ -109,6 +113,37 @@ def test_the_oracles_ties_go_to_the_better_rank_finished_or_not_and_are_counted(
     assert [entry.place for entry in ranking] == [1, 2, 3, 0]
     assert ranking.tied == 2
     assert Oracle().rank(replace(found, references=("other",))).tied == 4
+
+
+def test_the_oracle_takes_any_reference_and_any_metric_of_single_replies() -> None:
+    found = replace(beams("a x x x", "x x x b c", "c c", "A b"), references=("a b", "b c d"))
+
+    values = scores(Oracle().rank(found))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        words = [split(text) for text in texts(Oracle().rank(found))]
+        theirs = [
+            sentence_bleu([["a", "b"], ["b", "c", "d"]], each, smoothing_function=SmoothingFunction().method1)
+            for each in words
+        ]
+    assert values == pytest.approx(theirs)
+    assert texts(Oracle("wer").rank(found))[0] == "A b"  # 1 of 2 words; "x x x b c": 4 of 3
+    assert scores(Oracle("wer").rank(found)) == sorted(scores(Oracle("wer").rank(found)), reverse=True)
+    assert Oracle("exact_match").rank(found).tied == 4
+    folded = Oracle(build_metric("exact_match", lowercase=True))
+    assert [entry.place for entry in folded.rank(found)] == [3, 0, 1, 2]
+    assert str(folded.signature).startswith("strategy:oracle|by:metric:exact_match,nrefs:1,case:lc,bidibeam:")
+    assert str(Oracle().signature) == "strategy:oracle|by:sentence-bleu,order:4,smoothing:floor"
+    assert not Oracle("wer").rank(replace(found, regular=NBest()))
+
+
+def test_an_oracle_by_what_it_cannot_choose_by_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^The oracle chooses by a metric of single replies, and distinct-1 "
+    ):
+        Oracle("distinct-1")
+    with pytest.raises(UnknownNameError, match=r"^Unknown metric 'blue'\. Did you mean 'bleu'\?"):
+        Oracle("blue")
 
 
 def test_a_source_is_drawn_for_whatever_its_id() -> None:
