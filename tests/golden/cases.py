@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -150,8 +151,19 @@ def observe(line: str, folder: Path) -> Any:
     return json.loads(without_versions(json.dumps(observed, ensure_ascii=False)))
 
 
+def former_defaults(line: str) -> str:
+    """What was meant where a line says nothing, as flags: the paper's strategy, and the search's T."""
+    words = shlex.split(line)
+    flags = "" if "--strategy" in words or words[0] not in ("rerank", "decode") else " --strategy bidia"
+    if words[0] != "decode":
+        return flags if "--max-length" in words or "--data" in words else f"{flags} --max-length 20"
+    has_penalty = flags or any(name in line for name in ("bleu_t", "wmd_t"))
+    length = words[len(words) - words[::-1].index("--max-length")]
+    return f"{flags} --similarity-option max_length={length}" if has_penalty else flags
+
+
 def _rerank(line: str, folder: Path) -> Any:
-    done = call_line(f"{line} --n-best {{tmp}}/ranked.jsonl", folder)
+    done = call_line(f"{line}{former_defaults(line)} --n-best {{tmp}}/ranked.jsonl", folder)
     lists = parse_lists(folder / "ranked.jsonl")
     best = [each["ranking"]["replies"][0]["text"] for each in lists]
     assert done.out.splitlines() == best
@@ -169,7 +181,7 @@ def _signature(lists: list[dict[str, Any]], err: str) -> str:
 
 
 def _decode(line: str, folder: Path) -> Any:
-    done = call_line(f"{line} --n-best {{tmp}}/n-best.jsonl", folder)
+    done = call_line(f"{line}{former_defaults(line)} --n-best {{tmp}}/n-best.jsonl", folder)
     lists = parse_lists(folder / "n-best.jsonl")
     kept = lists[:1] if "sources.tsv" in line or "--beam-size 20" in line else lists[:4]
     return {
@@ -182,12 +194,12 @@ def _decode(line: str, folder: Path) -> Any:
 
 
 def _evaluate(line: str, folder: Path) -> Any:
-    done = call_line(f"{line} --out {{tmp}}/scores.json", folder)
+    done = call_line(f"{line}{former_defaults(line)} --out {{tmp}}/scores.json", folder)
     return {"rows": rows(done.err), "scores": json.loads((folder / "scores.json").read_text())}
 
 
 def _analyse(line: str, folder: Path) -> Any:
-    done = call_line(f"{line} --out {{tmp}}", folder)
+    done = call_line(f"{line}{former_defaults(line)} --out {{tmp}}", folder)
     files = {path.name: json.loads(path.read_text()) for path in sorted(folder.iterdir())}
     for content in files.values():  # of what was left out the names are kept; why is prose
         content["left_out"] = {key: sorted(each) for key, each in content.get("left_out", {}).items()}

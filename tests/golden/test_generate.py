@@ -122,7 +122,8 @@ def searched(pair: dict[str, Path], tmp_path: Path, *flags: object) -> list[dict
     models = ("--regular", pair["regular"], "--reverse", pair["reverse"])
     search = ("--beam-size", 2 * BEAMS, "--max-length", NEW, "--min-length", 1, "--unfinished", "rank")
     length = ("--length-formula", "power", "--length-penalty", "1")
-    done = called("decode", *models, sources, *search, *length, "--n-best", out, *flags)
+    strategy = () if "--strategy" in flags else ("--strategy", "bidia")
+    done = called("decode", *models, sources, *search, *length, *strategy, "--n-best", out, *flags)
     assert done.status == 0, done.err
     lines = parse_lists(out)
     assert done.out.splitlines() == [line["ranking"]["replies"][0]["text"] for line in lines]

@@ -13,6 +13,8 @@ from tests.golden.cases import CASES, observe
 from tests.unit.cli.calls import called
 
 SEARCHED = 1e-4
+FORMERLY = ("--max-length", 20, "--strategy", "bidia", "--similarity-option", "max_length=20")
+"""Flags for what was the default when the lists were frozen."""
 TO_THE_DIGIT = ("rerank", "evaluate", "analyse", "convert")
 
 
@@ -51,7 +53,7 @@ def test_info_tells_all_that_it_told(line: str, tmp_path: Path) -> None:
 
 
 def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
-    done = called("decode", "sources.tsv", "--max-length", 20, "--n-best", tmp_path / "both.jsonl")
+    done = called("decode", "sources.tsv", *FORMERLY, "--n-best", tmp_path / "both.jsonl")
 
     assert done.status == 0, done.err
     found, expected = parse_lists(tmp_path / "both.jsonl"), parse_lists(DATA / "both.jsonl")
@@ -66,7 +68,7 @@ def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
 def test_batches_and_workers_change_no_reply(flags: tuple[str, ...]) -> None:
     expected = [each["ranking"]["replies"][0]["text"] for each in parse_lists(DATA / "both.jsonl")]
 
-    assert called("decode", "sources.tsv", "--max-length", 20, *flags).out.splitlines() == expected
+    assert called("decode", "sources.tsv", *FORMERLY, *flags).out.splitlines() == expected
 
 
 def test_sources_come_by_every_way(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class Tuner:
         low, high = float(ordered[cut]), float(ordered[-1 - cut])
         return (low, high) if self.metric.higher_is_better else (-high, -low)
 
-    def _lines(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
+    def _beams_of(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
         if directions not in self.lists:
             needed = " and ".join(directions)
             raise InputError(f"{settings.system} is tuned on {needed} hypotheses, and there are none.")
@@ -257,7 +257,7 @@ class Tuner:
     def _replies(self, settings: StrategySettings) -> Array:
         """Returns what a strategy chooses, by the strategy itself."""
         strategy = settings.build(max_length=self.max_length, space=self._vectors)
-        lines = self._lines(settings, strategy.requirements.directions)
+        lines = self._beams_of(settings, strategy.requirements.directions)
         rankings = rank_all(strategy, lines, workers=self.workers, replies_only=True)
         rows = [self.outcomes.row(source, ranking.text) for source, ranking in enumerate(rankings)]
         return np.array(rows, dtype=np.int32)
@@ -268,7 +268,7 @@ class Tuner:
 
     @cached_property
     def _regular(self) -> Candidates:
-        lines = self._lines(StrategySettings("vbs"), (Direction.REGULAR,))
+        lines = self._beams_of(StrategySettings("vbs"), (Direction.REGULAR,))
         return Candidates(self.outcomes, lines, (Direction.REGULAR,))
 
     def _tune_lambda(self, settings: StrategySettings) -> TunedSystem:
@@ -350,13 +350,13 @@ class Tuner:
     def _tune_weights(self, settings: StrategySettings) -> TunedSystem:
         """Tunes the weights of `loglinear`; a rule's stay unless others are better by a standard error."""
         strategy: Any = settings.build(max_length=self.max_length, space=self._vectors)
-        lines = self._lines(settings, strategy.requirements.directions)
+        lines = self._beams_of(settings, strategy.requirements.directions)
         candidates = Candidates(self.outcomes, lines, strategy.directions)
         features = self._features(strategy, lines, candidates)
         search = WeightSearch(candidates, features, exponent=self.search.length_penalty)
         found = [search.find(fold) for fold in range(self.outcomes.folds)]
         searched = search.choose(found)[self.outcomes.fold_of, np.arange(self.outcomes.sources)]
-        points, ruled = search.rules, search.choose(search.rules)
+        points, ruled = search.starts, search.choose(search.starts)
         best = self.outcomes.prefer_simplest([*ruled, searched])
         is_rule = best < len(points)
         point, choice = (points[best], ruled[best]) if is_rule else (search.find(), searched)

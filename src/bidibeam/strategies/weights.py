@@ -61,7 +61,7 @@ class WeightSearch:
         self._sums: dict[Point, Array] = {}  # (folds, columns), of all points that were tried
 
     @property
-    def rules(self) -> list[Point]:
+    def starts(self) -> list[Point]:
         """The rules that are points here, the simplest first: VBS, BidiS, reverse VBS, BidiA, all of them."""
         weights = [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
         if self._features.agreement is not None:
@@ -101,7 +101,7 @@ class WeightSearch:
         From the best rule, and from the best length settings with the regular score alone and with both, one
         weight after another moves to its best value, for as long as that helps.
         """
-        starts = [self._best(self.rules, fold)]
+        starts = [self._best(self.starts, fold)]
         for reverse in (0.0, 1.0):
             lengths = [
                 Point(1.0, reverse, reward, 0.0, exponent)

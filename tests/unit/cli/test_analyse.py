@@ -127,7 +127,7 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said_once(
         "Left out the system vbs: source '1', regular[0] has no \"score\", and vbs needs it.",
         "Left out the systems bidis, bidia bleu_t expected and mbr bleu_t: source '1', regular[0] has no ",
         "and each of them needs it",
-        "Left out the systems vbs-tuned, bidia bleu_t tuned, bidia wmd_t tuned, loglinear and loglinear both: ",
+        "Left out the systems vbs-tuned, bidia bleu_t tuned, bidia wmd_t tuned, loglinear and loglinear ",
         ": They need tuned settings: `bidibeam tune` finds them;",
         "Left out the system bidia wmd_t: The similarity wmd_t needs word vectors: ",
         "Left out the system oracle: source '1' has no \"reference\", and oracle chooses by it.",

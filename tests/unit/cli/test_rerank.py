@@ -54,7 +54,7 @@ def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
     assert "length decides" not in called("rerank", lists, "--similarity", "edit").told
 
 
-def test_who_answers_where_nobody_is_named(beams: Path, lists: Path, tmp_path: Path) -> None:
+def test_who_answers_where_nobody_is_named(beams: Path, tmp_path: Path) -> None:
     scored = called("rerank", beams)
     assert "Strategy: bidis (the default for such lists)" in scored.told
     assert scored.replies == called("rerank", beams, "--strategy", "bidis").replies
@@ -248,7 +248,8 @@ REFUSED = {
     "{lists} --strategy bidis --seed 1": "The strategy bidis has no option seed. It has: --lambda.",
     "{lists} --similarity-option smoothing=some": "smoothing must be one of floor, none, add-1, not 'some'.",
     "{lists} --strategy-option answer": "--strategy-option must be NAME=VALUE, not 'answer'.",
-    "{lists} --strategy bidia --strategy-option answer=both": "--answer must be one of regular, either, not 'both'.",
+    "{lists} --strategy bidia --strategy-option answer=both": "--answer must be one of regular, either, not "
+    "'both'.",
     "{lists} --strategy bidis --tuned {out}": "There is no {out}: `bidibeam tune RUN` writes it.",
     "{lists} --resume": "--resume needs --n-best FILE: what is done is read from that file.",
     **{

@@ -135,6 +135,39 @@ def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> 
         assert "Strategy: bidis (the default; `bidibeam tune` finds the best)" in told
 
 
+def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm(
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(name: str, *flags: str) -> Call:
+        size = (
+            "--set",
+            "model.decoder_size=8",
+            "--set",
+            "model.encoder_size=8",
+            "--set",
+            "training.max_steps=2",
+        )
+        return called("train", toy_data.path, "--out", tmp_path / name, "--preset", "demo", *size, *flags)
+
+    tuned = train("tuned")
+    assert (tuned.status, "Recommended: " in tuned.told) == (0, True)
+    recommended = tuned_of(tmp_path / "tuned")["recommended"]["system"]
+    assert f"Strategy: {recommended} (rec" in called("decode", tmp_path / "tuned", typed="red\n").told
+
+    plain = train("plain", "--no-tune")
+    assert (plain.status, "Recommended" in plain.told) == (0, False)
+    assert not (tmp_path / "plain" / "tuned.json").exists()
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("bidibeam.api.tuning.Tuner", fail)
+    failed = train("failed")
+    assert failed.status == 0
+    assert "Note: it could not be found out which strategy serves best (out of memory); `bid" in failed.told
+    assert called("decode", tmp_path / "failed", typed="red\n").status == 0
+
+
 def test_flags_say_whose_they_are(copied_run: Path) -> None:
     for flags, strategy in (
         (("--lambda", "2"), "bidis|lambda:2"),

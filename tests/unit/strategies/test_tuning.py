@@ -299,8 +299,8 @@ def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> No
     )
     assert known.options["bidia bleu_t"] == {"T": 4}
     assert found.flat_note.endswith(
-        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0), T of "
-        "bidia bleu_t (20)."
+        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0), T "
+        "of bidia bleu_t (20)."
     )
     assert found.recommended == "vbs"
 
