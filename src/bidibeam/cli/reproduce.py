@@ -14,6 +14,7 @@ from bidibeam.cli.console import show, tell
 from bidibeam.cli.inputs import allow_local, count_cores
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
+from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import SettingsError
 from bidibeam.files import resolve
 from bidibeam.reporting import plots
@@ -111,7 +112,7 @@ def reproduce(
         experiment = Experiment.create(
             folder,
             preset,
-            corpus=None if data else corpus,
+            corpus=_find_corpus(data) if data else corpus,
             model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
             control=None if control is None else GivenModel(control, None, dtype, trust_remote_code),
             seeds=range(first_seed, first_seed + seeds),
@@ -129,6 +130,12 @@ def reproduce(
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder, model)
+
+
+def _find_corpus(data: Path) -> str | None:
+    """Returns the corpus that data were prepared from, to be measured as it is; None if it is unknown."""
+    corpus = str(PreparedData.open(data).info["corpus"])
+    return corpus if corpus in CORPORA.names() else None
 
 
 def format_command(context: click.Context) -> str:

@@ -67,7 +67,10 @@ class StrategySettings:
 
     @classmethod
     def named(cls, system: str) -> StrategySettings:
-        """Reads a system's name: its strategy, and after it a similarity, `either`, an agreement, `tuned`."""
+        """Reads a system's name: its strategy, and after it a similarity, `either`, an agreement, `tuned`.
+
+        A number among its options is written as in "bidis lambda=1", which no tuning changes.
+        """
         strategy, *words = system.split() or [""]
         if not strategy:
             raise SettingsError(f"A system is named by its strategy, such as 'bidia bleu_t', not {system!r}.")
@@ -75,8 +78,11 @@ class StrategySettings:
         kinds = {"similarity"} if plain.can_compare else set()
         kinds |= {TUNED} if plain.compares else set()
         kinds |= plain.unset & set(OPTION_WORDS.values())
-        by_kind: dict[str, str] = {}
+        by_kind: dict[str, Any] = {}
         for word in words:
+            if "=" in word:
+                by_kind |= _read_number(word, system, plain.unset)
+                continue
             kind = _find_kind(word, system, kinds)
             if kind in by_kind:
                 both = f"{word!r} twice" if word == by_kind[kind] else f"both {by_kind[kind]!r} and {word!r}"
@@ -151,11 +157,16 @@ class StrategySettings:
     @property
     def system(self) -> str:
         """The name that a system with these settings has in tables."""
-        return f"{self.untuned} {TUNED}" if self.wants_tuned else self.untuned
+        numbers = [
+            f"{name.rstrip('_')}={value:g}"
+            for name, value in self.options.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        return " ".join([self.untuned, *numbers, *([TUNED] if self.wants_tuned else [])])
 
     @property
     def untuned(self) -> str:
-        """The same without `tuned`: what is tuned for it is known by this."""
+        """The same without `tuned` and numbers: what is tuned for it is known by this."""
         usual = {each.name: each.default for each in _fields(STRATEGIES.get(self.name))}
         given = {kind: self.options.get(kind) for kind in OPTION_WORDS.values()}
         words = [
@@ -275,6 +286,23 @@ def _find_kind(word: str, name: str, kinds: Collection[str]) -> str:
         raise SettingsError(f"The system {name!r} cannot have the word {word!r}. {strategy} {takes}.")
     hint = suggest(word, choices)
     raise UnknownNameError(f"Unknown word {word!r} in the system {name!r}.{hint} {strategy} {takes}.")
+
+
+def _read_number(word: str, system: str, unset: Collection[str]) -> dict[str, float]:
+    """Returns the option that "name=number" sets."""
+    name, _, value = word.partition("=")
+    known = {each.rstrip("_"): each for each in unset}
+    try:
+        return {known[name]: float(value)}
+    except KeyError:
+        raise UnknownNameError(
+            f"The system {system!r} sets {name!r}, which {system.split()[0]} does not have. It has: "
+            f"{', '.join(sorted(known)) or 'none'}."
+        ) from None
+    except ValueError:
+        raise SettingsError(
+            f"The system {system!r} sets {name!r} to {value!r}; a number is expected, as in lambda=1."
+        ) from None
 
 
 def build_similarity(

@@ -196,7 +196,7 @@ class Tuner:
     def tune(self, name: str) -> TunedSystem:
         """Tunes one system by its name; one that has nothing to tune is measured as it is."""
         settings = StrategySettings.named(name)
-        if settings.name == "bidis":
+        if settings.name == "bidis" and "lambda_" in settings.unset:
             return self._tune_lambda(settings)
         if settings.name == "vbs-tuned":
             return self._tune_lengths(settings)
