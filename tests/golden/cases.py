@@ -53,6 +53,7 @@ RERANK = [
     "rerank l2r.txt --per-source 3 --strategy longest --sources tea.txt",
     "rerank l2r.openai.jsonl --reverse r2l.openai.jsonl --similarity edit",
 ]
+WORDS = "--tokenize words"
 EVERY_SYSTEM = " ".join(
     f"--strategy '{name}'"
     for name in (
@@ -61,17 +62,19 @@ EVERY_SYSTEM = " ".join(
     )
 )
 EVALUATE = [
-    f"evaluate both.jsonl {EVERY_SYSTEM} {VECTORS} {TUNED} {FEW}",
-    f"evaluate short=short.txt long=long.txt --references references.txt {FEW}",
+    f"evaluate both.jsonl {EVERY_SYSTEM} {VECTORS} {TUNED} {FEW} {WORDS}",
+    f"evaluate short=short.txt long=long.txt --references references.txt {FEW} {WORDS}",
     f"evaluate short=short.txt long.txt b=both.jsonl --baseline b --metric bleu --metric chrf {FEW} --seed 7",
+    f"evaluate both.jsonl --strategy vbs --strategy oracle --metric wer --metric ser --metric ter {FEW}",
     f"evaluate both.jsonl --metric distinct-1 --metric length_ratio --references sources.tsv {FEW}",
 ]
 ANALYSE = [
-    f"analyse regular.jsonl both.jsonl {VECTORS} {TUNED} --examples 3",
+    f"analyse regular.jsonl both.jsonl {VECTORS} {TUNED} --examples 3 {WORDS}",
     "analyse both.jsonl --analysis ranks --analysis examples --examples 1 --max-length 12",
-    f"analyse both.jsonl --systems vbs --systems 'bidia edit' {TUNED} --analysis diversity",
+    f"analyse both.jsonl --systems vbs --systems 'bidia edit' {TUNED} --analysis diversity {WORDS}",
     "analyse texts.jsonl --analysis ranks",
-    "analyse --data old_data",
+    f"analyse --data old_data {WORDS}",
+    f"analyse both.jsonl --metric chrf {TUNED} --analysis diversity --systems vbs --systems bidis",
 ]
 INPUTS = {
     "jsonl": "texts.jsonl",

@@ -104,10 +104,7 @@ def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **
         both = random_beams(sources, regular=size // 2, reverse=size // 2, seed=seed + 1)
         references = references or [line.references for line in wide]
         wide, both = (
-            [
-                replace(line, references=(reference or "",))
-                for line, reference in zip(each, references, strict=True)
-            ]
+            [replace(line, references=texts) for line, texts in zip(each, references, strict=True)]
             for each in (wide, both)
         )
         for name in (*ONE_SIDED, *TWO_SIDED):

@@ -16,6 +16,7 @@ from tests.unit.reporting.reports import DRAWN, TITLES, Report, without
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 BIDIA = "bidia bleu_t"
+ENDS = ("low", "high")
 FEW = ("vbs", "vbs-tuned", BIDIA, "oracle")
 SCORES = "Scores at N_B = 50"
 GAINS = "Gain in BLEU at N_B = 50: how much is more than length"
@@ -51,6 +52,63 @@ def test_scores_have_intervals_headroom_tests_and_the_papers_numbers(single: Rep
     assert papers == [*5 * [""], "0.054", "0.270", *5 * [""]]
     assert [cell.partition(" paper ")[2] for cell in single.row(ORACLE, "vbs (VBS)")[1:]] == ["1.30", "1.30"]
     assert "The paper claims +9 % over VBS on Cornell" in single.words
+
+
+def as_error_rate(results: dict[str, Any]) -> dict[str, Any]:
+    """The same results by a metric that is 100 minus BLEU."""
+
+    def turn(scores: dict[str, Any]) -> None:
+        if "bleu" in scores:
+            scores["wer"] = 100 - scores.pop("bleu")
+        if "difference" in scores:
+            scores |= {"difference": -scores["difference"], "low": -scores["high"], "high": -scores["low"]}
+
+    for seed in results["seeds"]:
+        for entry in (entry for sizes in seed["systems"].values() for entry in sizes.values()):
+            bleu = entry["scores"].pop("bleu")
+            turned = {key: 100 - bleu[other] for key, other in zip(ENDS, ENDS[::-1], strict=True)}
+            entry["scores"] = {**entry["scores"], "wer": {**turned, "value": 100 - bleu["value"]}}
+        for test in seed["tests"]:
+            test["metric"] = "wer"
+            turn(test)
+        for name in ("headroom", "diversity", "sensitivity"):
+            seed["analyses"].get(name, {})["metric"] = "wer"
+        for row in seed["analyses"].get("diversity", {}).get("systems", {}).values():
+            turn(row)
+            turn(row["matched"] or {})
+        for row in seed["analyses"].get("sensitivity", {}).get("rows", []):
+            turn(row)
+    return {**results, "metric": "wer", "lower_is_better": ["wer"]}
+
+
+def test_an_error_rate_is_called_by_its_name_and_its_fall_is_a_gain(tmp_path: Path) -> None:
+    by_bleu = Report(made_results(), tmp_path / "bleu")
+
+    report = Report(as_error_rate(made_results()), tmp_path / "wer")
+
+    for name in (BIDIA, "bidis"):
+        gains = GAINS.replace("BLEU", "WER")
+        assert report.row(gains, name) == by_bleu.row(GAINS, name)
+        assert (
+            report.row(SCORES, name)[3:] == by_bleu.row(SCORES, name)[3:]
+        )  # headroom and p are as they were
+        value = 100 - by_bleu.results["seeds"][0]["systems"][name]["50"]["scores"]["bleu"]["value"]
+        assert report.row(SCORES, name)[1] == f"{value:.2f}"
+    for sentence in (
+        "Lower WER is better: a gain is by how much it is lower.",
+        "Lower is better of WER: a difference below 0 is a gain.",
+        "WER (lower is better)",
+        "in WER.",
+        "WER against N_B",
+        "WER above that VBS",
+        "WER and length ratio at N_B = 50 by T",
+    ):
+        assert sentence in report.words, sentence
+    assert "The paper claims" not in report.words
+    assert not re.search(
+        r"(?<!sentence )BLEU(?!_T|-4 on)",
+        re.sub(r"sacreBLEU|BLEU: metric\S*", "", report.words.partition("One reply")[0]),
+    )
 
 
 def test_three_seeds_are_a_mean_a_deviation_the_reach_of_intervals_and_the_largest_p(tmp_path: Path) -> None:
