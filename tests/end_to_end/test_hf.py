@@ -31,6 +31,7 @@ SHAPE: dict[str, Any] = {
 RATE = ("--batch-size", "32", "--learning-rate", "0.004", "--set", "warmup=0.1")
 TRAINING = (*RATE, "--set", "max_source_length=40", "--set", "max_response_length=24")
 SEARCH = ("--beam-size", "8", "--max-length", "12")
+BIDIA = (*SEARCH, "--strategy", "bidia")
 SOURCES = 32
 ENDS = (".", "?", "!")
 
@@ -181,8 +182,8 @@ def test_what_was_tuned_is_used_and_named(trained: Trained) -> None:
 def test_a_shared_encoder_answers_from_one_folder(trained: Trained, tmp_path: Path) -> None:
     out, joint = tmp_path / "out.jsonl", trained.folder / "both"
 
-    once = called("decode", "--regular", joint, trained.sources, *SEARCH, "--n-best", out)
-    twice = called("decode", "--regular", joint, "--reverse", joint, trained.sources, *SEARCH)
+    once = called("decode", "--regular", joint, trained.sources, *BIDIA, "--n-best", out)
+    twice = called("decode", "--regular", joint, "--reverse", joint, trained.sources, *BIDIA)
 
     assert len(once.replies) == SOURCES
     assert (once.replies, once.signature) == (twice.replies, twice.signature)
