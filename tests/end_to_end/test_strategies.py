@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bidibeam.api import load_run
 from bidibeam.data.prepared import PreparedData
 from bidibeam.strategies import STRATEGIES
 from tests.conftest import WORDS
@@ -38,6 +39,12 @@ CHOICES = [
     ("bidia", "--similarity", "token_f1"),
     ("bidia", "--similarity", "edit", "--answer", "either"),
     ("bidia", "--similarity", "embedding_cosine"),
+    ("mbr", "--similarity", "edit"),
+    ("mbr", "--similarity", "bleu_t", "--agreement", "mean"),
+    ("loglinear", "--strategy-option", "reverse_weight=0.3", "--strategy-option", "length_weight=0.5"),
+    ("loglinear", "--strategy-option", "candidates=both"),
+    ("loglinear", "--strategy-option", "candidates=both", "--similarity", "bleu_t"),
+    ("loglinear", "--strategy-option", "candidates=reverse", "--similarity", "wmd_t"),
 ]
 
 
@@ -65,7 +72,10 @@ def test_live_and_from_a_file_it_is_the_same(
     needs_vectors = {"wmd", "wmd_t", "embedding_cosine"} & set(choice)
     strategy = ("--strategy", *choice, *(("--vectors", vectors) if needs_vectors else ()))
     decode = ("decode", unsure_run, toy_data.path / "test.jsonl", *search, *strategy)
-    length = search[search.index("--max-length") :]
+    length = (
+        "--max-length",
+        load_run(unsure_run).data["lengths"]["response"],
+    )  # T, which a file does not know
 
     written = called(*decode, "--n-best", live)
     again = called("rerank", live, *strategy, *length, "--n-best", reranked)
@@ -90,8 +100,11 @@ def test_one_file_serves_all_that_choose_from_the_same_beam(
     assert called(*decode, "vbs", "--n-best", out).status == 0
 
     for choice in CHOICES:
-        if choice[0] not in ("bidia", "reverse-vbs"):
-            assert called("rerank", out, "--strategy", *choice).out == called(*decode, *choice).out
+        if choice[0] not in ("bidia", "reverse-vbs") and not {"candidates=both", "candidates=reverse"} & {
+            *choice
+        }:
+            length = ("--max-length", load_run(unsure_run).data["lengths"]["response"])
+            assert called("rerank", out, "--strategy", *choice, *length).out == called(*decode, *choice).out
 
 
 def test_what_is_compared_here_is_not_all_the_same(
@@ -100,7 +113,8 @@ def test_what_is_compared_here_is_not_all_the_same(
     """Strategies disagree, beams are wide and some hypotheses are cut off: a mistake would show."""
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     for path, search in zip((whole, cut), SEARCHES.values(), strict=True):
-        called("decode", unsure_run, toy_data.path / "test.jsonl", *search, "--n-best", path)
+        flags = (*search, "--strategy", "bidia", "--n-best", path)
+        called("decode", unsure_run, toy_data.path / "test.jsonl", *flags)
     lines = lines_of(cut)
 
     replies = {

@@ -61,8 +61,8 @@ def load_decoder(
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
     search = settings or default_search(loaded)
-    named = find_recommended(loaded) or DEFAULT_STRATEGY if strategy is None else strategy
-    named = StrategySettings.named(named) if isinstance(named, str) else named
+    named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
+    named = named or default_strategy(loaded)
     chosen, tuned = _with_tuned(named, loaded)
     built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
@@ -101,17 +101,21 @@ def check_model(model: Any) -> Model:
 
 
 def find_recommended(model: Model) -> str | None:
-    """The system that `bidibeam tune` recommends for a model; None if nobody asked it.
-
-    Raises:
-        SettingsError: If it was recommended for other weights.
-    """
+    """The system that `bidibeam tune` recommends for a model; None if it was not asked for these weights."""
     if model.path is None or not (model.path / TUNED_FILE).is_file():
         return None
     tuned = TunedSettings(model.path / TUNED_FILE)
-    if tuned.recommended is not None:
-        tuned.check_weights(model.fingerprint)
-    return tuned.recommended
+    return tuned.recommended if tuned.has_weights(model.fingerprint) else None
+
+
+def default_strategy(model: Model) -> StrategySettings:
+    """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned."""
+    recommended = find_recommended(model)
+    if recommended is not None:
+        return StrategySettings.named(recommended)
+    path = None if model.path is None else model.path / TUNED_FILE
+    is_tuned = path is not None and path.is_file() and TunedSettings(path).has_weights(model.fingerprint)
+    return StrategySettings(DEFAULT_STRATEGY, {} if is_tuned else {"lambda_": 1.0})
 
 
 def usual_length(model: Model) -> int | None:

@@ -81,10 +81,13 @@ class TunedSettings:
         """What a file says, or that of a run."""
         return cls(path / TUNED_FILE if path.is_dir() else path)
 
+    def has_weights(self, fingerprint: str) -> bool:
+        """Whether it was tuned for these weights; of a pair, one model may be left out."""
+        return set(fingerprint.split("+")) <= set(str(self.content.get("weights")).split("+"))
+
     def check_weights(self, fingerprint: str) -> None:
-        """Refuse what was tuned for other weights; of a pair, one model may be left out."""
-        known = str(self.content.get("weights")).split("+")
-        if not set(fingerprint.split("+")) <= set(known):
+        """Refuse what was tuned for other weights."""
+        if not self.has_weights(fingerprint):
             raise SettingsError(
                 f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
                 f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings yourself."

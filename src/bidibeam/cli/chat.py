@@ -73,15 +73,13 @@ def chat(model: str | None, **flags: Any) -> None:
     out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
     conversation can be piped through it; type /help inside.
     """
-    from bidibeam.api.decoders import DEFAULT_STRATEGY, find_recommended
-    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.api.decoders import default_strategy
 
     if flags["strategy"] is not None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    chosen = strategy or StrategySettings.named(find_recommended(loaded) or DEFAULT_STRATEGY)
-    conversation = ChatSession(loaded, settings, chosen, workers=workers)
+    conversation = ChatSession(loaded, settings, strategy or default_strategy(loaded), workers=workers)
     if strategy is None:
         tell_strategy(loaded)
     show(HELP, style="dim")

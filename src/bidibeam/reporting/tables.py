@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Beams, Hypothesis, Ranked
 
 HEADING, QUIET, WINNER = "bold cyan", "dim", "bold green"
-BAR_WIDTH = 40
 WIDE = 10_000
 """Columns: more than any table has."""
 LONG_WORD = 12
@@ -109,30 +108,6 @@ def values_table(
         (name, ["" if value is None else format_value(value) for value in values]) for name, values in rows
     ]
     return NumbersTable(title, [[header] for header in headers], texts)
-
-
-def tuning_table(
-    setting: str,
-    held: Mapping[str, float],
-    values: Sequence[float],
-    scores: Sequence[float],
-    rows: int = 12,
-    system: str = "",
-) -> Table:
-    """BLEU by the values of a setting, as bars: at most so many rows, evenly spaced, and the best."""
-    best = max(range(len(values)), key=lambda index: scores[index])
-    step = max(1, -(-len(values) // rows))
-    held_at = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in held.items())
-    table = _new_table(f"BLEU{f' of {system}' if system else ''} by {setting.replace('_', ' ')}{held_at}")
-    table.add_column(setting.replace("_", " "), justify="right")
-    table.add_column("bleu", justify="right")
-    table.add_column()
-    top = max(scores) or 1.0
-    for index in sorted({*range(0, len(values), step), best}):
-        bar = Text("█" * round(BAR_WIDTH * scores[index] / top))
-        style = WINNER if index == best else ""
-        table.add_row(f"{values[index]:g}", f"{scores[index]:.3g}", bar, style=style)
-    return table
 
 
 def samples_panel(title: str, samples: Sequence[Mapping[str, Any]]) -> Panel:

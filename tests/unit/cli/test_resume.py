@@ -25,12 +25,13 @@ def arguments(
     request: pytest.FixtureRequest, toy_run: Path, toy_data: PreparedData, tmp_path: Path
 ) -> Arguments:
     """Both commands on the same sources, found already or not."""
-    decoded = ("decode", toy_run, toy_data.path / "test.jsonl", "--beam-size", "4", "--batch-size", "3")
+    search = ("--beam-size", "4", "--batch-size", "3", "--strategy", "bidia")
+    decoded = ("decode", toy_run, toy_data.path / "test.jsonl", *search)
     if request.param == "decode":
         return decoded
     beams = tmp_path / "beams.jsonl"
     assert called(*decoded, "--n-best", beams).status == 0
-    return ("rerank", beams)
+    return ("rerank", beams, "--strategy", "bidia")
 
 
 def interrupted(arguments: Arguments, tmp_path: Path) -> tuple[Call, bytes, Path]:

@@ -9,13 +9,11 @@ from rich.console import Console, RenderableType
 
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.tables import (
-    BAR_WIDTH,
     NumbersTable,
     beams_table,
     hypotheses_table,
     metadata_table,
     samples_panel,
-    tuning_table,
     values_table,
 )
 
@@ -105,32 +103,6 @@ def test_a_beam_is_shown_best_first_and_what_was_cut_off_ends_in_dots() -> None:
     assert lines[3].split() == ["1", "-1.89", "-2.50", "at", "home."]
     assert lines[4].split() == ["2", "-7.50", "-9.00", "at", "[b]", "..."]
     assert lines[5].split() == ["3", "so."]
-
-
-def test_a_curve_is_bars_and_the_highest_is_the_longest() -> None:
-    lines = printed(tuning_table("word_reward", {"length_exponent": 0.5}, [0, 0.1, 0.2], [2.0, 4.0, 1.0]))
-
-    assert lines[0] == "BLEU by word reward, length exponent 0.5"
-    assert lines[1].split() == ["word", "reward", "bleu"]
-    assert [line.split() for line in lines[3:]] == [
-        ["0", "2", "█" * (BAR_WIDTH // 2)],
-        ["0.1", "4", "█" * BAR_WIDTH],
-        ["0.2", "1", "█" * (BAR_WIDTH // 4)],
-    ]
-    flat = printed(tuning_table("lambda", {}, [0.0, 1.0], [0.0, 0.0]))
-    assert [line.split() for line in flat[3:]] == [["0", "0"], ["1", "0"]]
-
-
-def test_a_long_curve_is_thinned_out_but_for_its_best() -> None:
-    values = [step / 10 for step in range(100)]
-    scores = [50.0 if value == 3.7 else 10.0 for value in values]
-
-    lines = printed(tuning_table("lambda", {}, values, scores))
-
-    shown = [line.split()[0] for line in lines[3:]]
-    assert lines[0] == "BLEU by lambda"
-    assert shown == ["0", "0.9", "1.8", "2.7", "3.6", "3.7", "4.5", "5.4", "6.3", "7.2", "8.1", "9", "9.9"]
-    assert lines[3 + shown.index("3.7")].endswith("50   " + "█" * BAR_WIDTH)
 
 
 def beam(*texts: str) -> NBest:
