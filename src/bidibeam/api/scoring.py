@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bidibeam.api.decoders import default_search
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import check_fork
+from bidibeam.models.control import AsReverse
+from bidibeam.search.length import LENGTH_PENALTIES
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
@@ -20,6 +23,32 @@ if TYPE_CHECKING:
 
 OWN = ("log_prob", "score")
 OTHER = ("other_log_prob",)
+
+
+def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iterator[Beams]:
+    """The same lists with a second regular network in the reverse one's place.
+
+    It scores the regular hypotheses ("other_log_prob"), and where there were reverse hypotheses, there are as
+    many of its own.
+    """
+    for line in lists:
+        if not line.source:
+            raise InputError(
+                f"Source {line.id!r} has no text, and a control has to read it: add the sources."
+            )
+    second: Any = AsReverse(control)
+    width = max((len(line.reverse) for line in lists), default=0)
+    search = default_search(control, beam_size=max(1, width))
+    penalty = LENGTH_PENALTIES.create(search.length_formula, search.length_penalty)
+    scorer = ListScorer(second, (Direction.REVERSE,), penalty, overwrite=True)
+    for start in range(0, len(lists), batch_size):
+        batch = [replace(line, reverse=NBest()) for line in lists[start : start + batch_size]]
+        batch = list(scorer.score(batch, batch_size))
+        if width:
+            found = second.n_best(Direction.REVERSE, [line.source for line in batch], search)
+            pairs = zip(batch, found, strict=True)
+            batch = [line.with_hypotheses(Direction.REVERSE, nbest) for line, nbest in pairs]
+        yield from batch
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from bidibeam.cli.console import FEW_SOURCES, format_count, note, notice_if_slow
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.files import write_json
+from bidibeam.hypotheses import Direction
 from bidibeam.interchange.reading import read_replies, with_references
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
 from bidibeam.strategies import STRATEGIES
@@ -67,6 +69,12 @@ WHY_TWO_ANSWERS = (
     cls=options.StrategyOption,
     multiple=True,
 )
+@options.option(
+    "--control",
+    "A second regular network of another seed: strategies of both ends also choose with it in the reverse "
+    "one's place, as systems called NAME control, with the same settings.",
+    "MODEL",
+)
 @options.max_length
 @options.vectors
 @options.tuned
@@ -86,6 +94,7 @@ def evaluate(
     lowercase: bool,
     references_file: str | None,
     strategies: tuple[str, ...],
+    control: str | None,
     max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
@@ -120,29 +129,30 @@ def evaluate(
     from bidibeam.evaluation.systems import system_from_replies
 
     wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
-    for flag, value in (("--vectors", vectors), ("--tuned", tuned_file)):
+    for flag, value in (("--vectors", vectors), ("--tuned", tuned_file), ("--control", control)):
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
     files = [_split_name(argument) for argument in systems]
     settings = _strategy_settings(strategies, tuned_file, wanted[0] if metrics else None)
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
+    controlled = _find_controlled(settings) if control is not None else []
+    chosen_by = [each for each, _ in settings] * len(files)  # by name, where there are strategies
+    controls = [f"{name} control" for name, each in zip(names, chosen_by, strict=False) if each in controlled]
     for baseline in baselines:
-        if baseline not in names:
+        if baseline not in (*names, *controls):
             raise UnknownNameError(
-                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
+                f"No system is called {baseline!r}, to be the baseline. Choose one of: "
+                f"{', '.join((*names, *controls))}."
             )
     against = list(dict.fromkeys(baselines)) or [names[0]]
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
     if strategies:
-        found = _choose(
-            replies,
-            names,
-            settings,
-            max_length=max_length,
-            vectors=vectors,
-            workers=workers or inputs.count_cores(),
-        )
+        how: Any = {"max_length": max_length, "vectors": vectors, "workers": workers or inputs.count_cores()}
+        found = _choose(replies, names, settings, **how)
+        if control is not None:
+            lists = _with_control(replies, control)
+            found += _choose(lists, controls, [each for each in settings if each[0] in controlled], **how)
     else:
         found = [
             system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
@@ -220,6 +230,37 @@ def _read_replies(files: Sequence[str], references_file: str | None, *, needs_li
         if (index := next(tabs, None)) is not None:
             note(f"{each.place(index)} holds a tab; the whole line counts as the reply.")
     return with_references(replies, references_file)
+
+
+def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings]:
+    """The strategies that a control can stand in for: of both ends, but for scores of reverse hypotheses."""
+    needs = [(each, each.requirements) for each, _ in settings]
+    of_both = [each for each, needed in needs if len({*needed.directions, *needed.scorers}) > 1]
+    found = [each for each in of_both if Direction.REVERSE not in each.requirements.scored]
+    if not found:
+        raise SettingsError(
+            "--control is for strategies of both ends, such as bidis: none is named by --strategy."
+            if not of_both
+            else f"{of_both[0].system} needs the first network's scores of the control's hypotheses, which "
+            "`bidibeam reproduce --control` computes."
+        )
+    for each in of_both:
+        if each not in found:
+            note(f"{each.system} has no control here; `bidibeam reproduce --control` has one.")
+    return found
+
+
+def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
+    """The same files with what a control says in place of the reverse direction."""
+    from bidibeam.api.scoring import use_control
+
+    model = inputs.load_model(name)
+    completed = []
+    for file in files:
+        lists = track(use_control(file.beams, model, model.batch_size), len(file.beams), "asking the control")
+        signature = file.signature.extended(control=model.fingerprint)
+        completed.append(replace(file, beams=list(lists), signature=signature))
+    return completed
 
 
 def _choose(

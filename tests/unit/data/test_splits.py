@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_names_of_splits(name: str, split: str) -> None:
     assert find_split(name) == split
 
 
-def write_tsv(folder: Path, **files: list[tuple[str, ...]]) -> Path:
+def write_tsv(folder: Path, **files: Sequence[Sequence[str]]) -> Path:
     folder.mkdir(exist_ok=True)
     for name, pairs in files.items():
         (folder / f"{name}.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))

@@ -49,8 +49,9 @@ def test_both_of_its_directions_write_from_left_to_right() -> None:
 
 def test_a_strategy_of_both_ends_adds_up_what_both_networks_say() -> None:
     first, second = model_of(1), model_of(2)
+    control: Any = ControlModel(first, second)
 
-    (found,) = load_decoder(ControlModel(first, second), "bidis", settings=SETTINGS).decode(["a b"])
+    (found,) = load_decoder(control, "bidis", settings=SETTINGS).decode(["a b"])
 
     beam = first.n_best(Direction.REGULAR, ["a b"], SETTINGS)[0]
     ended = [one for one in beam if one.finished]

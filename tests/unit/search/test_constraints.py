@@ -158,7 +158,7 @@ def test_a_source_whose_hypotheses_can_neither_end_nor_go_on_has_none() -> None:
 def test_what_a_scorer_may_not_answer_is_refused_as_ever() -> None:
     how, bound = (
         SearchSettings(no_repeat_ngram_size=2),
-        replace(ROLES, forbidden_sequences={(*ids("a"), 99)}),
+        replace(ROLES, forbidden_sequences=frozenset({(*ids("a"), 99)})),
     )
 
     with pytest.raises(ScorerError, match=r"logits have shape \(1, 3, 9\), not \(1, vocabulary\)"):
