@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 import sacrebleu
 
+import bidibeam
 from bidibeam import __version__
 from bidibeam.cli import console as consoles
+from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
+from bidibeam.hypotheses import Direction
+from bidibeam.interchange import nbest
 from bidibeam.metrics import DEFAULT_METRICS, METRICS
 from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, line, results
@@ -483,3 +487,56 @@ def test_what_cannot_be_evaluated_is_one_sentence(
 
     assert said == fill(REFUSED[command], given)
     assert not (tmp_path / "scores.json").exists()
+
+
+def test_a_control_stands_in_the_reverse_networks_place(
+    unsure_run: Path, toy_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    examples = list(toy_data.examples("test"))[:12]
+    sources = write_lines(tmp_path / "sources.jsonl", *examples)
+    beams = tmp_path / "beams.jsonl"
+    called("decode", unsure_run, sources, "--strategy", "bidia", "--n-best", beams, "--beam-size", "8")
+    flags = (
+        "--strategy",
+        "bidis",
+        "--strategy",
+        "bidia edit",
+        "--strategy",
+        "vbs",
+        "--metric",
+        "exact_match",
+    )
+
+    found = results(tmp_path / "out.json", beams, *flags, "--control", toy_run, "--baseline", "bidis control")
+
+    assert list(found["systems"]) == ["bidis", "bidia edit", "vbs", "bidis control", "bidia edit control"]
+    assert "|control:" in found["systems"]["bidis control"]["signature"]
+    control = bidibeam.load(toy_run).sequence_scorer(Direction.REGULAR)
+    right = 0
+    for found_line in nbest.read(beams):
+        other = control.log_probs(
+            [found_line.source], [control.encode([one.text for one in found_line.regular])]
+        )[0]
+        totals = [
+            ((one.score or 0.0) + value * (one.score or 0.0) / (one.log_prob or 1.0), -place)
+            for place, (one, value) in enumerate(zip(found_line.regular, other, strict=True))
+            if one.finished
+        ]
+        right += found_line.regular[-max(totals)[1]].text in found_line.references
+    assert found["systems"]["bidis control"]["scores"]["exact_match"]["value"] == pytest.approx(
+        100 * right / 12
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        ("vbs", "--control is for strategies of both ends, such as bidis: none is named by --strategy."),
+        ("loglinear both", "needs the first network's scores of the control's hypotheses"),
+    ],
+)
+def test_what_has_no_control_is_refused(beams: Path, toy_run: Path, strategy: str, told: str) -> None:
+    call = called("evaluate", beams, "--strategy", strategy, "--control", toy_run)
+
+    assert call.status != 0
+    assert told in " ".join(call.err.split())

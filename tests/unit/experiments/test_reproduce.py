@@ -55,8 +55,8 @@ def ran(made: Experiment) -> list[str]:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("metric=wer", ["constant", "evaluate seed 0", "gather seed 0", "report"]),
-        ("tokenize=13a", ["constant", "evaluate seed 0", "gather seed 0", "report"]),
+        ("metric=wer", ["constant", *WITHOUT_PERPLEXITY]),
+        ("tokenize=13a", ["constant", *WITHOUT_PERPLEXITY]),
         ("prepare.limit=1000", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("prepare.test_share=0.2", ["prepare", "positions", "constant", *FROM_TRAINING]),
         ("training.epochs=9", FROM_TRAINING),
@@ -301,3 +301,25 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
         5: [{"name": "bidia wmd_t", "setting": "T", "value": 60}],
         6: [{"name": "bidis", "setting": "lambda", "value": 9.0}],
     }
+
+
+def test_each_seeds_control_is_the_next_and_follows_both_trainings(tmp_path: Path) -> None:
+    def names(*, seeds: range, **options: Any) -> list[str]:
+        return [stage.name for stage in experiment(tmp_path, "control=true", seeds=seeds, **options).stages()]
+
+    stages = {each.name: each for each in experiment(tmp_path, "control=true", seeds=range(3)).stages()}
+    after = {name: [each.name for each in stages[name].after] for name in stages}
+    searches = [name for name in stages if "search" in name and "control" in name]
+    assert {tuple(after[name]) for name in searches if "seed 2" in name} == {("train seed 2", "train seed 0")}
+    assert {tuple(after[name]) for name in searches if "seed 0" in name} == {("train seed 0", "train seed 1")}
+    assert set(searches) <= {*after["evaluate seed 0"], *after["evaluate seed 1"], *after["evaluate seed 2"]}
+    assert not any("control" in name for name in names(seeds=range(1)))  # there is no second network
+    given = GivenModel("other", weights="abc")
+    alone = names(seeds=range(1), control=given)
+    assert "tune seed 0 control" in alone
+    (search, *_) = (
+        each
+        for each in experiment(tmp_path, seeds=range(1), control=given).stages()
+        if "control" in each.name
+    )
+    assert search.settings["control"] == "abc"

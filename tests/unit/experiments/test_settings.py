@@ -105,9 +105,12 @@ def test_unasked_an_experiment_has_all_our_systems() -> None:
     [
         (
             "compact",
-            r"^The preset 'compact' is for `bidibeam train`; choose demo or paper or transformer for ",
+            r"^The preset 'compact' is for `bidibeam train`; choose demo or gru or paper or transformer for ",
         ),
-        ("dmo", r"^Unknown preset 'dmo'\. Did you mean 'demo'\? Choose one of: demo, paper, transformer\.$"),
+        (
+            "dmo",
+            r"^Unknown preset 'dmo'\. Did you mean 'demo'\? Choose one of: demo, gru, paper, transformer\.$",
+        ),
     ],
 )
 def test_a_preset_that_is_no_experiments_is_answered_with_those_that_are(preset: str, told: str) -> None:
