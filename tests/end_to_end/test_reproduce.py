@@ -111,9 +111,9 @@ def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path
     assert "Everything was done already" in again
 
     ran = stages(told("--seeds", "2", examples="2"))
-    assert ran[:3] == ["evaluate seed 0", "gather seed 0", "train seed 1"]
+    assert ran[:3] == ["train seed 1", "evaluate seed 0", "gather seed 0"]
     assert ran[-1] == "report"
-    assert all("seed 1" in name for name in ran[2:-1])
+    assert all("seed 1" in name for name in ran[3:-1])
     assert [seed["seed"] for seed in read_results(out)["seeds"]] == [0, 1]
 
 
@@ -184,7 +184,8 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
     """Results without the times, which differ."""
     for seed in results["seeds"]:
         del seed["analyses"]["cost"]
-    return results
+    assert results["test_openings"]
+    return {**results, "test_openings": sorted({each["purpose"] for each in results["test_openings"]})}
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -105,7 +105,7 @@ def test_a_preset_for_another_architecture_says_only_how_to_train(tmp_path: Path
 
 
 def test_an_unknown_preset_is_answered_with_the_list() -> None:
-    choices = "Choose one of: compact, demo, paper, transformer."
+    choices = "Choose one of: compact, demo, gru, paper, transformer."
     for name, hint in (("dmo", "Did you mean 'demo'? "), ("zzz", "")):
         with pytest.raises(
             UnknownNameError, match=rf"^Unknown preset '{name}'\. {re.escape(hint + choices)}$"

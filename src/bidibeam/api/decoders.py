@@ -9,7 +9,7 @@ from bidibeam._version import __version__
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
-from bidibeam.models.base import read_length
+from bidibeam.models.base import usual_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -116,11 +116,6 @@ def default_strategy(model: Model) -> StrategySettings:
     path = None if model.path is None else model.path / TUNED_FILE
     is_tuned = path is not None and path.is_file() and TunedSettings(path).has_weights(model.fingerprint)
     return StrategySettings(DEFAULT_STRATEGY, {} if is_tuned else {"lambda_": 1.0})
-
-
-def usual_length(model: Model) -> int | None:
-    """T of similarities: the median length of the responses that training saw; None if nobody knows."""
-    return read_length(model.data, "lengths", "response")
 
 
 def default_search(model: Model, **settings: Any) -> SearchSettings:

@@ -7,13 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.decoders import check_directions, usual_length
+from bidibeam.api.decoders import check_directions
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED_VBS
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 

@@ -14,7 +14,6 @@ from bidibeam.cli.console import show, tell
 from bidibeam.cli.inputs import allow_local, count_cores
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
-from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import SettingsError
 from bidibeam.files import resolve
 from bidibeam.reporting import plots
@@ -134,6 +133,8 @@ def reproduce(
 
 def _find_corpus(data: Path) -> str | None:
     """Returns the corpus that data were prepared from, to be measured as it is; None if it is unknown."""
+    from bidibeam.data.prepared import PreparedData
+
     corpus = str(PreparedData.open(data).info["corpus"])
     return corpus if corpus in CORPORA.names() else None
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from bidibeam.decoding.explaining import Explanation, explain_beams
 from bidibeam.decoding.rescoring import score_by_other
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction, NBest, Ranking
-from bidibeam.models.base import check_fork, first_process
+from bidibeam.models.base import check_fork, first_process, usual_length
 from bidibeam.protocols import BeamGenerator, Requirements, Strategy
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import rank_all
 
 if TYPE_CHECKING:
+    from bidibeam.decoding.explaining import Explanation
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
 
@@ -170,10 +170,12 @@ class Decoder:
         Raises:
             InputError: If the source is no string, or the strategy chooses by a reference.
         """
+        from bidibeam.decoding.explaining import explain_beams
+
         (empty,) = self._read([source])
         generator, max_length, notes = self.generator, None, list[str]()
         if isinstance(generator, ModelGenerator):
-            max_length = next(iter(generator.searches.values())).max_length
+            max_length = usual_length(generator.model)
             generator, notes = generator.in_both_directions()
         (beams,) = generator.generate([empty])
         return explain_beams(

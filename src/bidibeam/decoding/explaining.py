@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from bidibeam.protocols import Matrix, Similarity, Strategy
 
-ASKED = ("vbs", "reverse-vbs", "bidis", "bidia", "longest")
+ASKED = ("vbs", "reverse-vbs", "bidis", "bidia", "mbr", "longest")
 """The strategies that are asked besides the decoder's own."""
 
 
@@ -190,11 +190,13 @@ def explain_beams(
     `max_length` is T, for a similarity with a length term where the strategy has no similarity of its own.
     """
     own, similarity = system_of(strategy), getattr(strategy, "similarity", None)
-    bidia: Any = StrategySettings("bidia")
-    bidia = (replace(bidia, similarity=similarity) if similarity else bidia).build(max_length=max_length)
-    asked = {own: strategy}
+    asked, bidia = {own: strategy}, strategy
     for name in ASKED:
-        other = bidia if name == "bidia" else StrategySettings(name).build()
+        settings = StrategySettings(name)
+        if similarity is not None and settings.compares:
+            settings = replace(settings, similarity=similarity)
+        other = settings.build(max_length=max_length)
+        bidia = other if name == "bidia" else bidia
         asked.setdefault(system_of(other), other)
     choices: list[Choice] = []
     unable: list[str] = []
@@ -210,14 +212,19 @@ def explain_beams(
             choices.append(Choice(system, ranking.entries[0], explain_choice(each, beams, ranking)))
     if unable:
         notes = [*notes, f"Not asked, since something that they need is missing: {', '.join(unable)}."]
-    return Explanation(beams, own, tuple(choices), bidia.similarity, tuple(notes), signature)
+    compared: Any = bidia
+    return Explanation(beams, own, tuple(choices), compared.similarity, tuple(notes), signature)
 
 
 def system_of(strategy: Strategy) -> str:
     """The name that tables have for a strategy, such as "bidia bleu_t either"."""
     known = dict(strategy.signature.facts)
     words = [known.get("strategy", type(strategy).__name__), known.get("similarity")]
-    words += [known[kind] for kind in dict.fromkeys(OPTION_WORDS.values()) if known.get(kind) in OPTION_WORDS]
+    usual: dict[str, Any] = (
+        {each.name: each.default for each in fields(strategy)} if is_dataclass(strategy) else {}
+    )
+    given = {kind: known.get(kind) for kind in OPTION_WORDS.values()}
+    words += [word for kind, word in given.items() if word in OPTION_WORDS and word != usual.get(kind)]
     return " ".join(word for word in words if word)
 
 

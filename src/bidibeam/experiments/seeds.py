@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import load_decoder, usual_length
+from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
@@ -36,7 +36,7 @@ from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_cont
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
-from bidibeam.models.base import Model
+from bidibeam.models.base import Model, usual_length
 from bidibeam.models.control import ControlModel
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements

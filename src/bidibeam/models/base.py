@@ -51,6 +51,11 @@ def read_length(metadata: Any, *keys: str) -> int | None:
     return metadata if isinstance(metadata, int) and metadata > 0 else None
 
 
+def usual_length(model: Model) -> int | None:
+    """T of similarities: the median length of the responses that training saw; None if nobody knows."""
+    return read_length(model.data, "lengths", "response")
+
+
 @cache
 def first_process() -> int:
     """The process in which a model was first loaded, or a decoder made; one forked from it remembers."""

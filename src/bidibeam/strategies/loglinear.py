@@ -12,6 +12,7 @@ from bidibeam.scores import Signed
 from bidibeam.strategies.baselines import LARGEST_EXPONENT, LARGEST_WEIGHT
 from bidibeam.strategies.bidia import Agreement, Answerer, BidiA
 from bidibeam.strategies.ranking import number
+from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, tell_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +92,24 @@ class LogLinear(Signed):
         for entry in ranking:
             first.setdefault(entry.hypothesis.text, entry)
         return Ranking(tuple(first.values()))
+
+    def reason(self, beams: Beams, ranking: Ranking) -> str:  # noqa: ARG002
+        """Returns why the first entry is the first."""
+        first, digits = ranking.entries[0], count_digits(ranking)
+        own, other = number(first.hypothesis, "log_prob"), number(first.hypothesis, "other_log_prob")
+        regular, reverse = (own, other) if first.direction is Direction.REGULAR else (other, own)
+        terms = [
+            f"{self.regular_weight:g} * regular {regular:.2f}",
+            f"{self.reverse_weight:g} * reverse {reverse:.2f}, normalised by length",
+            f"{self.length_weight:g} * {first.hypothesis.length} tokens",
+        ]
+        if self.similarity is not None:
+            agreed = (first.score - self.score(first.hypothesis, first.direction)) / (
+                self.agreement_weight or 1
+            )
+            terms.append(f"{self.agreement_weight:g} * agreement {agreed:.2f}")
+        highest = f"weighted sum{tell_range(ranking)}, {first.score:.{digits}f} ({'; '.join(terms)})"
+        return f"{name_entry(first)} has the highest {highest}{compare_next(ranking)}"
 
     def rank_by_agreement(self, beams: Beams) -> Ranking:
         """Ranks the candidates, and perhaps others, by agreement alone; none without a similarity."""

@@ -13,11 +13,12 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.decoders import find_recommended, usual_length
+from bidibeam.api.decoders import find_recommended
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.metrics import build_metric
+from bidibeam.models.base import usual_length
 from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities.overlap import Edit

@@ -27,7 +27,7 @@ from bidibeam import (
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.decoding.explaining import ASKED, explain_beams
 from bidibeam.errors import InputError
-from bidibeam.models.base import Model
+from bidibeam.models.base import Model, usual_length
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.run import RunModel
 from bidibeam.similarities.bleu import Bleu, BleuT
@@ -85,16 +85,18 @@ def test_a_decoder_explains_the_reply_that_it_gives_and_the_others_choose_as_the
     assert explanation.source == "blue dog fish"
     assert explanation.signature == str(decoder.signature)
     similarity = "bleu" if strategy.startswith("bidia bleu e") else "bleu_t"
-    systems = {f"bidia {similarity}" if name == "bidia" else name for name in ASKED} | {strategy}
+    systems = {f"{name} {similarity}" if name in ("bidia", "mbr") else name for name in ASKED} | {strategy}
+    length = usual_length(run)
     assert {each.system for each in explanation.choices} == systems
     for each in explanation.choices:
         settings = StrategySettings.named(each.system)
-        expected = settings.build(max_length=8).rank(explanation.beams).entries[0]
+        expected = settings.build(max_length=length).rank(explanation.beams).entries[0]
         assert each.ranked == expected
         assert each.reason.startswith(f"{expected.direction.value} hypothesis {expected.place + 1} ")
         assert f"{each.system}: {each.text!r}, since {each.reason}" in str(explanation).splitlines()
     both = explanation.beams.regular.hypotheses, explanation.beams.reverse.hypotheses
-    compared = BleuT(max_length=8) if similarity == "bleu_t" else Bleu()
+    assert length is not None
+    compared = BleuT(max_length=length) if similarity == "bleu_t" else Bleu()
     assert np.array_equal(explanation.matrix, compared.pairwise(*both))
     assert all(one.other_log_prob is not None for beam in both for one in beam)
 
@@ -129,7 +131,7 @@ def test_a_model_of_one_direction_is_explained_without_the_other(run: RunModel) 
 
     assert len(explanation.beams.regular) > 0 == len(explanation.beams.reverse)
     assert explanation.matrix.size == 0
-    assert [each.system for each in explanation.choices] == ["vbs", "longest"]
+    assert [each.system for each in explanation.choices] == ["vbs", "mbr bleu_t", "longest"]
     assert explanation.notes == (
         f"{run.name} has the regular direction alone: nothing is compared or scored by two.",
         "Not asked, since something that they need is missing: reverse-vbs, bidis, bidia bleu_t.",
@@ -166,6 +168,9 @@ def test_reasons_give_the_numbers_that_decided() -> None:
         "bidis": (
             "regular hypothesis 2 has the highest regular + lambda * reverse score, -1.50 + 1 * -1.00 = "
             "-2.50; the next, regular hypothesis 1, has -4.50."
+        ),
+        "mbr bleu": (
+            "regular hypothesis 1 has the highest score, 0.15; the next, regular hypothesis 2, has 0.12."
         ),
         "longest": (
             "regular hypothesis 2 has the highest number of tokens, 4; the next, regular hypothesis 1, has 1."
@@ -227,7 +232,7 @@ def test_lists_that_know_nothing_but_texts_are_explained_as_far_as_they_go() -> 
     assert explanation.matrix.tolist() == [[0.0], [1.0]]
     assert explanation.matrix_without_length is None
     assert explanation.notes == (
-        "Not asked, since something that they need is missing: vbs, reverse-vbs, bidis.",
+        f"Not asked, since something that they need is missing: vbs, reverse-vbs, bidis, {explanation.system.replace('bidia', 'mbr')}.",
     )
     assert "well?" in explanation._repr_html_()
     assert "yes" in " ".join(texts_of(explanation))

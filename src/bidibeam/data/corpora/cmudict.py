@@ -19,4 +19,4 @@ class CmudictReader(TsvReader):
         "cased": True,
         "max_response_length": 40,
     }
-    measure: ClassVar[Mapping[str, Any]] = {"metric": "ser", "search": {"max_length": 40}}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "ser", "search": {"max_length": 24}}
