@@ -231,8 +231,9 @@ def test_lists_that_know_nothing_but_texts_are_explained_as_far_as_they_go() -> 
     assert explanation.system.endswith(":same_start")
     assert explanation.matrix.tolist() == [[0.0], [1.0]]
     assert explanation.matrix_without_length is None
+    within = explanation.system.replace("bidia", "mbr")
     assert explanation.notes == (
-        f"Not asked, since something that they need is missing: vbs, reverse-vbs, bidis, {explanation.system.replace('bidia', 'mbr')}.",
+        f"Not asked, since something that they need is missing: vbs, reverse-vbs, bidis, {within}.",
     )
     assert "well?" in explanation._repr_html_()
     assert "yes" in " ".join(texts_of(explanation))
