@@ -76,16 +76,18 @@ def test_the_first_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str])
 
     exec(compile(code, "README.md", "exec"), {})
 
-    replies = [line.split("  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    listed, explained, _ = capsys.readouterr().out.partition("'i love pizza.' is answered with ")
+    replies = [line.split("  ", 1)[1] for line in listed.splitlines()]
     assert len(replies) == 25
     assert len(set(replies)) == 25
+    assert explained
 
 
 def test_the_picture_shows_what_the_bundled_model_finds(tmp_path: Path) -> None:
     picture = (ROOT / "docs" / "images" / "beams.svg").read_text(encoding="utf-8")
     beams = tmp_path / "beams.jsonl"
 
-    assert called("decode", "--n-best", beams, typed="i love pizza.\n").status == 0
+    assert called("decode", "--strategy", "bidia", "--n-best", beams, typed="i love pizza.\n").status == 0
 
     found = json.loads(beams.read_text())
     for text in (each["text"] for side in ("regular", "reverse") for each in found[side]):
