@@ -37,7 +37,7 @@ def main(count: int, threads: int, out: Path | None) -> None:
     sources = list(islice((text for text in turns if text.strip()), count))
     rows: list[dict[str, Any]] = []
     for beam_size in BEAM_SIZES:
-        decoder = load_decoder(run, settings=SearchSettings(beam_size=beam_size), replies_only=True)
+        decoder = load_decoder(run, "bidia", settings=SearchSettings(beam_size=beam_size), replies_only=True)
         decoder.decode(sources[:2])
         times = []
         for source in sources:

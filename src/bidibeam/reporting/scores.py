@@ -78,9 +78,41 @@ def summary(results: Results) -> Section | None:
     size = results.largest
     at = "" if size == NO_SIZE else f" at N_B = {size}"
     blocks: list[Block] = [_make_scores(results, size, f"Scores{at}")]
+    if any(seed.get("recommended") for seed in results.seeds):
+        blocks.insert(0, _make_recommended(results, size))
     gains = _make_gains(results, size, f"Gain in {results.label}{at}: how much is more than length")
     blocks += [table for table in (gains, _make_tests(results, size)) if table.rows]
     return Section("summary", "Summary", blocks, _quote_claim(results, size))
+
+
+def _make_recommended(results: Results, size: int) -> Table:
+    """By seed, the system that validation recommended, on test, beside tuned VBS and its own control."""
+    label, metric = results.label, results.metric
+    columns = [*text_columns("seed", "recommended"), *number_columns(label)]
+    columns += number_columns("gain", "p", group=f"over {TUNED_VBS}")
+    columns += number_columns("gain", "p", group="over its control")
+    rows: list[list[Cell | str]] = []
+    for seed in results.seeds:
+        system = str(seed.get("recommended") or NOTHING)
+        entry = seed.get("systems", {}).get(system, {}).get(str(size), {})
+        value = entry.get("scores", {}).get(metric, {}).get("value")
+        row: list[Cell | str] = [str(seed.get("seed", NOTHING)), system, format_metric(metric, value)]
+        for other in (TUNED_VBS, f"{system} control"):
+            pairs = [
+                test
+                for test in seed.get("tests", [])
+                if (test.get("system"), test.get("baseline")) == (system, other)
+                and test.get("metric", metric) == metric
+            ]
+            compared = Comparison.of(pairs)
+            gain = (compared.turned if results.is_lower_better(metric) else compared).difference
+            row += ["" if gain is None else format_signed(gain), compared.format_p()]
+        rows.append(row)
+    note = (
+        "Chosen on validation alone, by cross-validation. A control has the same strategy and tuning, and a "
+        "second regular network, of another seed, in the reverse one's place; mbr is agreement in one beam."
+    )
+    return make_table("What was recommended on validation, on the test set", columns, rows, [note])
 
 
 def _make_scores(results: Results, size: int, caption: str) -> Table:

@@ -111,6 +111,26 @@ def test_an_error_rate_is_called_by_its_name_and_its_fall_is_a_gain(tmp_path: Pa
     )
 
 
+def test_what_validation_recommended_stands_beside_tuned_vbs_and_its_control(tmp_path: Path) -> None:
+    results = few(seeds=2)
+    for seed in results["seeds"]:
+        seed["recommended"] = BIDIA
+        seed["systems"][f"{BIDIA} control"] = seed["systems"]["vbs"]
+        tests = {"metric": "bleu", "paired_bootstrap": 0.2, "approximate_randomisation": 0.3}
+        about = {"system": BIDIA, "baseline": f"{BIDIA} control", "beam_size": 50}
+        seed["tests"].append({**about, **tests, "difference": 1.5, "low": 1.0, "high": 2.0, "signature": ""})
+
+    report = Report(results, tmp_path)
+
+    first = results["seeds"][0]
+    value = first["systems"][BIDIA]["50"]["scores"]["bleu"]["value"]
+    (test,) = (each for each in first["tests"] if (each["system"], each["baseline"]) == (BIDIA, "vbs-tuned"))
+    row = report.row("What was recommended on validation, on the test set", str(first["seed"]))
+    assert row[1:4] == [BIDIA, f"{value:.2f}", f"{test['difference']:+.2f}"]
+    assert row[5:] == ["+1.50", "0.300"]
+    assert "recommended" not in Report(few(seeds=2), tmp_path / "without").words
+
+
 def test_three_seeds_are_a_mean_a_deviation_the_reach_of_intervals_and_the_largest_p(tmp_path: Path) -> None:
     results = few(seeds=3)
     del results["seeds"][1]["systems"]["oracle"]
