@@ -224,3 +224,49 @@ def test_a_transformer_is_trained_like_the_gru_and_measured_the_same_as_a_given_
     assert given["settings"]["model"]["name"] == "run"
     for part in ("systems", "perplexity", "tuned"):
         assert given["seeds"][0][part] == trained["seeds"][0][part]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_seeds_are_each_others_control_and_test_sets_are_scored_alone_too(
+    corpus: Path, tmp_path: Path
+) -> None:
+    lines, folder = corpus.read_text().splitlines(), tmp_path / "official"
+    folder.mkdir()
+    parts = {"train": lines[:400], "dev": lines[400:440], "test_a": lines[440:455], "test_b": lines[455:480]}
+    for name, part in parts.items():
+        (folder / f"{name}.tsv").write_text("".join(f"{line}\n" for line in part))
+    changed = {
+        "systems": "[vbs,vbs-tuned,bidis lambda=1,bidis,mbr bleu,bidia edit,loglinear both,oracle]",
+        "metric": "exact_match",
+        "control": "true",
+        "beam_sizes": "[4]",
+        "sources": "null",
+        "cost_sources": "0",
+    }
+    out = tmp_path / "out"
+
+    call = called(*arguments(folder, out, **changed), "--seeds", "2")
+
+    assert call.status == 0, call.err
+    results = read_results(out)
+    assert {"the constant reply", "search seed 0, 4 hypotheses", "evaluate seed 1"} <= {
+        opening["purpose"] for opening in results["test_openings"]
+    }
+    for seed in results["seeds"]:
+        assert seed["recommended"] in seed["systems"]
+        of_both = ["bidis lambda=1", "bidis", "bidia edit", "loglinear both"]
+        controls = [f"{name} control" for name in of_both]
+        assert [name for name in seed["systems"] if name.endswith("control")] == controls
+        assert [(test["system"], test["baseline"]) for test in seed["tests"][-4:]] == [
+            *zip(of_both, controls, strict=True)
+        ]
+        sets = seed["test_sets"]
+        assert [(name, each["sources"]) for name, each in sets.items()] == [("test_a", 15), ("test_b", 25)]
+        for system, rows in seed["systems"].items():
+            alone = [
+                each["scores"][system]["exact_match"]["value"] * each["sources"] for each in sets.values()
+            ]
+            assert sum(alone) / 40 == pytest.approx(rows["4"]["scores"]["exact_match"]["value"])
+    assert "exact match by test set" in (out / "report.md").read_text().lower()
+    facts = results["seeds"][0]["systems"]["bidis lambda=1"]["4"]["signature"]
+    assert "|lambda:1|" in facts

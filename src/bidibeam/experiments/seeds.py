@@ -380,6 +380,7 @@ class Seed:
             if self.plan.tuned_sizes
             else None,
             "tests": self._test(systems, controls),
+            **self._score_test_sets(systems, controls),
             "analyses": contents,
             "left_out": missing,
         }
@@ -393,6 +394,34 @@ class Seed:
         for name, control in controls.items():
             tests += compare_systems([systems[name.removesuffix(CONTROL)], control], metric, [name])
         return tests
+
+    def _score_test_sets(
+        self, systems: Mapping[str, System], controls: Mapping[str, System]
+    ) -> dict[str, Any]:
+        """Scores and tests every system on each test set alone, where there are several and all are used."""
+        plan, found = self.plan, {}
+        sets = PreparedData.open(plan.data_folder).test_sets
+        if len(sets) == 1 or plan.settings.sources is not None:
+            return {}
+        metric = plan.settings.metrics[0]
+        for name, part in sets.items():
+            own, other = (
+                {
+                    system: replace(each, beams=each.beams[part], rankings=each.rankings[part])
+                    for system, each in group.items()
+                }
+                for group in (systems, controls)
+            )
+            scores = {
+                system: score_system(each, [metric], intervals=[metric.name])["scores"]
+                for system, each in {**own, **other}.items()
+            }
+            found[name] = {
+                "sources": part.stop - part.start,
+                "scores": scores,
+                "tests": self._test(own, other),
+            }
+        return {"test_sets": found}
 
     def _score_sizes(self, beam_sizes: list[int]) -> Iterable[dict[str, Any]]:
         """Scores at each N_B, in several processes if there is enough to do."""

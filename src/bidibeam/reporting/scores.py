@@ -81,7 +81,7 @@ def summary(results: Results) -> Section | None:
     if any(seed.get("recommended") for seed in results.seeds):
         blocks.insert(0, _make_recommended(results, size))
     gains = _make_gains(results, size, f"Gain in {results.label}{at}: how much is more than length")
-    blocks += [table for table in (gains, _make_tests(results, size)) if table.rows]
+    blocks += [table for table in (_make_test_sets(results), gains, _make_tests(results, size)) if table.rows]
     return Section("summary", "Summary", blocks, _quote_claim(results, size))
 
 
@@ -113,6 +113,24 @@ def _make_recommended(results: Results, size: int) -> Table:
         "second regular network, of another seed, in the reverse one's place; mbr is agreement in one beam."
     )
     return make_table("What was recommended on validation, on the test set", columns, rows, [note])
+
+
+def _make_test_sets(results: Results) -> Table:
+    """Systems by test sets; means over seeds."""
+    metric, sets = results.metric, [seed.get("test_sets", {}) for seed in results.seeds]
+    names = [*dict.fromkeys(name for each in sets for name in each)]
+    systems = [*dict.fromkeys(system for each in sets for one in each.values() for system in one["scores"])]
+    rows: list[list[Cell | str]] = []
+    for system in systems:
+        values = [
+            mean(each[name]["scores"].get(system, {}).get(metric, {}).get("value") for each in sets)
+            for name in names
+        ]
+        rows.append([system, *(format_metric(metric, value) for value in (*values, mean(values)))])
+    columns = [*text_columns("system"), *number_columns(*names, "mean")]
+    counts = [f"{name} {each['sources']:,}" for name, each in (sets[0] if sets else {}).items()]
+    note = f"Means over seeds; sources: {', '.join(counts)}."
+    return make_table(f"{results.label} by test set", columns, rows, [note] if counts else [])
 
 
 def _make_scores(results: Results, size: int, caption: str) -> Table:
@@ -201,7 +219,7 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
     rows = []
     for system in results.systems:
         gain = _gain_over(results, BASE, system, size)
-        if gain is None or system.split()[0] not in ("bidia", "bidis"):
+        if gain is None or system.split()[0] not in ("bidia", "bidis", "loglinear"):
             continue
         over_tuned = _gain_over(results, TUNED_VBS, system, size)
         test = compare_matched(analyses, system, results.metric)
