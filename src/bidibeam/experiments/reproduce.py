@@ -16,7 +16,7 @@ from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.evaluate import describe_metrics
-from bidibeam.experiments.plan import TEST, GivenModel, Plan, read_stage_file
+from bidibeam.experiments.plan import GivenModel, Plan, read_stage_file
 from bidibeam.experiments.seeds import ControlSeed, Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
@@ -105,6 +105,10 @@ class Experiment(Plan):
                 f"{self.folder} holds an experiment on {found}, which one on {corpus} would replace. Name "
                 "another folder, or remove it."
             )
+        if self.settings.control and self.control is None and (self.given or len(self.seeds) == 1):
+            self.progress.note(
+                "There is no second network to be the control: train two seeds, or name one by `control`."
+            )
         return run_stages(self.folder, self.stages(), self.progress)
 
     def stages(self) -> list[Stage]:
@@ -161,6 +165,7 @@ class Experiment(Plan):
         """Returns the content of results.json."""
         folder, settings = self.folder, self.settings
         data = PreparedData.open(self.data_folder)
+        items = max(part.stop for part in data.test_sets.values())
         model: dict[str, Any] = {"model": to_plain(settings.model), "training": asdict(settings.training)}
         if settings.architecture != DEFAULT_ARCHITECTURE:
             model = {"architecture": settings.architecture, **model}
@@ -184,7 +189,7 @@ class Experiment(Plan):
                 **model,
                 **{name: getattr(settings, name) for name in COUNTS},
             },
-            "sources": len(self.read_examples(TEST, settings.sources)),
+            "sources": min(settings.sources or items, items),
             "test_openings": self.read_openings(),
             **({"left_out": {"systems": dict(self.missing)}} if self.missing else {}),
             "positions": read_stage_file(folder / "positions.json"),

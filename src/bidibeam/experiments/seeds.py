@@ -324,6 +324,7 @@ class Seed:
             for name in TIMED
             if name in settings.systems
         }
+        plan.log_opening(f"cost {self.label}")
         sources, turns = plan.read_examples(TEST, settings.cost_sources), settings.cost_turns
         track = lambda items: plan.progress.track(items, turns, "taking the time")  # noqa: E731
         return {

@@ -45,6 +45,7 @@ def provenance(results: Results) -> Section | None:
         "vocabulary": data.get("vocabulary_size"),
         **{f"{split} pairs": count for split, count in (data.get("pairs") or {}).items()},
         "test sources answered": content.get("sources"),
+        "openings of the test set": len(content.get("test_openings") or []) or None,
         "vectors": (content.get("settings") or {}).get("vectors"),
     }
     settings = {**(content.get("settings") or {}), "data": data.get("settings") or {}}
@@ -66,6 +67,12 @@ def provenance(results: Results) -> Section | None:
             lambda score: format_fixed(score["value"], 2) if isinstance(score, Mapping) else NOTHING,
         ),
         _make_tuned_table(results),
+        make_table(
+            "Every opening of the test set",
+            text_columns("time", "what for"),
+            [(each.get("time"), each.get("purpose")) for each in content.get("test_openings") or []],
+            is_folded=True,
+        ),
         make_table("All settings", text_columns("setting", "value"), flat, is_folded=True),
         make_table("What could not be made", text_columns("kind", "name", "why"), results.missing),
         make_table("Signatures", text_columns("of", "signature"), signed, is_folded=True),

@@ -346,5 +346,5 @@ def describe_data(data: PreparedData, *, own_tokens: bool = True) -> dict[str, A
     """What is written beside a model of the data it was trained on: lengths if the tokens are the model's."""
     kept = {name: data.info[name] for name in ("corpus", "fingerprint", "pairs", "settings")}
     lengths = np.sort(data.split("train").response_length)
-    median = {"lengths": {"response": int(lengths[len(lengths) // 2])}} if own_tokens else {}
+    median = {"lengths": {"response": int(lengths[(len(lengths) - 1) // 2])}} if own_tokens else {}
     return {"path": str(data.path.resolve()), **kept, **median}

@@ -147,7 +147,7 @@ class CorpusReader(ABC):
         expected: What it is read from, as messages say it.
         languages: Which of "source_lang" and "target_lang" it is made with.
         suits: Settings of preparation that suit the corpus, where others are not asked for.
-        measure: The metric, and its settings, that the field reports for it, where that is not BLEU of words.
+        measure: Settings of an experiment on it: the metric that the field reports, and how far to search.
         line_errors: Malformed lines; complete once all has been read.
         splits: The files of each official split; complete likewise.
     """
