@@ -158,6 +158,11 @@ def evaluate(
             system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
             for name, file in zip(names, replies, strict=True)
         ]
+    inputs.note_case(
+        (reply for system in found for reply in system.replies),
+        (text for line in found[0].beams for text in line.references),
+        wanted,
+    )
     tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
     resampling = Resampling(samples, trials, seed)
     with notice_if_slow("Scoring and testing ..."):

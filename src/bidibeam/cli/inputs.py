@@ -234,3 +234,19 @@ def note_other_model(tuned: TunedSettings, file: str, model: str | None) -> None
         note(
             f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({model})."
         )
+
+
+def note_case(replies: Iterable[str], references: Iterable[str], metrics: Iterable[Metric]) -> None:
+    """Say if no reply has a capital letter, references have, and a metric minds."""
+    minding = [
+        each.name
+        for each in metrics
+        if getattr(each, "lowercase", True) is False and getattr(each, "tokenize", "") != "words"
+    ]
+    if minding and any(map(_has_capital, references)) and not any(map(_has_capital, replies)):
+        told = "no reply has a capital letter, and references have"
+        note(f"{told}: --lowercase lets {minding[0]} ignore case.")
+
+
+def _has_capital(text: str) -> bool:
+    return text.lower() != text

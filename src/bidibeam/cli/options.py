@@ -106,7 +106,24 @@ max_length = option(
     COUNT,
 )
 METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name"
-metric = option("--metric", f"What replies are judged by: {METRIC_NAMES}.", "NAME", DEFAULT_METRIC)
+
+
+def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> str:
+    """The only metric; several are refused, of which click would take the last unsaid."""
+    if len(names) > 1:
+        raise click.BadParameter(
+            f"replies are judged by one metric, not by {' and '.join(names)}.", ctx, option
+        )
+    return names[0] if names else DEFAULT_METRIC
+
+
+metric = option(
+    "--metric",
+    f"What replies are judged by: {METRIC_NAMES}.  [default: {DEFAULT_METRIC}]",
+    "NAME",
+    multiple=True,
+    callback=_take_one,
+)
 metric_settings = together(
     option(
         "--tokenize",
@@ -272,7 +289,8 @@ choice = together(
     option("--word-reward", "vbs-tuned: reward for each token.  [default: the tuned one]", float),
     option(
         "--strategy-option strategy_options",
-        "A setting of a strategy that another package brings.",
+        "A setting of the strategy that has no flag of its own: reverse_weight=0.5 of loglinear, metric=wer "
+        "of oracle, or one of a strategy that another package brings.",
         "NAME=VALUE",
         multiple=True,
     ),

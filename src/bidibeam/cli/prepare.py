@@ -13,6 +13,8 @@ from bidibeam.cli.options import PATH, option
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
+LOW_COVERAGE = 0.5
+"""Of the running words of validation: with less, most of what is read is unknown."""
 KINDS = ["char", "word", "bpe"]
 
 
@@ -135,6 +137,15 @@ def show_summary(data: PreparedData) -> None:
     for split, count in statistics["kept_though_too_long"].items():
         if count:
             note(f"The official {split} split keeps {format_count(count, 'pair')} longer than the limits.")
+    for side, coverage in statistics["coverage"]["validation"].items():
+        if coverage < LOW_COVERAGE:
+            flag = {"source": "--source-tokenizer", "response": "--target-tokenizer"}[side]
+            note(
+                f"only {100 * coverage:.0f} % of the words in validation {side}s are in the vocabulary: "
+                f"{flag} char or bpe reads words that training has not seen."
+            )
+    if not data.tokenizer.is_cased and statistics["splits"]["by_hash_of"] != "conversations":
+        note("responses are lower-cased; --cased keeps capital letters, as do pieces (bpe).")
     for name, leak in statistics["leaks"].items():
         if leak["shared"]:
             tell(

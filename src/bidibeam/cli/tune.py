@@ -10,7 +10,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
+from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, note_case, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def tune(
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
+    if not getattr(loaded.tokenizer, "is_cased", True):  # then no reply of it has a capital letter
+        references = (text for each in prepared.examples("validation") for text in each["references"])
+        note_case((), references, [judged_by])
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
         if plan.left_out:

@@ -166,9 +166,14 @@ class Explanation:
         return draw_explanation(self, None if path is None else Path(path))
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.source!r} is answered with {self.reply!r}.", *map(str, self.choices), *self.notes]
-        )
+        lines = [f"{self.source!r} is answered with {self.reply!r}."]
+        for direction in Direction:
+            beam = [
+                f"{place:4}  {'' if each.score is None else f'{each.score:.2f}':>7}  {each.text}"
+                for place, each in enumerate(self.beams.of(direction), start=1)
+            ]
+            lines += [f"{direction.value} beam, rank and score:", *beam] if beam else []
+        return "\n".join([*lines, *map(str, self.choices), *self.notes])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: tables, which need nothing from elsewhere."""

@@ -141,7 +141,7 @@ def draw_explanation(explanation: Explanation, path: Path | None = None) -> Figu
 
 
 def _draw_matrix(axes: Axes, explanation: Explanation) -> None:
-    """Draws the matrix as a heat map, rows regular and columns reverse, chosen pairs framed."""
+    """Draws the matrix as a heat map, rows regular, columns reverse; the deciding pair is framed in red."""
     from matplotlib.patches import Rectangle
 
     matrix = explanation.matrix
@@ -162,27 +162,30 @@ def _draw_matrix(axes: Axes, explanation: Explanation) -> None:
             is_dark = matrix[row, column] - low > 0.6 * (high - low)
             text = f"{matrix[row, column]:.2f}".replace("0.", ".", 1)
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color="w" if is_dark else "k")
-    for row, column in explanation.pairs():
+    for (row, column), names in explanation.pairs().items():
+        colour, width = (VERMILLION, 2.5) if explanation.system in names else ("gray", 1.5)
         corner = column - 0.5, row - 0.5
-        axes.add_patch(
-            Rectangle(corner, 1, 1, fill=False, edgecolor=VERMILLION, linewidth=2.5, clip_on=False)
-        )
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=width, clip_on=False))
 
 
 def _draw_beam(axes: Axes, explanation: Explanation, direction: Direction) -> None:
-    """Writes one beam beside the matrix, best first: texts and scores, and under them who chooses them."""
+    """Writes one beam beside the matrix, best first: texts and scores, and under them who chooses them.
+
+    The reply is in red. Reverse hypotheses are the columns of the matrix, and called so.
+    """
     hypotheses, names = explanation.beams.of(direction), explanation.choosers(direction)
     is_left = direction is Direction.REGULAR
     side: Literal["left", "right"] = "right" if is_left else "left"
-    axes.set_title(f"{direction.value} beam" if len(hypotheses) else f"no {direction.value} beam", loc=side)
+    told = f"{direction.value} beam ({'rows' if is_left else 'columns'}) and scores"
+    axes.set_title(told if len(hypotheses) else f"no {direction.value} beam", loc=side)
     axes.axis("off")
     axes.set_ylim(max(len(hypotheses), 1) - 0.5, -0.5)
     for place, hypothesis in enumerate(hypotheses):
         score = "" if hypothesis.score is None else f"{hypothesis.score:.2f}"
         shown = _shorten(_mark_end(hypothesis), LONGEST)
-        line = f"{shown}   {score}" if is_left else f"{place + 1}   {shown}   {score}"
+        line = f"{shown}   {score}" if is_left else f"column {place + 1}:   {shown}   {score}"
         chosen_by = names.get(place, [])
-        x, colour = float(is_left), VERMILLION if chosen_by else "black"
+        x, colour = float(is_left), VERMILLION if explanation.system in chosen_by else "black"
         for text, height, size in ((line, 4 * bool(chosen_by), SMALL), (", ".join(chosen_by), -6, SMALL - 2)):
             drawn = axes.annotate(text, (x, place), (0, height), textcoords="offset points", color=colour)
             drawn.set(ha=side, va="center", fontsize=size, in_layout=False)

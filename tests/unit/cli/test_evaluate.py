@@ -540,3 +540,23 @@ def test_what_has_no_control_is_refused(beams: Path, toy_run: Path, strategy: st
 
     assert call.status != 0
     assert told in " ".join(call.err.split())
+
+
+@pytest.mark.parametrize(
+    ("replies", "flags", "is_told"),
+    [
+        (["see you", "ok."], ("--metric", "ser"), True),
+        (["see you", "ok."], ("--metric", "ser", "--lowercase"), False),
+        (["see you", "ok."], ("--metric", "bleu", "--tokenize", "words"), False),
+        (["See you", "ok."], ("--metric", "ser"), False),
+    ],
+)
+def test_replies_without_capitals_beside_references_with_some_are_noted(
+    replies: list[str], flags: tuple[str, ...], is_told: bool, tmp_path: Path
+) -> None:
+    written = write_lines(tmp_path / "replies.txt", *replies)
+    references = write_lines(tmp_path / "references.txt", "See you.", "OK.")
+
+    told = " ".join(called("evaluate", written, "--references", references, *flags, *FEW).told.split())
+
+    assert ("no reply has a capital letter, and references have: --lowercase lets" in told) == is_told

@@ -512,3 +512,10 @@ def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
     if command != "analyse":
         silent.append((others, "--strategy", "vbs", "--tuned", tuned))  # which uses nothing of it
     assert not any("another model" in told(*arguments) for arguments in silent)
+
+
+def test_several_metrics_are_refused_since_one_decides(tmp_path: Path) -> None:
+    call = called("tune", tmp_path, "--metric", "wer", "--metric", "ser")
+
+    assert call.status == 2
+    assert "replies are judged by one metric, not by wer and ser." in " ".join(call.err.split())

@@ -337,7 +337,12 @@ def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) ->
 
     picture = (tmp_path / "beams.svg").read_text(encoding="utf-8")
     shown = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
-    for text in ("regular beam", "reverse beam", "no   -0.50", "2   see you at noon then   -1.25"):
+    for text in (
+        "regular beam (rows) and scores",
+        "reverse beam (columns) and scores",
+        "no   -0.50",
+        "column 2:   see you at noon then   -1.25",
+    ):
         assert text in shown
     assert "bidia bleu, bidis, longest" in shown
     _, middle, _ = figure.axes
@@ -365,8 +370,8 @@ def test_long_texts_are_cut_and_markup_stays_text_in_a_figure(tmp_path: Path) ->
     texts = texts_of(explanation)
     assert max(map(len, texts)) < 150
     assert not any("\n" in text for text in texts)
-    assert "1   $a_1$ \\frac   -1.00" in texts
-    assert f"2   {24 * WIDE}\N{HORIZONTAL ELLIPSIS}   -1.00" in texts
+    assert "column 1:   $a_1$ \\frac   -1.00" in texts
+    assert f"column 2:   {24 * WIDE}\N{HORIZONTAL ELLIPSIS}   -1.00" in texts
 
 
 def test_a_figure_that_cannot_be_drawn_is_refused_with_a_way_out(
