@@ -289,8 +289,8 @@ choice = together(
     option("--word-reward", "vbs-tuned: reward for each token.  [default: the tuned one]", float),
     option(
         "--strategy-option strategy_options",
-        "A setting of the strategy that has no flag of its own: reverse_weight=0.5 of loglinear, metric=wer "
-        "of oracle, or one of a strategy that another package brings.",
+        "A setting of the strategy that has no flag of its own: reverse_weight=0.5 of loglinear, or one "
+        "of a strategy that another package brings.",
         "NAME=VALUE",
         multiple=True,
     ),

@@ -229,13 +229,14 @@ def test_every_kind_of_model_talks(pair: tuple[Path, Path], tmp_path: Path, kind
 
     sources = "".join(f"{source}\n" for source in SOURCES)
     named = (*model, "-") if model[:1] != ("--regular",) else model
+    default, why = ("vbs-tuned", "recommended") if kind == "bundled" else ("bidis", "the default")
     expected = [
         called("decode", *named, *flags, "--strategy", strategy, typed=sources).replies
-        for strategy in ("bidis", "bidia")
+        for strategy in (default, "bidia")
     ]
     assert call.replies == [*expected[0][:2], expected[1][2]]
     assert call.told.startswith("No model was named") == (kind == "bundled")
-    assert "Strategy: bidis (the default" in call.told
+    assert f"Strategy: {default} ({why}" in call.told
     assert "From now on bidia answers (similarity bleu_t" in call.told
     assert "The two beams, and the pair that won" in call.told
 
