@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import SettingsError
-from bidibeam.registry import Registry
+from bidibeam.registry import Registry, import_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,11 +75,7 @@ def build_metrics(
 
 def find_metric(name: str) -> Any:
     """Returns what makes a metric, or the metric itself, by its name or its place in Python."""
-    if ":" not in name:
-        return METRICS.get(name)
-    from bidibeam.metrics.custom import import_metric
-
-    return import_metric(name)
+    return import_named("metric", name) if ":" in name else METRICS.get(name)
 
 
 def list_options(factory: Any) -> set[str]:
