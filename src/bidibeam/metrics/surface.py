@@ -147,11 +147,13 @@ def distinct_2() -> Distinct:
 class LengthRatio:
     """All words of the replies over all words of the references; 0 if the references have none.
 
-    Of several references that counts whose length is nearest to the reply's, as in BLEU. Near 1 is best.
+    Of several references that counts whose length is nearest to the reply's, as in BLEU. Near 1 is best,
+    so that nothing can be tuned by it.
     """
 
     name = "length_ratio"
-    higher_is_better = True
+    higher_is_better = True  # by name alone: see `best_at`
+    best_at = 1
 
     @property
     def signature(self) -> Signature:

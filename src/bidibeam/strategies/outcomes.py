@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.metrics.corpora import has_statistics
+from bidibeam.metrics.corpora import check_tunable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,11 +39,7 @@ class Outcomes:
     """
 
     def __init__(self, metric: Metric, *lists: Sequence[Beams]) -> None:
-        if not has_statistics(metric):
-            raise SettingsError(
-                f"The metric {metric.name} is known only for all replies together, and tuning needs what "
-                "each reply adds to it: choose another `metric`, such as bleu."
-            )
+        check_tunable(metric)
         self.metric, self.sources = metric, len(lists[0])
         if not self.sources:
             raise InputError("There are no sources to tune on.")
