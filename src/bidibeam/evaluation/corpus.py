@@ -20,10 +20,9 @@ from bidibeam.similarities.bleu import count_matches, number_tokens
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
     References = Sequence[Sequence[str]]
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 SHORT = 4
 """A reference of so many words at most is called short: one of as many is a single 4-gram."""

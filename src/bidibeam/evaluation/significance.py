@@ -30,9 +30,7 @@ from bidibeam.metrics.ngrams import sign
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
-
-Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+    from bidibeam.protocols import Array, Metric
 
 SAME = 1e-9
 """Two differences that are no further apart are the same, but for rounding."""

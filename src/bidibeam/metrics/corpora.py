@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
     from bidibeam.scores import Signature
-
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 class Texts(NamedTuple):

@@ -13,9 +13,8 @@ from bidibeam.metrics.ngrams import check_paired, sign
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 FORM = (
     "A metric has higher_is_better, and either statistics(replies, references) with values(sums), or "

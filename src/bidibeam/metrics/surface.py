@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -24,9 +24,9 @@ from bidibeam.metrics.ngrams import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bidibeam.protocols import Array
     from bidibeam.scores import Signature
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 CHRF_ORDER: int = CHRF.CHAR_ORDER
 BETA: int = CHRF.BETA

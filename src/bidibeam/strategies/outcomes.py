@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 FOLDS = 5
 """Parts of the sources, one behind another: settings that the others decide are measured on each."""
