@@ -14,7 +14,7 @@ from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED_VBS
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.metrics.corpora import check_tunable
+from bidibeam.metrics.scoring import check_tunable
 from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult

@@ -25,8 +25,8 @@ import numpy as np
 import sacrebleu
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.corpora import Texts, has_statistics, score
 from bidibeam.metrics.ngrams import sign
+from bidibeam.metrics.scoring import Texts, has_statistics, score
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:

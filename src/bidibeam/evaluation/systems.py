@@ -13,8 +13,8 @@ from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import OWN_WORDS, Bleu
-from bidibeam.metrics.corpora import Texts, has_statistics, measure, score
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.scoring import Texts, has_statistics, measure, score
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
 from bidibeam.strategies.settings import StrategySettings, strategy_named

@@ -22,7 +22,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.fields import build
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS, build_metrics
-from bidibeam.metrics.corpora import check_tunable
+from bidibeam.metrics.scoring import check_tunable
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import check_systems

@@ -11,7 +11,7 @@ from bidibeam.errors import InputError, SettingsError, check_finite, check_setti
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.metrics import build_metric
 from bidibeam.metrics.bleu import SentenceBleu
-from bidibeam.metrics.corpora import has_statistics, orient
+from bidibeam.metrics.scoring import has_statistics, orient
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature, Signed
 from bidibeam.strategies.ranking import best_by, number, rank_by

@@ -8,7 +8,7 @@ import numpy as np
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.metrics.corpora import check_tunable
+from bidibeam.metrics.scoring import check_tunable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

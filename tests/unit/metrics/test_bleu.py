@@ -15,8 +15,8 @@ from nltk.translate.bleu_score import SmoothingFunction, closest_ref_length, sen
 from bidibeam.data.words import split
 from bidibeam.errors import SettingsError
 from bidibeam.metrics.bleu import Bleu, SentenceBleu, corpus_bleu
-from bidibeam.metrics.corpora import measure, score, sign_references
 from bidibeam.metrics.ngrams import count_ngrams
+from bidibeam.metrics.scoring import measure, score, sign_references
 
 Sentence = list[str]
 Item = tuple[Sentence, list[Sentence]]

@@ -12,8 +12,8 @@ import pytest
 from bidibeam.errors import BidibeamError, InputError, MetricError, SettingsError, UnknownNameError
 from bidibeam.metrics import METRICS, build_metric, build_metrics
 from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import measure, score
 from bidibeam.metrics.custom import per_reply
+from bidibeam.metrics.scoring import measure, score
 from bidibeam.scores import Signature
 
 HERE = __name__
