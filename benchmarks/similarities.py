@@ -38,7 +38,9 @@ from rich.table import Table
 from bidibeam import __version__
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange import nbest
-from bidibeam.similarities.bleu import Bleu, BleuT, number_tokens, sentence_bleus
+from bidibeam.metrics.bleu import sentence_bleus
+from bidibeam.metrics.ngrams import count_ngrams
+from bidibeam.similarities.bleu import Bleu, BleuT, number_tokens
 from bidibeam.similarities.wmd import Wmd, WmdT
 from bidibeam.similarities.word_vectors import WordVectors, english_stop_words
 
@@ -129,7 +131,7 @@ def bleuscore(case: Case) -> Call:
 def ordinary(case: Case) -> Array:
     """Sentence BLEU with floored precisions and the ordinary brevity penalty."""
     rows, columns = case.tokens
-    return np.stack([sentence_bleus(rows, each) for each in columns], axis=1)
+    return np.stack([sentence_bleus(count_ngrams(rows, [[each]] * len(rows), 4)) for each in columns], axis=1)
 
 
 def unsmoothed(case: Case) -> Array:

@@ -18,7 +18,7 @@ import pytest
 
 from bidibeam.cli.main import load_command
 from bidibeam.metrics import METRICS, build_metric
-from bidibeam.metrics.corpora import score
+from bidibeam.metrics.scoring import score
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
 from tests.unit.cli.calls import called

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 LONGEST_REASON = 300
 LONGEST_WORD = 400
@@ -80,6 +81,17 @@ def describe_error(error: Exception) -> str:
         return f"it has no {error.args[0]!r}"
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
+
+
+@contextmanager
+def wrapping(kind: type[BidibeamError], tell: Callable[[Exception], str]) -> Iterator[None]:
+    """Makes an error of this kind of whatever a user's own code raises; `tell` writes its message."""
+    try:
+        yield
+    except BidibeamError:
+        raise
+    except Exception as error:
+        raise kind(tell(error)) from error
 
 
 def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:

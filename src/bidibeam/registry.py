@@ -31,6 +31,25 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {names[close[0]]!r}?" if close else ""
 
 
+def import_named(kind: str, location: str) -> Any:
+    """What stands at "package.module:name", where a user has written it.
+
+    Raises:
+        UnknownNameError: If it cannot be imported; `kind` is what the message calls it.
+    """
+    module, _, attribute = location.partition(":")
+    try:
+        value: Any = import_module(module)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except Exception as error:  # whatever an import may run into
+        raise UnknownNameError(
+            f"The {kind} {location!r} cannot be imported: {error}. Write package.module:name, and make sure "
+            "that Python finds the module from here."
+        ) from error
+    return value
+
+
 class Registry(Generic[T]):
     """Factories by name, imported only when asked for.
 

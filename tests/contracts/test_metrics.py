@@ -10,7 +10,7 @@ import pytest
 
 from bidibeam.errors import InputError
 from bidibeam.metrics import METRICS, build_metric
-from bidibeam.metrics.corpora import has_statistics, measure, score
+from bidibeam.metrics.scoring import has_statistics, measure, score
 from bidibeam.protocols import Metric
 
 REPLIES = [

@@ -9,7 +9,7 @@ import pytest
 
 from bidibeam import registry as module
 from bidibeam.errors import UnknownNameError
-from bidibeam.registry import Registry, suggest
+from bidibeam.registry import Registry, import_named, suggest
 
 
 @pytest.fixture
@@ -66,3 +66,22 @@ def test_other_packages_add_names_but_never_take_ours(
     assert shelves.create("theirs", "3") == 3
     assert shelves.get("text") is str
     assert set(asked) == {"bidibeam.shelves"}
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("no_such_module:x", "No module named 'no_such_module'"),
+        ("bidibeam.similarities.bleu:Blue", "module 'bidibeam.similarities.bleu' has no attribute 'Blue'"),
+        ("bidibeam.similarities.bleu:", "module 'bidibeam.similarities.bleu' has no attribute ''"),
+        (":x", "Empty module name"),
+        (".bleu:BleuT", "the 'package' argument is required to perform a relative import for '.bleu'"),
+    ],
+)
+def test_a_python_name_that_leads_nowhere_is_one_sentence(location: str, reason: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        import_named("similarity", location)
+
+    assert f"The similarity {location!r} cannot be imported: {reason}. Write package.module:name" in str(
+        caught.value
+    )

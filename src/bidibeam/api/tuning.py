@@ -14,6 +14,7 @@ from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import TUNED_VBS
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.metrics.scoring import check_tunable
 from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
@@ -180,6 +181,7 @@ def tune_model(
         whose entry is lost because it was tuned for another search.
     """
     assert model.path is not None
+    check_tunable(metric)  # before anything is searched
     examples = [
         Beams(example["id"], example["source"], tuple(example["references"]))
         for example in islice(data.examples(SPLIT), sources)

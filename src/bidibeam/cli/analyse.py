@@ -43,13 +43,9 @@ SAMPLES = 3
 """Examples that are printed; the file has all."""
 HEADERS = {
     "beam_size": "N_B",
-    "length_ratio": "length",
-    "distinct-1": "dist-1",
-    "distinct-2": "dist-2",
     "word_reward": "reward",
     "tied": "tied for it",
     "approximate_randomisation": "p, approximate\nrandomisation",
-    "validation": "validation",
     "entropy_bits": "bits",
     "above_1000": "above 1,000",
 }
@@ -296,12 +292,14 @@ def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
 
 def _print_analyses(contents: Mapping[str, Any]) -> None:
     """Print the tables of each analysis, by its name; those of other packages go to the file alone."""
-    from bidibeam.reporting.numbers import label_metric
+    from bidibeam.reporting.numbers import SHORT_LABELS, label_metric
     from bidibeam.reporting.tables import samples_panel, values_table  # brings rich
+
+    known = HEADERS | SHORT_LABELS
 
     def print_table(title: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *keys: str) -> None:
         values = [(name, [row[key] for key in keys]) for name, row in rows]
-        heads = [HEADERS.get("validation" if key.startswith("validation_") else key, key) for key in keys]
+        heads = ["validation" if key.startswith("validation_") else known.get(key, key) for key in keys]
         show(values_table(title, heads, values))
 
     for name, content in contents.items():

@@ -13,7 +13,7 @@ from bidibeam.cli.prepare import show_summary
 from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
-from bidibeam.reporting.numbers import mean
+from bidibeam.reporting.numbers import SHORT_LABELS, label_metric, mean
 from bidibeam.reporting.results import Results
 from bidibeam.reporting.tables import beams_table, samples_panel, values_table
 
@@ -26,17 +26,6 @@ T = TypeVar("T")
 SAMPLES = 3
 ENOUGH_SHARE = 0.1
 """A larger part of a corpus is not asked for."""
-SHORT = {
-    "bleu": "BLEU",
-    "sentence_bleu": "s-BLEU",
-    "chrf": "chrF",
-    "distinct-1": "dist-1",
-    "distinct-2": "dist-2",
-    "length_ratio": "length",
-    "exact_match": "exact",
-    **{name: name.upper() for name in ("ter", "wer", "cer", "ser")},
-}
-"""Headers that fit into 80 columns; s-BLEU is the mean sentence BLEU, length the length ratio."""
 WHY = (
     "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
     "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
@@ -117,7 +106,11 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
         show_metadata(title, first["training"])
     title = f"{results['sources']:,} held-out sources, N_B = {size}"
     title += f", mean of {seeds} seeds" if seeds > 1 else ""
-    show(values_table(title, [SHORT.get(measure, measure) for measure in measures], rows))
+    show(
+        values_table(
+            title, [SHORT_LABELS.get(measure) or label_metric(measure) for measure in measures], rows
+        )
+    )
     if scored.is_lower_better():
         show(f"Systems are judged by {scored.label}, of which lower is better.")
     show(WHY)

@@ -203,10 +203,11 @@ def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
     from bidibeam.strategies.ranking import choose
 
     for strategy in strategies:
-        similarity: Any = getattr(strategy, "similarity", None)
-        if getattr(similarity, "max_length", None) is None:
+        compared: Any = strategy
+        similarity: Any = getattr(compared, "similarity", None)
+        if (plain := getattr(similarity, "without_length", None)) is None:
             continue
-        without: Any = replace(strategy, similarity=replace(similarity, max_length=1))  # type: ignore[type-var]
+        without = replace(compared, similarity=plain)
         some = list(islice(lists, LENGTH_SOURCES))
         count = sum(choose(strategy, each).text != choose(without, each).text for each in some)
         if 2 * count > len(some):

@@ -10,7 +10,7 @@ from bidibeam.errors import InputError
 from bidibeam.evaluation.significance import Resampling, bootstrap, interval
 from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED_VBS
 from bidibeam.hypotheses import Direction
-from bidibeam.metrics.corpora import orient
+from bidibeam.metrics.scoring import orient
 from bidibeam.strategies.bidia import similarity_matrix
 from bidibeam.strategies.settings import (
     DEFAULT_SIMILARITY,

@@ -13,17 +13,16 @@ import numpy as np
 from bidibeam.errors import InputError
 from bidibeam.evaluation.significance import Resampling, bootstrap, interval
 from bidibeam.metrics.bleu import ORDER, OWN_WORDS, Bleu
-from bidibeam.metrics.corpora import measure, orient, score, sign_references
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.scoring import measure, orient, score, sign_references
 from bidibeam.metrics.surface import LengthRatio
 from bidibeam.similarities.bleu import count_matches, number_tokens
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
     References = Sequence[Sequence[str]]
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 SHORT = 4
 """A reference of so many words at most is called short: one of as many is a single 4-gram."""

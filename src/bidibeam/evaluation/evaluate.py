@@ -11,8 +11,8 @@ from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.significance import Resampling, bootstrap, interval, paired_test, sample
 from bidibeam.evaluation.systems import System
-from bidibeam.metrics.corpora import score, sign_references
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.scoring import score, sign_references
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Metric

@@ -25,14 +25,12 @@ import numpy as np
 import sacrebleu
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.corpora import Texts, has_statistics, score
 from bidibeam.metrics.ngrams import sign
+from bidibeam.metrics.scoring import Texts, has_statistics, score
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
-
-Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+    from bidibeam.protocols import Array, Metric
 
 SAME = 1e-9
 """Two differences that are no further apart are the same, but for rounding."""

@@ -8,24 +8,21 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics import METRICS
 from bidibeam.metrics.bleu import OWN_WORDS, Bleu
-from bidibeam.metrics.corpora import Texts, has_statistics, measure, score
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.scoring import Texts, has_statistics, measure, score
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
 from bidibeam.strategies.settings import StrategySettings, strategy_named
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric, Strategy
+    from bidibeam.protocols import Array, Metric, Strategy
     from bidibeam.similarities.word_vectors import WordVectors
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 BASE = "vbs"
 """The most likely hypothesis."""

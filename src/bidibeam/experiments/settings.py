@@ -22,6 +22,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.fields import build
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS, build_metrics
+from bidibeam.metrics.scoring import check_tunable
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import check_systems
@@ -96,7 +97,7 @@ class ExperimentSettings:
         if not self.systems:
             raise SettingsError("systems is empty; name at least one, such as vbs.")
         check_systems(self.systems)
-        _ = self.metrics
+        check_tunable(self.metrics[0])
         for name in ("sources", "validation_sources", "penalty_length"):
             value, null = getattr(self, name), "that of the data" if name == "penalty_length" else "all"
             if value is not None and value < 1:

@@ -6,10 +6,10 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import SettingsError
-from bidibeam.registry import Registry
+from bidibeam.registry import Registry, import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.protocols import Metric
 
@@ -42,14 +42,30 @@ def build_metric(name: str, tokenize: str | None = None, lowercase: bool | None 
     One that is not ours is wrapped, so that what it answers is checked. Raises UnknownNameError, MetricError
     or SettingsError if there is no such metric, it cannot be used, or it does not take an option.
     """
+    return build_metrics([name], tokenize, lowercase)[0]
+
+
+def build_metrics(
+    names: Sequence[str], tokenize: str | None = None, lowercase: bool | None = None
+) -> list[Metric]:
+    """Returns several metrics; each takes those of the options that it has, and each option must be taken."""
+    given = {"tokenize": tokenize, "lowercase": lowercase}
+    factories = {name: find_metric(name) for name in names}
+    known = {name: list_options(factory) for name, factory in factories.items()}
+    for key, value in given.items():
+        if value is not None and not any(key in taken for taken in known.values()):
+            several = f"None of the metrics {', '.join(factories)} takes"
+            refused = f"The metric {names[0]} takes no" if len(factories) == 1 else several
+            raise SettingsError(f"{refused} `{key}`, received {value!r}: leave it out.")
+    return [
+        _make(name, factory, {key: given[key] for key in known[name] if given[key] is not None})
+        for name, factory in factories.items()
+    ]
+
+
+def _make(name: str, factory: Any, options: Mapping[str, Any]) -> Metric:
     from bidibeam.metrics.custom import as_metric
 
-    given = {"tokenize": tokenize, "lowercase": lowercase}
-    options = {key: value for key, value in given.items() if value is not None}
-    factory = find_metric(name)
-    for key, value in options.items():
-        if key not in list_options(factory):
-            raise SettingsError(f"The metric {name} takes no `{key}`, received {value!r}: leave it out.")
     is_made = inspect.isclass(factory) or inspect.isfunction(factory)
     if is_made and factory.__module__.startswith(f"{__name__}."):
         metric: Metric = factory(**options)
@@ -57,29 +73,9 @@ def build_metric(name: str, tokenize: str | None = None, lowercase: bool | None 
     return as_metric(factory, name, options)
 
 
-def build_metrics(
-    names: Sequence[str], tokenize: str | None = None, lowercase: bool | None = None
-) -> list[Metric]:
-    """Returns several metrics; each takes those of the options that it has, and each option must be taken."""
-    metrics = []
-    unused = {key for key, value in (("tokenize", tokenize), ("lowercase", lowercase)) if value is not None}
-    for name in dict.fromkeys(names):
-        known = list_options(find_metric(name))
-        taken = {"tokenize": tokenize, "lowercase": lowercase}
-        metrics.append(build_metric(name, **{key: taken[key] for key in taken if key in known}))  # type: ignore[arg-type]
-        unused -= known
-    for key in sorted(unused, reverse=True):
-        raise SettingsError(f"None of the metrics {', '.join(names)} takes `{key}`: leave it out.")
-    return metrics
-
-
 def find_metric(name: str) -> Any:
     """Returns what makes a metric, or the metric itself, by its name or its place in Python."""
-    if ":" not in name:
-        return METRICS.get(name)
-    from bidibeam.metrics.custom import import_metric
-
-    return import_metric(name)
+    return import_named("metric", name) if ":" in name else METRICS.get(name)
 
 
 def list_options(factory: Any) -> set[str]:

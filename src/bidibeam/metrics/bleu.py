@@ -16,9 +16,9 @@ from bidibeam.metrics.ngrams import WORDS, NgramCounts, check_paired, count_ngra
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bidibeam.protocols import Array
     from bidibeam.scores import Signature
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 ORDER = 4
 FLOOR = 0.1

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.errors import BidibeamError, MetricError, UnknownNameError
+from bidibeam.errors import MetricError, wrapping
 from bidibeam.metrics.ngrams import check_paired, sign
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 FORM = (
     "A metric has higher_is_better, and either statistics(replies, references) with values(sums), or "
@@ -141,16 +139,13 @@ class CheckedCorpusMetric:
 
 def call_metric(metric: Any, method: str, name: str, *given: Any) -> Any:
     """Calls a metric that anybody may have written."""
-    try:
-        with np.errstate(all="ignore"):  # what is not finite is refused
-            return getattr(metric, method)(*given)
-    except BidibeamError:
-        raise
-    except Exception as error:
-        raise MetricError(
-            f"The metric {name} failed in {method} with {type(error).__name__}: {error}. The traceback shows "
-            "where it failed."
-        ) from error
+
+    def tell(error: Exception) -> str:
+        failure = f"The metric {name} failed in {method} with {type(error).__name__}: {error}."
+        return f"{failure} The traceback shows where it failed."
+
+    with wrapping(MetricError, tell), np.errstate(all="ignore"):  # what is not finite is refused
+        return getattr(metric, method)(*given)
 
 
 def as_metric(given: Any, location: str, options: Mapping[str, Any]) -> Metric:
@@ -177,18 +172,3 @@ def as_metric(given: Any, location: str, options: Mapping[str, Any]) -> Metric:
 
 def _has_methods(given: Any) -> bool:
     return (hasattr(given, "statistics") and hasattr(given, "values")) or hasattr(given, "score")
-
-
-def import_metric(location: str) -> Any:
-    """Imports what stands at "package.module:name"."""
-    module, _, attribute = location.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in attribute.split("."):
-            value = getattr(value, part)
-    except Exception as error:  # whatever an import may run into
-        raise UnknownNameError(
-            f"The metric {location!r} cannot be imported: {error}. Write package.module:name, and make sure "
-            "that Python finds the module from here."
-        ) from error
-    return value

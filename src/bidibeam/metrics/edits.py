@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -15,9 +15,8 @@ from bidibeam.metrics.bleu import mean_percent, sacrebleu_facts
 from bidibeam.metrics.ngrams import check_paired, first_lowest, sign
 
 if TYPE_CHECKING:
+    from bidibeam.protocols import Array
     from bidibeam.scores import Signature
-
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 def _case(lowercase: bool) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from bidibeam.scores import Signature
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+    from bidibeam.protocols import Array
+
     Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
     Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
     Tokens = Sequence[str]

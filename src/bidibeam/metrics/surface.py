@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -24,9 +24,9 @@ from bidibeam.metrics.ngrams import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bidibeam.protocols import Array
     from bidibeam.scores import Signature
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 CHRF_ORDER: int = CHRF.CHAR_ORDER
 BETA: int = CHRF.BETA
@@ -147,11 +147,13 @@ def distinct_2() -> Distinct:
 class LengthRatio:
     """All words of the replies over all words of the references; 0 if the references have none.
 
-    Of several references that counts whose length is nearest to the reply's, as in BLEU. Near 1 is best.
+    Of several references that counts whose length is nearest to the reply's, as in BLEU. Near 1 is best,
+    so that nothing can be tuned by it.
     """
 
     name = "length_ratio"
-    higher_is_better = True
+    higher_is_better = True  # by name alone: see `best_at`
+    best_at = 1
 
     @property
     def signature(self) -> Signature:

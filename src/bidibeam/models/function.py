@@ -14,12 +14,12 @@ from torch import Tensor
 
 from bidibeam.data.words import split
 from bidibeam.errors import (
-    BidibeamError,
     InputError,
     ScorerError,
     SettingsError,
     check_setting,
     describe_error,
+    wrapping,
 )
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits, spell_bad_words
@@ -106,15 +106,14 @@ class FunctionScorer:
         given = [*source], [[*prefix] for prefix in prefixes]  # the function may change what it is given
         name = f"The function {getattr(self.function, '__name__', type(self.function).__name__)}"
         shape, is_array = (len(prefixes), self.vocabulary_size), False
-        try:
+
+        def tell(error: Exception) -> str:
+            failure = f"{name} failed with {type(error).__name__}: {describe_error(error)}."
+            called = "It is called with a source's ids and a list of prefixes"
+            return f"{failure} {called}; the traceback shows where it failed."
+
+        with wrapping(ScorerError, tell):
             answer = self.function(*given)
-        except BidibeamError:
-            raise
-        except Exception as error:
-            raise ScorerError(
-                f"{name} failed with {type(error).__name__}: {describe_error(error)}. It is called with a "
-                "source's ids and a list of prefixes; the traceback shows where it failed."
-            ) from error
         if isinstance(answer, Tensor):
             answer = answer.detach().float().cpu().numpy()  # NumPy has no bfloat16
         with suppress(TypeError, ValueError):
@@ -303,15 +302,12 @@ class FunctionModel:
         return [int(each) for each in ids]
 
     def _call(self, name: str, function: Callable[..., Any], argument: object) -> Any:
-        try:
+        def tell(error: Exception) -> str:
+            failure = f"`{name}` of {self.name} failed with {type(error).__name__} for {argument!r}"
+            return f"{failure}: {describe_error(error)}."
+
+        with wrapping(InputError, tell):
             return function(argument)
-        except BidibeamError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"`{name}` of {self.name} failed with {type(error).__name__} for {argument!r}: "
-                f"{describe_error(error)}."
-            ) from error
 
     def _function(self, direction: Direction) -> NextLogits | None:
         return self.regular if direction is Direction.REGULAR else self.reverse

@@ -371,7 +371,7 @@ def sensitivity(results: Results) -> Section | None:
 
 
 def draw_penalty(
-    trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look], metric: str = DEFAULT_METRIC
+    trials: Trials, levels: Mapping[str, Trial], looks: Mapping[str, Look], metric: str
 ) -> Figure:
     """Draws a metric and length ratio against T; "none" stands apart, and levels are drawn across."""
     ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
@@ -404,9 +404,7 @@ def draw_penalty(
     return figure
 
 
-def draw_options(
-    groups: Mapping[str, Trials], looks: Mapping[str, Look], metric: str = DEFAULT_METRIC
-) -> Figure:
+def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look], metric: str) -> Figure:
     """Draws a metric as markers, by option and system: a row per value; the default is filled."""
     ys: dict[tuple[str, str], float] = {}  # option and value: how far down
     height = 0.0

@@ -7,18 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from bidibeam.metrics import METRICS
+
 NOTHING = "-"
 """Stands where there is no number."""
-DIGITS = {
-    "bleu": 2,
-    "sentence_bleu": 2,
-    "chrf": 2,
-    "distinct-1": 4,
-    "distinct-2": 4,
-    "length_ratio": 2,
-    **dict.fromkeys(("ter", "wer", "cer", "exact_match", "ser"), 2),
-}
-"""Digits behind the point, by metric."""
+DIGITS = {"distinct-1": 4, "distinct-2": 4}
+"""Digits behind the point of metrics of ours that are not shown with two."""
 LABELS = {
     "bleu": "BLEU",
     "sentence_bleu": "sentence BLEU",
@@ -28,6 +22,16 @@ LABELS = {
     **{name: name.upper() for name in ("ter", "wer", "cer", "ser")},
 }
 """The labels of metrics in tables, where they differ from the names."""
+SHORT_LABELS = {
+    "sentence_bleu": "s-BLEU",
+    "distinct-1": "dist-1",
+    "distinct-2": "dist-2",
+    "length_ratio": "length",
+    "exact_match": "exact",
+}
+"""Those that are shorter where a table must fit into 80 columns."""
+PERCENTAGES = ("bleu", "sentence_bleu", "chrf", "exact_match", "ser")
+"""Metrics whose axis says that they reach from 0 to 100."""
 LEAST_P = 0.001
 TWO = 2
 """Two seeds are too few for a standard deviation: both values are shown."""
@@ -80,8 +84,8 @@ def format_signed(value: Any, digits: int = 2) -> str:
 
 
 def format_metric(name: str, value: Any) -> str:
-    """Formats a metric's value with the digits of that metric."""
-    return format_fixed(value, DIGITS[name]) if name in DIGITS else format_value(value)
+    """Formats a metric's value: ours with so many digits, a user's, of whatever size, to four in all."""
+    return format_fixed(value, DIGITS.get(name, 2)) if name in METRICS.names() else format_value(value)
 
 
 def format_seeds(name: str, values: Sequence[Any], seeds: int) -> str:

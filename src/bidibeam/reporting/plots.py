@@ -135,7 +135,7 @@ def draw_tuning_curves(
     panels: Sequence[tuple[str, Sequence[float], Sequence[float], float]],
     *,
     baseline: tuple[str, float] | None,
-    metric: str = "BLEU",
+    metric: str,
 ) -> bool:
     """Draws a metric against one setting per panel; returns False if matplotlib is not installed.
 
@@ -150,14 +150,14 @@ def draw_tuning_curves(
         figure = new_figure(3.4 * columns, 3.0 * rows)
         axes = [figure.add_subplot(rows, columns, index) for index in range(1, len(panels) + 1)]
         name, level = baseline or ("", 0.0)
-        for axis, (setting, values, bleu, best) in zip(axes, panels, strict=True):
+        for axis, (setting, values, scores, best) in zip(axes, panels, strict=True):
             if baseline is not None:
                 axis.axhline(level, color=DARK_GREY, linestyle="--", linewidth=1, label=name)
-            axis.plot(values, bleu, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
-            at_best, label = bleu[list(values).index(best)], f"best: {best:g}"
+            axis.plot(values, scores, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
+            at_best, label = scores[list(values).index(best)], f"best: {best:g}"
             axis.plot([best], [at_best], color=VERMILLION, marker="D", linestyle="none", label=label)
             axis.set_xlabel(setting)
-            axis.set_ylim(0, 1.1 * max(level, *bleu) or 1.0)
+            axis.set_ylim(0, 1.1 * max(level, *scores) or 1.0)
             axis.legend()
         for axis in axes[::columns]:
             axis.set_ylabel(f"{metric} on validation")

@@ -176,12 +176,11 @@ class Results:
         """Returns the mean over seeds of the metric that systems are judged by."""
         return mean(self.values(system, size, self.metric))
 
-    def interval(self, system: str, size: int, metric: str | None = None) -> str:
-        """Formats the 95 % interval of a metric, spanned over seeds; empty if there is none."""
-        metric = metric or self.metric
-        scores = self.scores(system, size, metric)
+    def interval(self, system: str, size: int) -> str:
+        """Formats the 95 % interval of the metric of `mean`, spanned over seeds; empty if there is none."""
+        scores = self.scores(system, size, self.metric)
         interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
-        return format_interval(interval, partial(format_metric, metric))
+        return format_interval(interval, partial(format_metric, self.metric))
 
     def headroom_interval(self, system: str, size: int | str) -> Interval | None:
         """Returns the interval of a system's share of the headroom, spanned over seeds."""

@@ -23,8 +23,8 @@ from bidibeam.reporting.blocks import (
     text_columns,
 )
 from bidibeam.reporting.numbers import (
-    DIGITS,
     NOTHING,
+    PERCENTAGES,
     TWO,
     average,
     format_fixed,
@@ -141,8 +141,7 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
         average([one.get("by_beam_size", {}).get(str(size)) for one in results.analyses("headroom")]) or {}
     )
     count, known = len(results.seeds), results.metrics(size)
-    order = [judge, *(name for name in DIGITS if name != judge)]
-    metrics = [*(name for name in order if name in known), *(name for name in known if name not in order)]
+    metrics = sorted(known, key=lambda name: name != judge)
     after_judge = [*([f"mean {results.label}"] if count == TWO else []), results.interval_label]
     columns = text_columns("system")
     for metric in metrics:
@@ -197,9 +196,7 @@ def _gain_over(results: Results, other: str, system: str, size: int) -> float | 
     return -gain if gain is not None and results.is_lower_better() else gain
 
 
-def compare_matched(
-    analyses: Sequence[Mapping[str, Any]], system: str, metric: str = DEFAULT_METRIC
-) -> Comparison:
+def compare_matched(analyses: Sequence[Mapping[str, Any]], system: str, metric: str) -> Comparison:
     """Compares a system with a VBS of its length by a metric, over the diversity analyses of all seeds."""
     tests = []
     for one in analyses:
@@ -360,7 +357,7 @@ def name_measure(metric: str) -> str:
 
 def label_axis(metric: str) -> str:
     """Returns the label of an axis: the metric, and how far it reaches where that is the same for all."""
-    reach = " (0 to 100)" if metric in ("bleu", "sentence_bleu", "chrf", "exact_match", "ser") else ""
+    reach = " (0 to 100)" if metric in PERCENTAGES else ""
     return f"{name_measure(metric)}{reach}"
 
 
@@ -423,7 +420,7 @@ def draw_quality(
     looks: Mapping[str, Look],
     *,
     paper: PaperCorpus | None,
-    metric: str = DEFAULT_METRIC,
+    metric: str,
 ) -> Figure:
     """Draws a metric against N_B, panels below each other; the paper's numbers are white markers."""
     panels = split_panels(series)

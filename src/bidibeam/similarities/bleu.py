@@ -265,16 +265,6 @@ class BleuT(Bleu):
         return brevity_penalties(lengths, find_length(self.max_length, reference_lengths))
 
 
-def sentence_bleus(hypotheses: Sequence[Sequence[str]], reference: Sequence[str]) -> Floats:
-    """Ordinary sentence BLEU-4 of each hypothesis against one reference, all as tokens.
-
-    Precisions without a match are floored; the brevity penalty is exp(1 - r / c), at most 1.
-    """
-    lengths = np.array([max(1, len(tokens)) for tokens in hypotheses], dtype=np.float64)  # an empty one has 0
-    penalties = np.minimum(1.0, np.exp(1.0 - len(reference) / lengths))
-    return _score_bleu(*number_tokens(hypotheses, [reference]), 4, FLOOR, np.empty(0), penalties)[:, 0]
-
-
 def brevity_penalties(lengths: Numbers, max_length: int) -> Floats:
     """BP_T = exp(1 - T / c), at most 1, where c is a hypothesis' number of tokens; 0 for an empty one.
 

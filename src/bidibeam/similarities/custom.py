@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bidibeam.errors import SimilarityError, UnknownNameError
+from bidibeam.errors import SimilarityError
 from bidibeam.scores import Signature
 from bidibeam.work import count
 
@@ -96,18 +95,3 @@ def as_similarity(given: Any, name: str | None = None) -> Similarity:
         f"The similarity {called} is of type {type(given).__name__}. Give a function of two lists of "
         "hypotheses, or an object with a method pairwise."
     )
-
-
-def import_similarity(location: str) -> Any:
-    """Imports what stands at "package.module:name"."""
-    module, _, attribute = location.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in attribute.split("."):
-            value = getattr(value, part)
-    except Exception as error:  # whatever an import may run into
-        raise UnknownNameError(
-            f"The similarity {location!r} cannot be imported: {error}. Write package.module:name, and make "
-            "sure that Python finds the module from here."
-        ) from error
-    return value

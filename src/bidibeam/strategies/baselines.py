@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from random import Random as Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError, SettingsError, check_finite, check_setting
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.metrics import build_metric
 from bidibeam.metrics.bleu import SentenceBleu
-from bidibeam.metrics.corpora import has_statistics, orient
+from bidibeam.metrics.scoring import has_statistics, orient
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature, Signed
-from bidibeam.similarities.bleu import sentence_bleus
 from bidibeam.strategies.ranking import best_by, number, rank_by
 from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, tell_range
 
@@ -188,11 +186,8 @@ class Oracle:
         """Returns for each text a number that is higher where it is better."""
         if not texts:
             return []
-        is_bleu = isinstance(self.metric, SentenceBleu)
-        if is_bleu and len(references) == 1:  # compiled code is there for that
-            scores = sentence_bleus(list(map(split, texts)), split(references[0]))
-        else:
-            statistics = self.metric.statistics(texts, [references] * len(texts))
-            scores = statistics[:, 0] if is_bleu else orient(self.metric, self.metric.values(statistics))
+        statistics = self.metric.statistics(texts, [references] * len(texts))
+        is_bleu = isinstance(self.metric, SentenceBleu)  # which is shown from 0 to 1
+        scores = statistics[:, 0] if is_bleu else orient(self.metric, self.metric.values(statistics))
         listed: list[float] = scores.tolist()
         return listed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from bidibeam.errors import BidibeamError, SimilarityError, check_choice
+from bidibeam.errors import SimilarityError, check_choice, wrapping
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import ClosestPair, ClosestPairFinder, Requirements, Similarity
 from bidibeam.scores import Signature, Signed
@@ -186,15 +186,13 @@ def find_closest(
 
 
 def _call(similarity: object, method: Callable[..., Any], *lists: Sequence[Hypothesis]) -> Any:
-    try:
+    def tell(error: Exception) -> str:
+        failure = f"{_name(similarity)} failed with {type(error).__name__}: {error}."
+        called = "It is called with two lists of hypotheses, each with .text and .tokens"
+        return f"{failure} {called}; the traceback shows where it failed."
+
+    with wrapping(SimilarityError, tell):
         return method(*lists)
-    except BidibeamError:
-        raise
-    except Exception as error:
-        raise SimilarityError(
-            f"{_name(similarity)} failed with {type(error).__name__}: {error}. It is called with two lists "
-            "of hypotheses, each with .text and .tokens; the traceback shows where it failed."
-        ) from error
 
 
 def _name(similarity: object) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bidibeam.errors import InputError, SettingsError
+from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.metrics.corpora import has_statistics
+from bidibeam.metrics.scoring import check_tunable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bidibeam.hypotheses import Beams
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
 
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 FOLDS = 5
 """Parts of the sources, one behind another: settings that the others decide are measured on each."""
@@ -39,11 +38,7 @@ class Outcomes:
     """
 
     def __init__(self, metric: Metric, *lists: Sequence[Beams]) -> None:
-        if not has_statistics(metric):
-            raise SettingsError(
-                f"The metric {metric.name} is known only for all replies together, and tuning needs what "
-                "each reply adds to it: choose another `metric`, such as bleu."
-            )
+        check_tunable(metric)
         self.metric, self.sources = metric, len(lists[0])
         if not self.sources:
             raise InputError("There are no sources to tune on.")

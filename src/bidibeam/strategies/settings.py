@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import SettingsError, UnknownNameError
-from bidibeam.registry import suggest
+from bidibeam.registry import import_named, suggest
 from bidibeam.similarities import SIMILARITIES
-from bidibeam.similarities.custom import as_similarity, import_similarity
+from bidibeam.similarities.custom import as_similarity
 from bidibeam.strategies import STRATEGIES
 
 if TYPE_CHECKING:
@@ -314,7 +314,9 @@ def build_similarity(
 ) -> Similarity:
     """Returns a similarity from its name, "package.module:name", or the thing itself."""
     name = given if isinstance(given, str) else None
-    factory = given if name is None else import_similarity(name) if ":" in name else SIMILARITIES.get(name)
+    factory = given
+    if name is not None:
+        factory = import_named("similarity", name) if ":" in name else SIMILARITIES.get(name)
     if name is None or ":" in name or not isinstance(factory, type):  # it is the similarity itself
         own: Any = as_similarity(factory, name)
         if options:

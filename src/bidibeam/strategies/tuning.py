@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from bidibeam.hypotheses import Beams, Hypothesis
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
     from bidibeam.similarities.word_vectors import WordVectors
-    from bidibeam.strategies.outcomes import Array
 
 LAMBDAS = tuple(round(0.1 * step, 1) for step in range(21)) + tuple(2.5 + 0.5 * step for step in range(16))
 """0 to 2 by tenths, and on to 10 by halves."""

@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bidibeam.strategies.outcomes import Array, Candidates
+    from bidibeam.protocols import Array
+    from bidibeam.strategies.outcomes import Candidates
 
 POSITIVE = tuple(round(0.02 * 1.6**step, 3) for step in range(16))
 """0.02 to 23, each 1.6 times the one before."""

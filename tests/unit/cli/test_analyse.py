@@ -251,7 +251,7 @@ def test_lists_are_analysed_by_any_metric(wide: Path, both: Path, tuned: Path, t
     assert "WER is better where it is lower." in report
     assert "BLEU by" not in report
     said = refused("analyse", wide, "--metric", "chrf", "--tokenize", "13a")
-    assert said == "None of the metrics chrf takes --tokenize: leave it out."
+    assert said == "The metric chrf takes no --tokenize, received '13a': leave it out."
 
 
 def test_a_file_is_needed_and_help_teaches() -> None:

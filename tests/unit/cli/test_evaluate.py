@@ -454,10 +454,11 @@ REFUSED = {
     "{good} {twin}": f"Two systems are called 'good'. {NAMED_TWICE}",
     "name=": "A system is FILE or NAME=FILE, not 'name='.",
     "=file.txt": "A system is FILE or NAME=FILE, not '=file.txt'.",
-    "{beams} --metric wer --tokenize intl": "None of the metrics wer takes --tokenize: leave it out.",
+    "{beams} --metric wer --tokenize intl": "The metric wer takes no --tokenize, received 'intl': leave it "
+    "out.",
     "{beams} --tokenize v9": "--tokenize must be one of 13a, intl, char, none, words, not 'v9'.",
-    "{beams} --metric distinct-1 --strategy oracle --lowercase": "None of the metrics distinct-1 "
-    "takes --lowercase: leave it out.",
+    "{beams} --metric distinct-1 --strategy oracle --lowercase": "The metric distinct-1 takes no "
+    "--lowercase, received True: leave it out.",
     "{beams} --metric no.where:metric": "The metric 'no.where:metric' cannot be imported: No module named "
     "'no'. Write package.module:name, and make sure that Python finds the module from here.",
     "{good} --strategy vbs": "{good} holds text, one reply a line, and a --strategy chooses among the "

@@ -112,6 +112,8 @@ def test_any_metric_decides(unsure_run: Path, tmp_path: Path) -> None:
     said = refused("tune", run, *SEARCH, "--metric", "distinct-1")
     assert said.startswith("The metric distinct-1 is known only for all replies together, and tuning needs")
     assert said.endswith("choose another --metric, such as bleu.")
+    said = refused("tune", run, *SEARCH, "--metric", "length_ratio")
+    assert said.startswith("The metric length_ratio is best near 1, and tuning looks for the highest or")
 
 
 def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> None:

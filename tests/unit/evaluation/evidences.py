@@ -12,7 +12,7 @@ import numpy as np
 from bidibeam.evaluation.systems import Evidence, System
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics import build_metric
-from bidibeam.metrics.corpora import measure, score
+from bidibeam.metrics.scoring import measure, score
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import choose
 from bidibeam.strategies.settings import strategy_named

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.choices import examples, headroom, ranks
 from bidibeam.evaluation.systems import Evidence
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.metrics import build_metric
-from bidibeam.similarities.bleu import BleuT, sentence_bleus
+from bidibeam.similarities.bleu import BleuT
 from tests.unit.evaluation.evidences import (
     MAX_LENGTH,
     answering,
@@ -80,8 +79,8 @@ def count_ranks(evidence: Evidence, name: str) -> dict[str, Any]:
             continue
         allowed = list(range(len(regular)))
         if name == "oracle":
-            words = [split(each.text) for each in regular]
-            scores = list(sentence_bleus(words, split(found.reference or "")))
+            judge, wanted = build_metric("sentence_bleu"), [[found.reference or ""]]
+            scores = [judge.statistics([each.text], wanted)[0, 0] for each in regular]
         else:
             similarity = BleuT(max_length=MAX_LENGTH)
             scores = [max([0.0, *similarity.pairwise([each], reverse)[0]]) for each in regular]

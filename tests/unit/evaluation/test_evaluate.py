@@ -15,7 +15,7 @@ from bidibeam.evaluation.significance import Resampling
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import measure, score
+from bidibeam.metrics.scoring import measure, score
 from tests.unit.evaluation.evidences import answering
 
 REFERENCES = ["see you at noon then", "i do not know", "no", "yes , at home"]

@@ -28,7 +28,7 @@ from bidibeam.evaluation.significance import (
 )
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import measure
+from bidibeam.metrics.scoring import measure
 from bidibeam.protocols import Metric
 from tests.unit.metrics.test_bleu import columns
 

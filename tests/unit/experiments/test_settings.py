@@ -63,6 +63,8 @@ def test_search_options_are_stamped_only_where_they_are_used() -> None:
         ("systems=[vbs either]", "The system 'vbs either' cannot have the word 'either'"),
         ("systems=[vbs,bidia,bidia bleu_t]", "named twice, as 'bidia' and as 'bidia bleu_t'"),
         ("metric=blue", "Unknown metric 'blue'. Did you mean 'bleu'"),
+        ("metric=length_ratio", "^The metric length_ratio is best near 1, and tuning looks for"),
+        ("metric=distinct-2", "^The metric distinct-2 is known only for all replies together"),
         ("tokenize=v9", "tokenize must be one of 13a, intl, char, none, words, not 'v9'"),
         ("sources=0", "sources is 0; it must be at least 1, or null"),
         ("cost_turns=0", "cost_turns is 0; it must be at least 1"),

@@ -12,8 +12,8 @@ import pytest
 from bidibeam.errors import BidibeamError, InputError, MetricError, SettingsError, UnknownNameError
 from bidibeam.metrics import METRICS, build_metric, build_metrics
 from bidibeam.metrics.bleu import Bleu
-from bidibeam.metrics.corpora import measure, score
 from bidibeam.metrics.custom import per_reply
+from bidibeam.metrics.scoring import measure, score
 from bidibeam.scores import Signature
 
 HERE = __name__
@@ -229,7 +229,7 @@ def test_of_several_metrics_each_takes_the_options_that_it_has() -> None:
     assert build_metrics(["wer", "distinct-1"], None, lowercase=True)[0] == build_metric(
         "wer", lowercase=True
     )
-    with pytest.raises(SettingsError, match=r"^None of the metrics wer, ter takes `tokenize`: leave it o"):
+    with pytest.raises(SettingsError, match=r"^None of the metrics wer, ter takes `tokenize`, received '13"):
         build_metrics(["wer", "ter"], "13a")
 
 

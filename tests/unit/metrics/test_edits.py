@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.metrics import build_metric
-from bidibeam.metrics.corpora import measure, score, sign_references
 from bidibeam.metrics.edits import CharacterErrorRate, ExactMatch, SentenceErrorRate, Ter, WordErrorRate
+from bidibeam.metrics.scoring import measure, score, sign_references
 from tests.unit.metrics.test_bleu import columns
 
 texts = st.lists(st.sampled_from(["a", "B", "the", "cat", "é", ".", " "]), max_size=7).map(" ".join)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.corpora import measure, score, sign_references
+from bidibeam.metrics.scoring import measure, score, sign_references
 from bidibeam.metrics.surface import Chrf, Distinct, LengthRatio, distinct_1, distinct_2
 from tests.unit.metrics.test_bleu import columns
 

@@ -64,7 +64,7 @@ def test_quality_draws_lines_error_bars_and_the_papers_points() -> None:
     ]
     paper = PaperCorpus("Mine", bleu={"vbs": {6: 1.23, 50: 1.25}}, distinct={}, gain=0.12)
 
-    figure = draw_quality(lines, assign_looks(NAMES), paper=paper)
+    figure = draw_quality(lines, assign_looks(NAMES), paper=paper, metric="bleu")
 
     (axes,) = axes_of(figure)
     highest_first = ["bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +12 %"]
@@ -79,7 +79,7 @@ def test_quality_draws_lines_error_bars_and_the_papers_points() -> None:
     assert [[round(float(y), 6) for _, y in bar] for bar in bars.get_segments()] == [[1.9, 2.1], [2.3, 2.7]]
     assert {"1", "6", "10", "50", "corpus BLEU-4 (0 to 100)"} <= set(words(figure))
     equal = [Series(name, [10, 50], [1.0, 1.0], [0.1, 0.1]) for name in NAMES]
-    (axes,) = axes_of(draw_quality(equal, assign_looks(NAMES), paper=None))
+    (axes,) = axes_of(draw_quality(equal, assign_looks(NAMES), paper=None, metric="bleu"))
     assert len({float(bars.get_segments()[0][0][0]) for bars in axes.collections}) == 3  # side by side
 
 
@@ -88,14 +88,14 @@ def test_the_oracle_has_a_panel_and_a_scale_of_its_own() -> None:
     lines = [Series(name, [1, 50], [0.7, end]) for name, end in ends.items()]
     paper = PAPER["cornell"]
 
-    others, best = axes_of(draw_quality(lines, assign_looks(NAMES), paper=paper))
+    others, best = axes_of(draw_quality(lines, assign_looks(NAMES), paper=paper, metric="bleu"))
 
     assert labels(others) == ["bidia bleu_t", "vbs", "paper: vbs", "paper: bidia bleu_t, +9 %"]
     assert labels(best) == ["oracle", "vbs", "paper: oracle"]
     assert others.get_ylim()[0] == best.get_ylim()[0] == 0
     assert others.get_ylim()[1] < 2 < 6 < best.get_ylim()[1]
     assert others.get_xlim() == best.get_xlim()
-    (alone,) = axes_of(draw_quality(lines[2:], assign_looks(NAMES), paper=None))
+    (alone,) = axes_of(draw_quality(lines[2:], assign_looks(NAMES), paper=None, metric="bleu"))
     assert list(alone.lines[0].get_ydata()) == [0.7, 6.0]
 
 
@@ -103,14 +103,14 @@ def test_variants_of_bidia_have_a_panel_of_their_own_where_lines_are_many() -> N
     names = ["bidia bleu_t", "bidia bleu_t either", "vbs-tuned", *(f"mine {number}" for number in range(6))]
     lines = [Series(name, [10, 50], [5.0, 5.5]) for name in names]
 
-    figure = draw_quality(lines, assign_looks(names), paper=PAPER["cornell"])
+    figure = draw_quality(lines, assign_looks(names), paper=PAPER["cornell"], metric="bleu")
 
     assert [set(labels(axes)) for axes in axes_of(figure)] == [
         {*names, "paper: vbs", "paper: bidia bleu_t, +9 %"} - {names[1]},
         {*names[:3]},
     ]
     assert [axes.get_ylim()[0] for axes in axes_of(figure)] == pytest.approx([0, 5], abs=0.5)
-    assert len(axes_of(draw_quality(lines[:8], assign_looks(names), paper=None))) == 1
+    assert len(axes_of(draw_quality(lines[:8], assign_looks(names), paper=None, metric="bleu"))) == 1
 
 
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
@@ -162,7 +162,7 @@ def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart_and_no_two_v
     ]
     levels = {"longest": Trial("longest", 1.9, 1.2, is_default=False)}
 
-    figure = draw_penalty({"bidia bleu_t": trials}, levels, assign_looks(NAMES))
+    figure = draw_penalty({"bidia bleu_t": trials}, levels, assign_looks(NAMES), "bleu")
 
     left, right = axes_of(figure)
     joined, apart, ring, level, _ = left.lines
@@ -175,7 +175,7 @@ def test_the_penalty_is_drawn_over_numbers_in_order_with_none_apart_and_no_two_v
 
     values = [*map(str, (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)), "none"]
     trials = [Trial(value, 1.0, 1.0, is_default=False) for value in values]
-    figure = draw_penalty({"bidia bleu_t": trials}, {}, assign_looks(NAMES))
+    figure = draw_penalty({"bidia bleu_t": trials}, {}, assign_looks(NAMES), "bleu")
     figure.draw_without_rendering()
     for axes in axes_of(figure):
         boxes = [tick.get_window_extent() for tick in axes.get_xticklabels()]
@@ -189,7 +189,7 @@ def test_options_have_a_row_a_value_and_the_default_is_filled() -> None:
     answer = [Trial("regular", 2.0, None, is_default=True)]
     groups = {"order": {"bidia bleu_t": order}, "answer": {"vbs": answer, "bidia bleu_t": answer}}
 
-    (axes,) = axes_of(draw_options(groups, assign_looks(NAMES)))
+    (axes,) = axes_of(draw_options(groups, assign_looks(NAMES), "bleu"))
 
     ticks = [tick.get_text() for tick in axes.get_yticklabels()]
     assert ticks == ["order = 1", "order = 4", "answer = regular"]
@@ -224,7 +224,7 @@ PANELS = [("lambda", (0.0, 0.5, 1.0), (1.0, 3.0, 2.0), 0.5), ("word reward", (0.
 
 def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(tmp_path: Path) -> None:
     for name in ("one.svg", "other.svg", "tuned.png"):
-        assert draw_tuning_curves(tmp_path / name, PANELS, baseline=("vbs as searched", 1.2))
+        assert draw_tuning_curves(tmp_path / name, PANELS, baseline=("vbs as searched", 1.2), metric="BLEU")
 
     picture = (tmp_path / "one.svg").read_bytes()
     assert picture == (tmp_path / "other.svg").read_bytes()
@@ -239,7 +239,7 @@ def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(t
 def test_each_tuning_curve_has_its_own_scale(tmp_path: Path) -> None:
     panels = [("lambda", (0.0, 1.0), (0.002, 0.0), 0.0), ("exponent", (0.0, 1.0), (0.0, 0.5), 1.0)]
 
-    assert draw_tuning_curves(tmp_path / "curves.svg", panels, baseline=("vbs", 0.001))
+    assert draw_tuning_curves(tmp_path / "curves.svg", panels, baseline=("vbs", 0.001), metric="BLEU")
 
     ticks = texts_of((tmp_path / "curves.svg").read_bytes())
     assert {"0.00200", "0.5"} <= set(ticks)
@@ -248,5 +248,5 @@ def test_each_tuning_curve_has_its_own_scale(tmp_path: Path) -> None:
 def test_without_matplotlib_no_curve_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda _: None)
 
-    assert not draw_tuning_curves(tmp_path / "tuned.svg", PANELS, baseline=("vbs", 1.2))
+    assert not draw_tuning_curves(tmp_path / "tuned.svg", PANELS, baseline=("vbs", 1.2), metric="BLEU")
     assert list(tmp_path.iterdir()) == []

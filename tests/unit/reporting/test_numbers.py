@@ -13,12 +13,14 @@ from bidibeam.reporting.numbers import (
     average,
     average_rows,
     format_fixed,
+    format_metric,
     format_p,
     format_percent,
     format_seeds,
     format_signed,
     format_value,
     join_words,
+    label_metric,
     mean,
     stdev,
 )
@@ -117,3 +119,12 @@ def test_a_score_is_known_only_where_the_paper_prints_it() -> None:
     scores = {key: PAPER["cornell"].score(*key) for key in (*known, *unknown, ("oracle", "distinct-1", 50))}
 
     assert {key: score for key, score in scores.items() if score is not None} == known
+
+
+def test_a_metric_needs_no_entry_in_any_table() -> None:
+    assert [format_metric(name, 0.12345) for name in ("ter", "distinct-1", "mine:far")] == [
+        "0.12",
+        "0.1235",
+        "0.1235",
+    ]
+    assert label_metric("mine:far") == "mine:far"

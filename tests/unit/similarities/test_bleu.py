@@ -24,7 +24,6 @@ from bidibeam.similarities.bleu import (
     brevity_penalties,
     count_matches,
     number_tokens,
-    sentence_bleus,
 )
 from tests.unit.similarities.made import compare, hypotheses
 
@@ -63,18 +62,16 @@ def nltks(
     reference: Sequence[str],
     method: str,
     weights: tuple[float, ...] = (0.25,) * 4,
-    *,
-    penalised: bool = False,
 ) -> float:
-    """nltk's sentence BLEU, with or without its brevity penalty."""
+    """nltk's sentence BLEU without its brevity penalty."""
     smoothing = getattr(bleu_score.SmoothingFunction(), method)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\s*The hypothesis contains 0 counts")
         score = bleu_score.sentence_bleu(
             [reference], hypothesis, weights=weights, smoothing_function=smoothing
         )
-    if penalised or not score:
-        return float(score)
+    if not score:
+        return 0.0
     return float(score / bleu_score.brevity_penalty(len(reference), len(hypothesis)))
 
 
@@ -96,15 +93,6 @@ def test_scores_are_nltks(
             precisions = [bleu_score.modified_precision([reference], hypothesis, n) for n in used]
             theirs *= all(precision.numerator for precision in precisions)
         assert ours[row, column] == pytest.approx(theirs, rel=1e-12, abs=1e-12), (hypothesis, reference)
-
-
-@given(one=lists, reference=sequences)
-def test_sentence_bleus_are_nltks(one: Lists, reference: list[str]) -> None:
-    ours = sentence_bleus(one, reference)
-
-    assert ours.shape == (len(one),)
-    theirs = [nltks(hypothesis, reference, "method1", penalised=True) for hypothesis in one]
-    assert ours.tolist() == pytest.approx(theirs, rel=1e-12, abs=1e-12)
 
 
 @given(one=filled, other=filled, max_length=st.integers(1, 12))

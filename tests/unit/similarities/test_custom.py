@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bidibeam.errors import SimilarityError, UnknownNameError
+from bidibeam.errors import SimilarityError
 from bidibeam.hypotheses import Hypothesis
 from bidibeam.similarities.bleu import BleuT
-from bidibeam.similarities.custom import FunctionSimilarity, as_similarity, import_similarity, per_pair
+from bidibeam.similarities.custom import FunctionSimilarity, as_similarity, per_pair
 from bidibeam.work import counting
 from tests.unit.similarities.made import hypotheses
 
@@ -82,23 +82,6 @@ def test_per_pair_makes_a_matrix_of_two_texts_at_a_time() -> None:
     assert matrix.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     assert same_ending([], hypotheses("a", "b")).shape == (0, 2)
     assert same_ending(hypotheses("a", "b"), []).shape == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("location", "reason"),
-    [
-        ("no_such_module:x", "No module named 'no_such_module'"),
-        ("bidibeam.similarities.bleu:Blue", "module 'bidibeam.similarities.bleu' has no attribute 'Blue'"),
-        ("bidibeam.similarities.bleu:", "module 'bidibeam.similarities.bleu' has no attribute ''"),
-        (":x", "Empty module name"),
-        (".bleu:BleuT", "the 'package' argument is required to perform a relative import for '.bleu'"),
-    ],
-)
-def test_a_python_name_that_leads_nowhere_is_one_sentence(location: str, reason: str) -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        import_similarity(location)
-
-    assert f"{location!r} cannot be imported: {reason}. Write package.module:name" in str(caught.value)
 
 
 def test_a_function_of_two_texts_that_fails_says_on_which() -> None:

@@ -432,6 +432,16 @@ def test_a_metric_of_whole_corpora_is_refused() -> None:
         tuner_of(realistic(0, 3), Corpus()).tune("vbs")
 
 
+def test_the_length_ratio_is_refused_as_the_longest_would_win() -> None:
+    with pytest.raises(SettingsError) as caught:
+        tuner_of(realistic(0, 3), build_metric("length_ratio")).tune("vbs")
+
+    assert str(caught.value) == (
+        "The metric length_ratio is best near 1, and tuning looks for the highest or the lowest: choose "
+        "another `metric`, such as bleu."
+    )
+
+
 def test_what_is_found_goes_over_what_was_found_before() -> None:
     tuner = tuner_of(realistic(0))
     first, second = (

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from bidibeam.errors import SettingsError
 
 if TYPE_CHECKING:
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Array, Metric
     from bidibeam.scores import Signature
-
-    Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 class Texts(NamedTuple):
@@ -24,6 +22,20 @@ class Texts(NamedTuple):
 def has_statistics(metric: Metric) -> bool:
     """Whether a metric has statistics per item."""
     return hasattr(metric, "statistics")
+
+
+def check_tunable(metric: Metric) -> None:
+    """Refuses a metric that systems cannot be tuned by: of a whole corpus alone, or best in between."""
+    if not has_statistics(metric):
+        raise SettingsError(
+            f"The metric {metric.name} is known only for all replies together, and tuning needs what each "
+            "reply adds to it: choose another `metric`, such as bleu."
+        )
+    if (best := getattr(metric, "best_at", None)) is not None:
+        raise SettingsError(
+            f"The metric {metric.name} is best near {best}, and tuning looks for the highest or the lowest: "
+            "choose another `metric`, such as bleu."
+        )
 
 
 def measure(metric: Metric, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array | Texts:
