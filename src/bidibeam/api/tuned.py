@@ -14,8 +14,10 @@ from bidibeam.files import read_json, reading, write_json
 from bidibeam.scores import recorded
 
 if TYPE_CHECKING:
+    from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.strategies.settings import StrategySettings
     from bidibeam.strategies.tuning import TuningResult
 
 TUNED_FILE = "tuned.json"
@@ -80,6 +82,17 @@ class TunedSettings:
     def at(cls, path: Path) -> TunedSettings:
         """What a file says, or that of a run."""
         return cls(path / TUNED_FILE if path.is_dir() else path)
+
+    @classmethod
+    def find(cls, place: Model | Path) -> TunedSettings | None:
+        """What was tuned for a model, or lies in a folder; None if nothing does."""
+        folder = place if isinstance(place, Path) else place.path
+        return cls(folder / TUNED_FILE) if folder is not None and (folder / TUNED_FILE).is_file() else None
+
+    def apply(self, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
+        """The strategy with tuned options under its own; and this, if any of them was used."""
+        chosen = strategy.with_tuned(self.options)
+        return chosen, None if chosen == strategy else self
 
     def has_weights(self, fingerprint: str) -> bool:
         """Whether it was tuned for these weights; of a pair, one model may be left out."""

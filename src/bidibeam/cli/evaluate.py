@@ -201,17 +201,19 @@ def _strategy_settings(
 ) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
     from bidibeam.evaluation.systems import with_oracle
-    from bidibeam.strategies.settings import StrategySettings, strategy_named
+    from bidibeam.strategies.settings import StrategySettings
 
     tuned = inputs.read_tuned(tuned_file)
-    known = {} if tuned is None else tuned.options
     found: list[TunedStrategy] = []
     for name in names:
-        named, settings = StrategySettings.named(name), with_oracle(strategy_named(name, known), metric)
-        if named.compares:
-            inputs.allow_local(named.similarity)
+        named = StrategySettings.named(name)
+        settings, used = (named, None) if tuned is None else tuned.apply(named)
+        settings.check_tuned()
+        settings = with_oracle(settings, metric)
+        if settings.compares:
+            inputs.allow_local(settings.similarity)
         _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
-        found.append((settings, tuned if named.wants_tuned or named.name in known else None))
+        found.append((settings, used))
     return found
 
 
