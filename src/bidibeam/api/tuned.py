@@ -28,19 +28,6 @@ OLDER = {1: {"bleu": "values"}}
 
 
 @dataclass(frozen=True, slots=True)
-class Recommended:
-    """The system that answers where none is asked for, and the metric by which it was chosen.
-
-    The value is that on the sources that decided its settings, `cv` the same by cross-validation.
-    """
-
-    system: str
-    metric: str = ""
-    value: float = 0.0
-    cv: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Tuned:
     """The types of what tuned.json must have, and of what it may have."""
 
@@ -51,7 +38,7 @@ class Tuned:
     search: dict[str, Any] = field(default_factory=dict)
     metric: str = ""
     values: dict[str, float] = field(default_factory=dict)
-    recommended: Recommended | None = None
+    recommended: str | None = None  # the system that answers where none is asked for
 
 
 class TunedSettings:
@@ -74,7 +61,7 @@ class TunedSettings:
             known = build_known(Tuned, self.content)
             self.content |= asdict(known)
             self.options = known.options
-            self.recommended = None if known.recommended is None else known.recommended.system
+            self.recommended = known.recommended
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -118,26 +105,17 @@ def describe_conditions(
 def write_tuned(
     path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
 ) -> None:
-    """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
-    ranked = {each.system: each for each in tuned.ranking}
-    recommended = {}
-    if (chosen := ranked.get(tuned.recommended or "")) is not None:
-        about = Recommended(chosen.system, metric.name, chosen.value, chosen.cv)
-        recommended = {"recommended": asdict(about)}
+    """Write what was found, with all that it depends on, in one step."""
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
             **describe_conditions(tuned, metric, search, weights),
-            **recommended,
+            "recommended": tuned.recommended,
             "options": tuned.options,
             "values": tuned.values,
             "ranking": [asdict(each) for each in tuned.ranking],
-            "at_end": [
-                {"name": curve.system, "setting": curve.setting, "value": curve.best[0]}
-                for curve in tuned.curves_at_end
-            ],
             "curves": [asdict(curve) for curve in tuned.curves],
         },
     )

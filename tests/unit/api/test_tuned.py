@@ -99,14 +99,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "allow_unknown": False,
         },
         "metric": str(METRIC.signature),
-        "recommended": {"system": "bidis", "metric": "bleu", "value": 1.25, "cv": 1.0},
+        "recommended": "bidis",
         "options": FOUND.options,
         "values": FOUND.values,
         "ranking": json.loads(json.dumps([asdict(each) for each in FOUND.ranking])),
-        "at_end": [
-            {"name": "bidis", "setting": "lambda", "value": 0.3},
-            {"name": "vbs-tuned", "setting": "word_reward", "value": 0.4},
-        ],
         "curves": json.loads(json.dumps([asdict(curve) for curve in FOUND.curves])),
     }
     tuned.check_weights("abc")
