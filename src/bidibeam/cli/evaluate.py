@@ -125,8 +125,8 @@ def evaluate(
     bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
-    from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import system_from_replies
+    from bidibeam.metrics.resampling import Resampling
 
     wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file), ("--control", control)):

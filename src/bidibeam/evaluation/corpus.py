@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bidibeam.errors import InputError
-from bidibeam.evaluation.significance import Resampling, bootstrap, interval
 from bidibeam.metrics.bleu import ORDER, OWN_WORDS, Bleu
 from bidibeam.metrics.corpora import measure, orient, score, sign_references
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.surface import LengthRatio
 from bidibeam.similarities.bleu import count_matches, number_tokens
 

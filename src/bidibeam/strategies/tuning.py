@@ -17,6 +17,8 @@ import numpy as np
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction
+from bidibeam.metrics.corpora import orient
+from bidibeam.metrics.resampling import interval
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
@@ -215,15 +217,15 @@ class Tuner:
         tuned = [self.tune(name) for name in names]
         if not tuned:
             return TuningResult({}, {}, (), 0)
-        choices, gains = [each.choice for each in tuned], [self._gain(each.cv) for each in tuned]
+        choices = [each.choice for each in tuned]
         resampled = self.outcomes.resample(choices)  # (systems, samples)
         base = next((place for place, each in enumerate(tuned) if each.name == BASELINE), None)
         ranking = []
-        for place in sorted(range(len(tuned)), key=lambda place: -gains[place]):
-            low, high = self._interval(resampled[place])
+        for place in sorted(range(len(tuned)), key=lambda place: -orient(self.metric, tuned[place].cv)):
+            low, high = interval(resampled[place])
             beside: tuple[float, ...] = ()
             if base is not None and place != base:
-                difference = self._interval(resampled[place] - resampled[base])
+                difference = interval(resampled[place] - resampled[base])
                 beside = (tuned[place].cv - tuned[base].cv, *difference)
             ranking.append(
                 Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
@@ -238,15 +240,6 @@ class Tuner:
             tuple(ranking),
             None if simplest is None else tuned[eligible[simplest]].name,
         )
-
-    def _gain(self, value: float) -> float:
-        return value if self.metric.higher_is_better else -value
-
-    def _interval(self, gains: Array) -> tuple[float, float]:
-        """Returns where the middle 95 % of resampled values begin and end."""
-        ordered, cut = np.sort(gains), len(gains) // 40
-        low, high = float(ordered[cut]), float(ordered[-1 - cut])
-        return (low, high) if self.metric.higher_is_better else (-high, -low)
 
     def _beams_of(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
         if directions not in self.lists:
@@ -299,7 +292,7 @@ class Tuner:
         sums = self.outcomes.sum_folds(choices)
         gains = self.outcomes.gains_without(sums, None)
         best, choice = pick(gains), self.outcomes.cross_validate(sums, choices, pick)
-        scores = self._values(gains)
+        scores: list[float] = orient(self.metric, gains).tolist()
         curve = self._curve(settings, setting.rstrip("_"), {}, values, scores, values[best])
         found = {setting: values[best]}
         return TunedSystem(
@@ -335,7 +328,7 @@ class Tuner:
         gains = self.outcomes.gains_without(sums, None)
         row, column = divmod(pick(gains), shape[1])
         choice = self.outcomes.cross_validate(sums, choices, pick)
-        grid = np.array(self._values(gains)).reshape(shape)
+        grid = orient(self.metric, gains).reshape(shape)
         exponent, reward = {"length_exponent": EXPONENTS[row]}, {"word_reward": REWARDS[column]}
         curve = partial(self._curve, settings)
         curves = (
@@ -384,10 +377,6 @@ class Tuner:
         regular, reverse = (candidates.numbers(partial(log_prob, direction)) for direction in Direction)
         lengths = candidates.numbers(lambda _, each: float(each.length))
         return Features(regular, reverse, lengths, agreement)
-
-    def _values(self, gains: Array) -> list[float]:
-        values: list[float] = (gains if self.metric.higher_is_better else -gains).tolist()
-        return values
 
     def _curve(
         self,

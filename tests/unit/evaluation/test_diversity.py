@@ -17,9 +17,9 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_distinct, split_rewards
 from bidibeam.evaluation.evaluate import compare_systems
-from bidibeam.evaluation.significance import Resampling
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
 from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.resampling import Resampling
 from tests.unit.evaluation.evidences import (
     answering,
     evidence_of,

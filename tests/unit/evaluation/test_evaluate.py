@@ -11,11 +11,11 @@ import sacrebleu
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation.evaluate import compare_systems, evaluate_systems, score_system
-from bidibeam.evaluation.significance import Resampling
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.metrics.corpora import measure, score
+from bidibeam.metrics.resampling import Resampling
 from tests.unit.evaluation.evidences import answering
 
 REFERENCES = ["see you at noon then", "i do not know", "no", "yes , at home"]

@@ -16,19 +16,11 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from bidibeam.errors import SettingsError
-from bidibeam.evaluation import significance
-from bidibeam.evaluation.significance import (
-    PairedTest,
-    Resampling,
-    Samples,
-    bootstrap,
-    interval,
-    paired_test,
-    sample,
-)
+from bidibeam.evaluation.significance import PairedTest, Samples, paired_test, sample
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.bleu import Bleu
 from bidibeam.metrics.corpora import measure
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.protocols import Metric
 from tests.unit.metrics.test_bleu import columns
 
@@ -149,7 +141,7 @@ def test_numbers_depend_on_the_seed_but_not_on_chunks_or_company(
     resampling = Resampling(samples=150, trials=150)
     whole = sample(PLAIN, statistics, resampling)
 
-    monkeypatch.setattr(significance, "CHUNK", chunk)
+    monkeypatch.setattr("bidibeam.metrics.resampling.CHUNK", chunk)
 
     for each, own in zip(whole, statistics, strict=True):
         (alone,) = sample(PLAIN, [own], resampling)
