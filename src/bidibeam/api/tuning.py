@@ -12,10 +12,10 @@ from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.systems import TUNED_VBS
+from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.base import usual_length
-from bidibeam.strategies.settings import StrategySettings, requirements_of
+from bidibeam.strategies.settings import TUNED_STRATEGIES, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
 
-TUNED = ("bidis", TUNED_VBS, "loglinear")
-"""Strategies that have settings to tune, besides those that compare, which have T."""
-SIMILARITIES = ("bleu_t", "bleu", "token_f1", "edit")
-"""Those that need no word vectors."""
+WITHOUT_VECTORS = ("bleu_t", "bleu", "token_f1", "edit")
+"""Similarities that need no word vectors."""
 QUICK_SIMILARITIES = ("bleu_t", "edit")
 QUICK_SOURCES = 500
-BASELINES = ("vbs", TUNED_VBS)
 VECTOR_SYSTEMS = (
     "bidia wmd_t",
     "bidia wmd",
@@ -55,9 +52,9 @@ class TuningPlan:
         systems = []
         for name in names:
             settings = StrategySettings.named(name)
-            if settings.name not in TUNED:
+            if not settings.is_tunable:
                 if not settings.compares:
-                    choices = ", ".join((*TUNED, "bidia bleu_t", "bidia wmd_t"))
+                    choices = ", ".join((*TUNED_STRATEGIES, "bidia bleu_t", "bidia wmd_t"))
                     raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
                 settings = replace(settings, wants_tuned=True)
                 settings.check_penalty()
@@ -69,8 +66,8 @@ class TuningPlan:
         cls, model: Model, settings: SearchSettings, vectors: Path | None = None, *, quick: bool = False
     ) -> TuningPlan:
         """All that the model has directions and vectors for, and the search hypotheses."""
-        similarities = QUICK_SIMILARITIES if quick else SIMILARITIES
-        alone = (*BASELINES, *(f"mbr {name}" for name in similarities))
+        similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
+        alone = (BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities))
         both = list_both(similarities, quick=quick)
         shared = tuple(name for name in both if len(requirements_of(name).directions) > 1)
         with_vectors = () if quick else VECTOR_SYSTEMS

@@ -19,7 +19,7 @@ from bidibeam.metrics.corpora import Texts, has_statistics, measure, score
 from bidibeam.metrics.ngrams import split_words
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
-from bidibeam.strategies.settings import StrategySettings, strategy_named
+from bidibeam.strategies.settings import TUNED_VBS, StrategySettings, strategy_named
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Metric, Strategy
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 BASE = "vbs"
 """The most likely hypothesis."""
-TUNED_VBS = "vbs-tuned"
-"""The same with its length settings tuned: what a gain must be a gain over."""
 ORACLE = "oracle"
 """The hypothesis nearest the reference: what a perfect choice would reach."""
 AGREEMENT = "bidia"
@@ -54,8 +52,6 @@ SYSTEMS = (
     ORACLE,
 )
 """Those of the reproduction."""
-TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
-"""Strategies that have settings to tune, besides T."""
 BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"

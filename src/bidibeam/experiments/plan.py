@@ -13,7 +13,6 @@ from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation.systems import TUNED_STRATEGIES
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json, reading
@@ -85,9 +84,7 @@ class Plan:
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
         requirements = [(each, requirements_of(each.system)) for each in self.systems]
-        tuning = [
-            needed for each, needed in requirements if each.wants_tuned or each.name in TUNED_STRATEGIES
-        ]
+        tuning = [needed for each, needed in requirements if each.is_tunable]
         return {
             VALIDATION: plan_searches(tuning, self.settings.beam_sizes),
             TEST: plan_searches((needed for _, needed in requirements), self.settings.beam_sizes),

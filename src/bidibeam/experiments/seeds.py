@@ -24,7 +24,6 @@ from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.evaluation.systems import (
     BASELINES,
-    TUNED_STRATEGIES,
     Evidence,
     System,
     choose_system,
@@ -270,7 +269,7 @@ class Seed:
         plan = self.plan
         lists: dict[tuple[Direction, ...], list[Beams]] = {}
         needed = {each.system: requirements_of(each.system) for each in plan.systems}
-        tuned = [each.system for each in plan.systems if each.wants_tuned or each.name in TUNED_STRATEGIES]
+        tuned = [each.system for each in plan.systems if each.is_tunable]
         for directions in dict.fromkeys(needed[name].directions for name in tuned):
             if (found := files.for_system(Requirements(directions), size)) is not None:
                 lists[directions] = found

@@ -24,7 +24,7 @@ from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.outcomes import Candidates, Outcomes
 from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
-from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.settings import TUNED_VBS, StrategySettings
 from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
 OUTER = 0.1
 """A value this near the upper end of its grid, as a share of the grid, lies at it."""
-BASELINE = "vbs-tuned"
-"""What the others are shown beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class TunedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A system beside the baseline: cross-validated values, and their 95 % bootstrap intervals."""
+    """A system beside tuned VBS: cross-validated values, and their 95 % bootstrap intervals."""
 
     system: str
     value: float
@@ -200,7 +198,7 @@ class Tuner:
         settings = StrategySettings.named(name)
         if settings.name == "bidis" and "lambda_" in settings.unset:
             return self._tune_lambda(settings)
-        if settings.name == "vbs-tuned":
+        if settings.name == TUNED_VBS:
             return self._tune_lengths(settings)
         if settings.name == "loglinear":
             return self._tune_weights(settings)
@@ -219,7 +217,7 @@ class Tuner:
             return TuningResult({}, {}, (), 0)
         choices = [each.choice for each in tuned]
         resampled = self.outcomes.resample(choices)  # (systems, samples)
-        base = next((place for place, each in enumerate(tuned) if each.name == BASELINE), None)
+        base = next((place for place, each in enumerate(tuned) if each.name == TUNED_VBS), None)
         ranking = []
         for place in sorted(range(len(tuned)), key=lambda place: -orient(self.metric, tuned[place].cv)):
             low, high = interval(resampled[place])

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bidibeam.api.tuning import SIMILARITIES
+from bidibeam.api.tuning import WITHOUT_VECTORS
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
@@ -313,7 +313,7 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     assert "bidia wmd_t tuned: they need the reverse direction too." in call.told
     content = tuned_of(copied_regular_run)
     assert set(content["options"]) == {"vbs-tuned"}
-    assert set(content["values"]) == {"vbs", "vbs-tuned", *(f"mbr {name}" for name in SIMILARITIES)}
+    assert set(content["values"]) == {"vbs", "vbs-tuned", *(f"mbr {name}" for name in WITHOUT_VECTORS)}
     assert content["recommended"] in content["values"]
     assert called("decode", copied_regular_run, typed="red\n").replies  # by what is recommended
     assert called("decode", copied_regular_run, "--strategy", "vbs-tuned", typed="red\n").replies
