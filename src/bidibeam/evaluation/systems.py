@@ -14,7 +14,7 @@ from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics import METRICS
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu
+from bidibeam.metrics.bleu import OWN_WORDS, CorpusBleu
 from bidibeam.metrics.corpora import Texts, has_statistics, measure, score
 from bidibeam.metrics.ngrams import split_words
 from bidibeam.scores import Signature
@@ -227,7 +227,7 @@ class Evidence:
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
-    metric: Metric = field(default_factory=lambda: Bleu(OWN_WORDS))  # what systems are judged by
+    metric: Metric = field(default_factory=lambda: CorpusBleu(OWN_WORDS))  # what systems are judged by
     known: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # values, also of absent systems
     absent: Mapping[str, str] = field(default_factory=dict)  # why a system is not there
 

@@ -18,7 +18,7 @@ from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json, reading
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu
+from bidibeam.metrics.bleu import OWN_WORDS, CorpusBleu
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
@@ -118,7 +118,7 @@ class Plan:
     def metric_identity(self) -> dict[str, Any]:
         """Identifies the metric; empty if it is corpus BLEU of words, which older stamps do not name."""
         metric = self.settings.metrics[0]
-        return {} if metric == Bleu(OWN_WORDS) else {"metric": str(metric.signature)}
+        return {} if metric == CorpusBleu(OWN_WORDS) else {"metric": str(metric.signature)}
 
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:

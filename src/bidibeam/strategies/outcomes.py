@@ -83,7 +83,8 @@ class Outcomes:
     def gains(self, sums: Array) -> Array:
         """Returns the metric of rows of summed statistics, turned so that higher is better."""
         values = np.asarray(self.metric.values(sums), dtype=np.float64)
-        return np.nan_to_num(orient(self.metric, values), nan=-np.inf)
+        gains: Array = np.nan_to_num(orient(self.metric, values), nan=-np.inf)
+        return gains
 
     def gains_without(self, sums: Array, fold: int | None) -> Array:
         """Returns the gains of (choices, folds, columns) on all folds but one; on all if there is but one."""
@@ -111,7 +112,7 @@ class Outcomes:
         return int(np.argmax(gains[best] - gains <= errors))
 
 
-class Candidates:
+class FlatBeams:
     """The hypotheses of one list of beams that may answer, end to end, and their numbers as arrays."""
 
     def __init__(self, outcomes: Outcomes, lines: Sequence[Beams], directions: Sequence[Direction]) -> None:

@@ -22,7 +22,7 @@ from bidibeam.metrics.resampling import interval
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
-from bidibeam.strategies.outcomes import Candidates, Outcomes
+from bidibeam.strategies.outcomes import FlatBeams, Outcomes
 from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
 from bidibeam.strategies.settings import TUNED_VBS, StrategySettings
 from bidibeam.strategies.weights import Features, WeightSearch
@@ -258,9 +258,9 @@ class Tuner:
         return None if self.space is None else cache(self.space)
 
     @cached_property
-    def _regular(self) -> Candidates:
+    def _regular(self) -> FlatBeams:
         lines = self._beams_of(StrategySettings("vbs"), (Direction.REGULAR,))
-        return Candidates(self.outcomes, lines, (Direction.REGULAR,))
+        return FlatBeams(self.outcomes, lines, (Direction.REGULAR,))
 
     def _tune_lambda(self, settings: StrategySettings) -> TunedSystem:
         own = self._regular.numbers(lambda _, each: number(each, "score"))
@@ -342,7 +342,7 @@ class Tuner:
         """Tunes the weights of `loglinear`; a rule's stay unless others are better by a standard error."""
         strategy: Any = settings.build(max_length=self.max_length, space=self._vectors)
         lines = self._beams_of(settings, strategy.requirements.directions)
-        candidates = Candidates(self.outcomes, lines, strategy.directions)
+        candidates = FlatBeams(self.outcomes, lines, strategy.directions)
         features = self._features(strategy, lines, candidates)
         search = WeightSearch(candidates, features, exponent=self.search.length_penalty)
         found = [search.find(fold) for fold in range(self.outcomes.folds)]
@@ -357,7 +357,7 @@ class Tuner:
         value, cv = (self.outcomes.measure(each) for each in (search.choose([point])[0], choice))
         return TunedSystem(settings.system, settings.untuned, options, value, cv, choice)
 
-    def _features(self, strategy: LogLinear, lines: Sequence[Beams], candidates: Candidates) -> Features:
+    def _features(self, strategy: LogLinear, lines: Sequence[Beams], candidates: FlatBeams) -> Features:
         def log_prob(of: Direction, wrote: Direction, each: Hypothesis) -> float:
             return number(each, "log_prob" if of is wrote else "other_log_prob")
 

@@ -18,17 +18,17 @@ from sacrebleu.metrics.ter import TER
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.significance import PairedTest, Samples, paired_test, sample
 from bidibeam.metrics import METRICS, build_metric
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.metrics.corpora import measure
 from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.protocols import Metric
 from tests.unit.metrics.test_bleu import columns
 
 FEW = Resampling(samples=60, trials=100)
-PLAIN = Bleu("none")
+PLAIN = CorpusBleu("none")
 PAIRS: list[tuple[Metric, Any]] = [
     (PLAIN, BLEU(tokenize="none", force=True)),
-    (Bleu("13a"), BLEU(tokenize="13a", force=True)),
+    (CorpusBleu("13a"), BLEU(tokenize="13a", force=True)),
     (build_metric("chrf"), CHRF()),
     (build_metric("ter"), TER()),
 ]
