@@ -193,8 +193,9 @@ def tell_strategy(model: Model, tuned: TunedSettings | None) -> None:
     """Say who answers where nobody was named."""
     from bidibeam.api.decoders import DEFAULT_STRATEGY
 
-    is_ours = tuned is not None and tuned.has_weights(model.fingerprint)
-    recommended = tuned.recommended if tuned is not None and is_ours else None
+    recommended = None
+    if tuned is not None and tuned.has_weights(model.fingerprint):
+        recommended = tuned.recommended
     why = "recommended by tuned.json" if recommended else "the default; `bidibeam tune` finds the best"
     tell(f"Strategy: {recommended or DEFAULT_STRATEGY} ({why})")
 
