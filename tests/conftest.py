@@ -18,7 +18,7 @@ import torch
 from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.data.prepared import PreparedData
 from bidibeam.evaluation import diversity
-from bidibeam.evaluation.significance import Resampling
+from bidibeam.metrics.resampling import Resampling
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.reporting import report
 from bidibeam.training.settings import RunSettings, TrainingSettings

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.tuned import TUNED_FILE, TunedSettings
+from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
@@ -87,7 +87,8 @@ def render_card(folder: Path) -> str:
     config = checkpoint.read_config(folder)
     model, metadata = checkpoint.settings_mapping(config.model), config.metadata
     data, exported, training = (metadata.get(name, {}) for name in ("data", "exported", "training"))
-    tuned = TunedSettings(folder / TUNED_FILE).content if (folder / TUNED_FILE).is_file() else {}
+    found = TunedSettings.find(folder)
+    tuned = {} if found is None else found.content
     weights = folder / checkpoint.WEIGHTS_FILE
     parameters = sum(math.prod(shape) for shape in checkpoint.tensor_shapes(weights).values())
     files = [weights, folder / checkpoint.TOKENIZER_FILE, folder / checkpoint.SOURCE_TOKENIZER_FILE]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
-from bidibeam.api.tuned import TUNED_FILE, TunedSettings
+from bidibeam.api.tuned import TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
 from bidibeam.models.base import usual_length
@@ -62,7 +62,6 @@ def load_decoder(
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
     search = settings or default_search(loaded)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
-    named = named or default_strategy(loaded)
     chosen, tuned = _with_tuned(named, loaded)
     built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
@@ -100,22 +99,11 @@ def check_model(model: Any) -> Model:
     raise InputError(f"`model` is of type {type(model).__name__}, which is not a model by itself. {way_out}.")
 
 
-def find_recommended(model: Model) -> str | None:
-    """The system that `bidibeam tune` recommends for a model; None if it was not asked for these weights."""
-    if model.path is None or not (model.path / TUNED_FILE).is_file():
-        return None
-    tuned = TunedSettings(model.path / TUNED_FILE)
-    return tuned.recommended if tuned.has_weights(model.fingerprint) else None
-
-
-def default_strategy(model: Model) -> StrategySettings:
+def default_strategy(model: Model, tuned: TunedSettings | None) -> StrategySettings:
     """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned."""
-    recommended = find_recommended(model)
-    if recommended is not None:
-        return StrategySettings.named(recommended)
-    path = None if model.path is None else model.path / TUNED_FILE
-    is_tuned = path is not None and path.is_file() and TunedSettings(path).has_weights(model.fingerprint)
-    return StrategySettings(DEFAULT_STRATEGY, {} if is_tuned else {"lambda_": 1.0})
+    if tuned is None or not tuned.has_weights(model.fingerprint):
+        return StrategySettings(DEFAULT_STRATEGY, {"lambda_": 1.0})
+    return StrategySettings.named(tuned.recommended or DEFAULT_STRATEGY)
 
 
 def default_search(model: Model, **settings: Any) -> SearchSettings:
@@ -139,14 +127,15 @@ def check_directions(model: Model, requirements: Requirements, strategy: str) ->
             )
 
 
-def _with_tuned(strategy: StrategySettings, model: Model) -> tuple[StrategySettings, TunedSettings | None]:
-    """The strategy with tuned options under its own, and where those came from, if any was used."""
-    is_open = strategy.wants_tuned or strategy.unset
-    if model.path is None or not is_open or not (model.path / TUNED_FILE).is_file():
-        return strategy, None  # not read in vain: `tune` itself must get past a bad one
-    tuned = TunedSettings(model.path / TUNED_FILE)
-    chosen = strategy.with_tuned(tuned.options)
-    if chosen == strategy:
-        return strategy, None
-    tuned.check_weights(model.fingerprint)
+def _with_tuned(
+    strategy: StrategySettings | None, model: Model
+) -> tuple[StrategySettings, TunedSettings | None]:
+    """The strategy, or the default, with tuned options under its own; and where those came from, if used."""
+    if strategy is not None and not (strategy.wants_tuned or strategy.unset):
+        return strategy, None  # nothing is read in vain: `tune` itself must get past a bad one
+    found = TunedSettings.find(model)
+    strategy = strategy or default_strategy(model, found)
+    chosen, tuned = (strategy, None) if found is None else found.apply(strategy)
+    if tuned is not None:
+        tuned.check_weights(model.fingerprint)
     return chosen, tuned

@@ -63,7 +63,7 @@ def export_run(
     is_earlier = names_in(out) <= {*FILES} and resolve(out) != resolve(path)
     _check_free(out, is_earlier=is_earlier and out.is_dir(), overwrite=overwrite)
     run = RunModel.load(path, device="cpu")
-    tuned = TunedSettings(path / TUNED_FILE) if (path / TUNED_FILE).is_file() else None
+    tuned = TunedSettings.find(path)
     if tuned is not None:
         tuned.check_weights(run.fingerprint)
     weights = run.network.state_dict()

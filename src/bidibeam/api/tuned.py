@@ -14,8 +14,10 @@ from bidibeam.files import read_json, reading, write_json
 from bidibeam.scores import recorded
 
 if TYPE_CHECKING:
+    from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.strategies.settings import StrategySettings
     from bidibeam.strategies.tuning import TuningResult
 
 TUNED_FILE = "tuned.json"
@@ -23,19 +25,6 @@ SPLIT = "validation"
 FORMAT_VERSION = 2
 OLDER = {1: {"bleu": "values"}}
 """Versions that are read too, and what was called otherwise in them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recommended:
-    """The system that answers where none is asked for, and the metric by which it was chosen.
-
-    The value is that on the sources that decided its settings, `cv` the same by cross-validation.
-    """
-
-    system: str
-    metric: str = ""
-    value: float = 0.0
-    cv: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +38,7 @@ class Tuned:
     search: dict[str, Any] = field(default_factory=dict)
     metric: str = ""
     values: dict[str, float] = field(default_factory=dict)
-    recommended: Recommended | None = None
+    recommended: str | None = None  # the system that answers where none is asked for
 
 
 class TunedSettings:
@@ -72,7 +61,7 @@ class TunedSettings:
             known = build_known(Tuned, self.content)
             self.content |= asdict(known)
             self.options = known.options
-            self.recommended = None if known.recommended is None else known.recommended.system
+            self.recommended = known.recommended
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -80,6 +69,17 @@ class TunedSettings:
     def at(cls, path: Path) -> TunedSettings:
         """What a file says, or that of a run."""
         return cls(path / TUNED_FILE if path.is_dir() else path)
+
+    @classmethod
+    def find(cls, place: Model | Path) -> TunedSettings | None:
+        """What was tuned for a model, or lies in a folder; None if nothing does."""
+        folder = place if isinstance(place, Path) else place.path
+        return cls(folder / TUNED_FILE) if folder is not None and (folder / TUNED_FILE).is_file() else None
+
+    def apply(self, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
+        """The strategy with tuned options under its own; and this, if any of them was used."""
+        chosen = strategy.with_tuned(self.options)
+        return chosen, None if chosen == strategy else self
 
     def has_weights(self, fingerprint: str) -> bool:
         """Whether it was tuned for these weights; of a pair, one model may be left out."""
@@ -105,26 +105,17 @@ def describe_conditions(
 def write_tuned(
     path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
 ) -> None:
-    """Write what was found, with all that it depends on, in one step; values at a grid's end are named."""
-    ranked = {each.system: each for each in tuned.ranking}
-    recommended = {}
-    if (chosen := ranked.get(tuned.recommended or "")) is not None:
-        about = Recommended(chosen.system, metric.name, chosen.value, chosen.cv)
-        recommended = {"recommended": asdict(about)}
+    """Write what was found, with all that it depends on, in one step."""
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
             **describe_conditions(tuned, metric, search, weights),
-            **recommended,
+            "recommended": tuned.recommended,
             "options": tuned.options,
             "values": tuned.values,
             "ranking": [asdict(each) for each in tuned.ranking],
-            "at_end": [
-                {"name": curve.system, "setting": curve.setting, "value": curve.best[0]}
-                for curve in tuned.curves_at_end
-            ],
             "curves": [asdict(curve) for curve in tuned.curves],
         },
     )

@@ -10,29 +10,26 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.api.decoders import check_directions
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
-from bidibeam.decoding.decoder import ModelGenerator, search_batches, split_beam
+from bidibeam.decoding.decoder import ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.evaluation.systems import TUNED_VBS
+from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.metrics.scoring import check_tunable
 from bidibeam.models.base import usual_length
-from bidibeam.strategies.settings import StrategySettings, requirements_of
+from bidibeam.strategies.settings import TUNED_STRATEGIES, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bidibeam.models.base import Model
-    from bidibeam.protocols import Metric
+    from bidibeam.protocols import Metric, Requirements
     from bidibeam.search.settings import SearchSettings
 
-TUNED = ("bidis", TUNED_VBS, "loglinear")
-"""Strategies that have settings to tune, besides those that compare, which have T."""
-SIMILARITIES = ("bleu_t", "bleu", "token_f1", "edit")
-"""Those that need no word vectors."""
+WITHOUT_VECTORS = ("bleu_t", "bleu", "token_f1", "edit")
+"""Similarities that need no word vectors."""
 QUICK_SIMILARITIES = ("bleu_t", "edit")
 QUICK_SOURCES = 500
-BASELINES = ("vbs", TUNED_VBS)
 VECTOR_SYSTEMS = (
     "bidia wmd_t",
     "bidia wmd",
@@ -56,9 +53,9 @@ class TuningPlan:
         systems = []
         for name in names:
             settings = StrategySettings.named(name)
-            if settings.name not in TUNED:
+            if not settings.is_tunable:
                 if not settings.compares:
-                    choices = ", ".join((*TUNED, "bidia bleu_t", "bidia wmd_t"))
+                    choices = ", ".join((*TUNED_STRATEGIES, "bidia bleu_t", "bidia wmd_t"))
                     raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
                 settings = replace(settings, wants_tuned=True)
                 settings.check_penalty()
@@ -70,8 +67,8 @@ class TuningPlan:
         cls, model: Model, settings: SearchSettings, vectors: Path | None = None, *, quick: bool = False
     ) -> TuningPlan:
         """All that the model has directions and vectors for, and the search hypotheses."""
-        similarities = QUICK_SIMILARITIES if quick else SIMILARITIES
-        alone = (*BASELINES, *(f"mbr {name}" for name in similarities))
+        similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
+        alone = (BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities))
         both = list_both(similarities, quick=quick)
         shared = tuple(name for name in both if len(requirements_of(name).directions) > 1)
         with_vectors = () if quick else VECTOR_SYSTEMS
@@ -85,10 +82,27 @@ class TuningPlan:
             return cls((*alone, *both[:place], *with_vectors, *both[place:]))
         return cls((*alone, *both), with_vectors, "word vectors, --vectors FILE.vec")
 
-    @property
-    def lists(self) -> tuple[tuple[Direction, ...], ...]:
-        """The directions of the searches that the systems choose from."""
-        return tuple(dict.fromkeys(requirements_of(name).directions for name in self.systems))
+    def make_generators(
+        self, model: Model, settings: SearchSettings
+    ) -> dict[tuple[Direction, ...], ModelGenerator]:
+        """By directions, what searches for the hypotheses that systems choose from.
+
+        A model that cannot, or lacks a direction, is refused.
+        """
+        model.check_settings(settings)
+        systems: dict[tuple[Direction, ...], dict[str, Requirements]] = {}
+        for name in self.systems:
+            needed = requirements_of(name)
+            check_directions(model, needed, name)
+            systems.setdefault(needed.directions, {})[name] = needed
+        generators = {}
+        for directions, found in systems.items():
+            name, needed = next(iter(found.items()))
+            scored = [each for each in directions if any(each in other.scored for other in found.values())]
+            if scored:
+                model.check_shared_tokens()
+            generators[directions] = ModelGenerator(model, split_beam(needed, settings, name), scored)
+        return generators
 
     def check_vectors(self, vectors: Path | None) -> None:
         """Refuse vectors that nothing uses."""
@@ -188,22 +202,10 @@ def tune_model(
     ]
     if not examples:
         raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")
-    model.check_settings(settings)
-    for name in plan.systems:
-        check_directions(model, requirements_of(name), name)
     lists = {}
-    for directions in plan.lists:
-        system = next(name for name in plan.systems if requirements_of(name).directions == directions)
-        searches = split_beam(requirements_of(system), settings, system)
-        found = {name for name in plan.systems if requirements_of(name).directions == directions}
-        scored = [each for each in directions if any(each in requirements_of(name).scored for name in found)]
-        if scored:
-            model.check_shared_tokens()
-        generator = ModelGenerator(model, searches, scored)
-        options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": model.device.type != "cpu"}
-        answers = search_batches(generator, examples, batch_size or model.batch_size, **options)
-        what = f"searching {' and '.join(directions)}"
-        lists[directions] = list(track(answers, len(examples), what))
+    for directions, generator in plan.make_generators(model, settings).items():
+        found = generator.stream(examples, batch_size)
+        lists[directions] = list(track(found, len(examples), f"searching {' and '.join(directions)}"))
     tuner = Tuner(
         metric,
         lists,

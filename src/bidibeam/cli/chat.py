@@ -74,14 +74,16 @@ def chat(model: str | None, **flags: Any) -> None:
     conversation can be piped through it; type /help inside.
     """
     from bidibeam.api.decoders import default_strategy
+    from bidibeam.api.tuned import TunedSettings
 
     if flags["strategy"] is not None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    conversation = ChatSession(loaded, settings, strategy or default_strategy(loaded), workers=workers)
+    tuned = TunedSettings.find(loaded) if strategy is None else None
+    conversation = ChatSession(loaded, settings, strategy or default_strategy(loaded, tuned), workers=workers)
     if strategy is None:
-        tell_strategy(loaded)
+        tell_strategy(loaded, tuned)
     show(HELP, style="dim")
     conversation.run()
 

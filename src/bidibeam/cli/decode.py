@@ -21,10 +21,10 @@ from bidibeam.fields import show_value
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
 from bidibeam.interchange.text_lines import Lines, open_lines
-from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.search.settings import SearchSettings
 
 
@@ -63,6 +63,7 @@ def decode(
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
     from bidibeam.api import load_decoder
+    from bidibeam.api.tuned import TunedSettings
 
     strategy, workers = take_strategy(flags)
     model, input_file = _split_arguments(model, input_file, is_named=flags["regular"] is not None)
@@ -79,12 +80,14 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
+    is_tuned = "tuned" in dict(decoder.signature.facts)
+    tuned = TunedSettings.find(loaded) if is_tuned or strategy is None else None
     if strategy is None:
-        tell_strategy(loaded)
+        tell_strategy(loaded, tuned)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
-    if loaded.path is not None:
-        _note_tuning(loaded.path, decoder.signature, settings)
+    if tuned is not None and is_tuned:
+        _note_tuning(tuned, settings)
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)
     if decoder.ranker.strategy.requirements.reference:
@@ -165,13 +168,9 @@ def _note_unknown(sources: Sequence[Beams]) -> None:
     note(f"{told}: {show_value(first.source)}.")
 
 
-def _note_tuning(folder: Path, signature: Signature, settings: SearchSettings) -> None:
+def _note_tuning(tuned: TunedSettings, settings: SearchSettings) -> None:
     """Say so if what is used was tuned for another search."""
-    from bidibeam.api.tuned import TUNED_FILE, TunedSettings
-
-    if "tuned" not in dict(signature.facts):
-        return
-    search = TunedSettings(folder / TUNED_FILE).content.get("search", {})
+    search = tuned.content.get("search", {})
     then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
     if any(value != getattr(settings, name) for name, value in then.items()):
         told = " and ".join(f"--{name.replace('_', '-')} {value}" for name, value in then.items())

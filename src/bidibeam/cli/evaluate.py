@@ -125,8 +125,8 @@ def evaluate(
     bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
-    from bidibeam.evaluation.significance import Resampling
     from bidibeam.evaluation.systems import system_from_replies
+    from bidibeam.metrics.resampling import Resampling
 
     wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
     for flag, value in (("--vectors", vectors), ("--tuned", tuned_file), ("--control", control)):
@@ -206,17 +206,19 @@ def _strategy_settings(
 ) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
     from bidibeam.evaluation.systems import with_oracle
-    from bidibeam.strategies.settings import StrategySettings, strategy_named
+    from bidibeam.strategies.settings import StrategySettings
 
     tuned = inputs.read_tuned(tuned_file)
-    known = {} if tuned is None else tuned.options
     found: list[TunedStrategy] = []
     for name in names:
-        named, settings = StrategySettings.named(name), with_oracle(strategy_named(name, known), metric)
-        if named.compares:
-            inputs.allow_local(named.similarity)
+        named = StrategySettings.named(name)
+        settings, used = (named, None) if tuned is None else tuned.apply(named)
+        settings.check_tuned()
+        settings = with_oracle(settings, metric)
+        if settings.compares:
+            inputs.allow_local(settings.similarity)
         _ = settings.requirements  # asked for here, so that what is wrong is said before anything is read
-        found.append((settings, tuned if named.wants_tuned or named.name in known else None))
+        found.append((settings, used))
     return found
 
 

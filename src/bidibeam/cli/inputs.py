@@ -189,11 +189,13 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
-def tell_strategy(model: Model) -> None:
+def tell_strategy(model: Model, tuned: TunedSettings | None) -> None:
     """Say who answers where nobody was named."""
-    from bidibeam.api.decoders import DEFAULT_STRATEGY, find_recommended
+    from bidibeam.api.decoders import DEFAULT_STRATEGY
 
-    recommended = find_recommended(model)
+    recommended = None
+    if tuned is not None and tuned.has_weights(model.fingerprint):
+        recommended = tuned.recommended
     why = "recommended by tuned.json" if recommended else "the default; `bidibeam tune` finds the best"
     tell(f"Strategy: {recommended or DEFAULT_STRATEGY} ({why})")
 

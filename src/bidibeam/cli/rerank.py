@@ -69,18 +69,16 @@ def rerank(
         name = recommended or _default_strategy(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
         told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
-    untuned = settings
-    if tuned is not None:
-        settings = untuned.with_tuned(tuned.options)
+    settings, used = (settings, None) if tuned is None else tuned.apply(settings)
     settings.check_tuned()
     checked = reader.check(settings.requirements, settings.name, lists)
     lists = list(checked if lists is not None else track(checked, None, "reading", lines=reader.first_file))
     if told:
         tell(told)
     origin = {}
-    if tuned is not None and settings != untuned:
-        origin["tuned"] = tuned.name
-        inputs.note_other_model(tuned, input_file, model)
+    if used is not None:
+        origin["tuned"] = used.name
+        inputs.note_other_model(used, input_file, model)
     strategy = settings.build(max_length=max_length, space=inputs.word_vectors(settings.vectors, lists))
     inputs.note_length([strategy], lists)
     warm_up(strategy)

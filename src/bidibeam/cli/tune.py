@@ -133,9 +133,9 @@ def run_tuning(
 def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
     """Print the systems, best first."""
     from bidibeam.reporting.tables import NumbersTable  # brings rich
-    from bidibeam.strategies.tuning import BASELINE
+    from bidibeam.strategies.settings import TUNED_VBS
 
-    groups = [[metric.name, "low", "high"], [f"beside\n{BASELINE}", "low", "high"]]
+    groups = [[metric.name, "low", "high"], [f"beside\n{TUNED_VBS}", "low", "high"]]
     rows = []
     for each in tuned.ranking:
         beside = (each.difference, each.difference_low, each.difference_high)

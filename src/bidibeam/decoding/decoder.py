@@ -54,6 +54,11 @@ class ModelGenerator:
             ]
         return filled
 
+    def stream(self, sources: Iterable[Beams], batch_size: int | None = None) -> Iterator[Beams]:
+        """Search for a stream of sources in order; an accelerator works a batch ahead."""
+        size, is_ahead = batch_size or self.model.batch_size, self.model.device.type != "cpu"
+        return search_batches(self, sources, size, then=lambda beams: beams, prefetch=is_ahead)
+
     def in_both_directions(self) -> tuple[ModelGenerator, list[str]]:
         """The same for all directions of the model, each scored by the other where they share tokens.
 

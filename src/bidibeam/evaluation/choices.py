@@ -7,13 +7,14 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
-from bidibeam.evaluation.significance import Resampling, bootstrap, interval
-from bidibeam.evaluation.systems import AGREEING, ORACLE, TUNED_VBS
+from bidibeam.evaluation.systems import AGREEING, ORACLE
 from bidibeam.hypotheses import Direction
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.scoring import orient
 from bidibeam.strategies.bidia import similarity_matrix
 from bidibeam.strategies.settings import (
     DEFAULT_SIMILARITY,
+    TUNED_VBS,
     StrategySettings,
     build_similarity,
     strategy_named,

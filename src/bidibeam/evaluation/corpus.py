@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bidibeam.errors import InputError
-from bidibeam.evaluation.significance import Resampling, bootstrap, interval
-from bidibeam.metrics.bleu import ORDER, OWN_WORDS, Bleu
+from bidibeam.metrics.bleu import ORDER, OWN_WORDS, CorpusBleu
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.scoring import measure, orient, score, sign_references
 from bidibeam.metrics.surface import LengthRatio
 from bidibeam.similarities.bleu import count_matches, number_tokens
@@ -105,7 +105,7 @@ def constant(
     for what, given in needed.items():
         if not given:
             raise InputError(f"There are no {what}, and a constant reply needs some.")
-    metric, resampling = metric or Bleu(OWN_WORDS), Resampling()
+    metric, resampling = metric or CorpusBleu(OWN_WORDS), Resampling()
     tried = list_candidates(replies)
     by_validation = score_constants(tried, validation, metric)
     best = np.argsort(-orient(metric, by_validation), kind="stable")[:SHOWN].tolist()
@@ -157,7 +157,7 @@ def list_candidates(replies: Mapping[str, int]) -> list[str]:
 
 def score_constants(replies: Sequence[str], references: References, metric: Metric) -> Array:
     """Returns a metric's value for each reply, given to every source."""
-    if isinstance(metric, Bleu) and all(len(texts) == 1 for texts in references):
+    if isinstance(metric, CorpusBleu) and all(len(texts) == 1 for texts in references):
         wanted = [metric.tokens(texts[0]) for texts in references]
         parts = (replies[start : start + AT_ONCE] for start in range(0, len(replies), AT_ONCE))
         sums = [_statistics([metric.tokens(text) for text in part], wanted).sum(axis=1) for part in parts]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bidibeam.evaluation.significance import Resampling, paired_test, sample
+from bidibeam.evaluation.significance import paired_test, sample
 from bidibeam.evaluation.systems import BASE
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.resampling import Resampling
 from bidibeam.similarities.bleu import number_tokens
 from bidibeam.strategies.ranking import number
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation import RESULTS_VERSION
-from bidibeam.evaluation.significance import Resampling, bootstrap, interval, paired_test, sample
+from bidibeam.evaluation.significance import paired_test, sample
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics.ngrams import split_words
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.scoring import score, sign_references
 
 if TYPE_CHECKING:

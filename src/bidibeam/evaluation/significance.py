@@ -17,16 +17,16 @@ corpus alone is computed anew for every sample, of which there are at most `MOST
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sacrebleu
 
-from bidibeam.errors import SettingsError
 from bidibeam.metrics.ngrams import sign
-from bidibeam.metrics.scoring import Texts, has_statistics, score
+from bidibeam.metrics.resampling import Resampling, bootstrap, count_sources, interval, sum_samples
+from bidibeam.metrics.scoring import Texts, score
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
@@ -34,34 +34,6 @@ if TYPE_CHECKING:
 
 SAME = 1e-9
 """Two differences that are no further apart are the same, but for rounding."""
-CHUNK = 2**22
-"""How many random numbers are held at once, more or less."""
-EVEN_ROWS = 32
-"""NumPy draws truth values 32 at a time: in multiples of so many rows, parts draw what the whole would."""
-MOST_OF_CORPORA = 100
-"""Samples, and trials, of a metric that must be computed anew for each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling:
-    """How many random samples are drawn; the defaults are sacreBLEU's."""
-
-    samples: int = 1000  # bootstrap resamples, for intervals and for the paired bootstrap
-    trials: int = 10_000  # of approximate randomisation
-    seed: int = 12345
-
-    def __post_init__(self) -> None:
-        for name, least in (("samples", 1), ("trials", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise SettingsError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-
-    def limit(self, metric: Metric) -> Resampling:
-        """Returns the same, or less of it for a metric that must be computed anew for every sample."""
-        if has_statistics(metric):
-            return self
-        most = MOST_OF_CORPORA
-        return replace(self, samples=min(most, self.samples), trials=min(most, self.trials))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,34 +88,10 @@ class PairedTest:
     signature: Signature
 
 
-def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Array]:
-    """Returns by system the metric's value on the same resamples, (samples,).
-
-    What is `measured` are statistics, (sources, columns), or texts for a metric of whole corpora.
-    """
-    resampling = resampling.limit(metric)
-    rng, sources = np.random.default_rng(resampling.seed), _count_sources(measured)
-    if isinstance(measured[0], Texts):
-        drawn = rng.choice(sources, size=(resampling.samples, sources), replace=True).tolist()
-        return [
-            np.array([metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn])
-            for each in measured
-        ]
-
-    def count_drawn(rows: int) -> Array:
-        drawn = rng.choice(sources, size=(rows, sources), replace=True)
-        drawn += np.arange(0, rows * sources, sources)[:, np.newaxis]
-        return np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
-
-    sums = _sum_samples(measured, resampling.samples, count_drawn)  # type: ignore[arg-type]
-    precision = getattr(metric, "resampled_as", np.float64)  # sacreBLEU has single precision here
-    return [metric.values(each.astype(precision)).astype(np.float64) for each in sums]
-
-
 def sample(metric: Metric, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Samples]:
     """Draws the same resamples and trials for all systems; what is `measured` is as for `bootstrap`."""
     resampling = resampling.limit(metric)
-    rng, sources = np.random.default_rng(resampling.seed), _count_sources(measured)
+    rng, sources = np.random.default_rng(resampling.seed), count_sources(measured)
 
     def draw(rows: int) -> Array:
         return rng.integers(2, size=(rows, sources), dtype=np.bool_)
@@ -151,32 +99,10 @@ def sample(metric: Metric, measured: Sequence[Array | Texts], resampling: Resamp
     if isinstance(measured[0], Texts):
         selected = [draw(resampling.trials)] * len(measured)
     else:
-        selected = _sum_samples(measured, resampling.trials, draw)  # type: ignore[arg-type]
+        selected = sum_samples(measured, resampling.trials, draw)  # type: ignore[arg-type]
     resampled = bootstrap(metric, measured, resampling)
     found = zip(measured, resampled, selected, strict=True)
     return [Samples(metric, each, values, trials) for each, values, trials in found]
-
-
-def _count_sources(measured: Sequence[Array | Texts]) -> int:
-    return len(measured[0].replies if isinstance(measured[0], Texts) else measured[0])
-
-
-def _sum_samples(statistics: Sequence[Array], samples: int, draw: Callable[[int], Array]) -> list[Array]:
-    """Returns by system the sums of its statistics over the sources of each sample, (samples, columns).
-
-    `draw` returns how often each sample has each source, (rows, sources), for some rows at a time.
-    """
-    columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
-    part = max(1, CHUNK // len(columns) // EVEN_ROWS) * EVEN_ROWS
-    parts = (min(part, samples - start) for start in range(0, samples, part))
-    sums = [draw(rows).astype(np.float64) @ columns for rows in parts]
-    return np.split(np.concatenate(sums), len(statistics), axis=1)
-
-
-def interval(values: Array) -> tuple[float, float]:
-    """Returns where the middle 95 % of resampled values begin and end."""
-    ordered, cut = np.sort(values), len(values) // 40
-    return float(ordered[cut]), float(ordered[-1 - cut])
 
 
 def paired_test(system: Samples, baseline: Samples, resampling: Resampling) -> PairedTest:

@@ -12,12 +12,12 @@ from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
 from bidibeam.hypotheses import Beams, Direction, Ranked, Ranking
 from bidibeam.metrics import METRICS
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu
+from bidibeam.metrics.bleu import OWN_WORDS, CorpusBleu
 from bidibeam.metrics.ngrams import split_words
 from bidibeam.metrics.scoring import Texts, has_statistics, measure, score
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
-from bidibeam.strategies.settings import StrategySettings, strategy_named
+from bidibeam.strategies.settings import TUNED_VBS, StrategySettings, strategy_named
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Array, Metric, Strategy
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 BASE = "vbs"
 """The most likely hypothesis."""
-TUNED_VBS = "vbs-tuned"
-"""The same with its length settings tuned: what a gain must be a gain over."""
 ORACLE = "oracle"
 """The hypothesis nearest the reference: what a perfect choice would reach."""
 AGREEMENT = "bidia"
@@ -51,8 +49,6 @@ SYSTEMS = (
     ORACLE,
 )
 """Those of the reproduction."""
-TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
-"""Strategies that have settings to tune, besides T."""
 BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
 AGREEING = "bidia bleu_t"
@@ -228,7 +224,7 @@ class Evidence:
     tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
-    metric: Metric = field(default_factory=lambda: Bleu(OWN_WORDS))  # what systems are judged by
+    metric: Metric = field(default_factory=lambda: CorpusBleu(OWN_WORDS))  # what systems are judged by
     known: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # values, also of absent systems
     absent: Mapping[str, str] = field(default_factory=dict)  # why a system is not there
 

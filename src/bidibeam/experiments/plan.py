@@ -13,13 +13,12 @@ from typing import Any
 
 from bidibeam._version import __version__
 from bidibeam.data.prepared import PreparedData
-from bidibeam.evaluation.systems import TUNED_STRATEGIES
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json, reading
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
-from bidibeam.metrics.bleu import OWN_WORDS, Bleu
+from bidibeam.metrics.bleu import OWN_WORDS, CorpusBleu
 from bidibeam.models.base import Model
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
@@ -85,9 +84,7 @@ class Plan:
     def beams(self) -> dict[str, dict[int, tuple[tuple[Direction, ...], tuple[Direction, ...]]]]:
         """By split and beam size: the directions to search, and those that the other one scores."""
         requirements = [(each, requirements_of(each.system)) for each in self.systems]
-        tuning = [
-            needed for each, needed in requirements if each.wants_tuned or each.name in TUNED_STRATEGIES
-        ]
+        tuning = [needed for each, needed in requirements if each.is_tunable]
         return {
             VALIDATION: plan_searches(tuning, self.settings.beam_sizes),
             TEST: plan_searches((needed for _, needed in requirements), self.settings.beam_sizes),
@@ -121,7 +118,7 @@ class Plan:
     def metric_identity(self) -> dict[str, Any]:
         """Identifies the metric; empty if it is corpus BLEU of words, which older stamps do not name."""
         metric = self.settings.metrics[0]
-        return {} if metric == Bleu(OWN_WORDS) else {"metric": str(metric.signature)}
+        return {} if metric == CorpusBleu(OWN_WORDS) else {"metric": str(metric.signature)}
 
     @cached_property
     def vectors_identity(self) -> dict[str, Any]:

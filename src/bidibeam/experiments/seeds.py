@@ -17,14 +17,13 @@ from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
-from bidibeam.decoding.decoder import ModelGenerator, search_batches
+from bidibeam.decoding.decoder import ModelGenerator
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.evaluation.systems import (
     BASELINES,
-    TUNED_STRATEGIES,
     Evidence,
     System,
     choose_system,
@@ -221,8 +220,7 @@ class Seed:
                 plan.log_opening(f"search {self.label}, {size} hypotheses")
             generator = ModelGenerator(loaded, dict.fromkeys(directions, settings), scored)
             examples = plan.read_examples(split, count)
-            options: dict[str, Any] = {"then": lambda beams: beams, "prefetch": loaded.device.type != "cpu"}
-            found = search_batches(generator, examples, loaded.batch_size, **options)
+            found = generator.stream(examples)
             nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
 
         search = stamp_settings(settings)
@@ -270,7 +268,7 @@ class Seed:
         plan = self.plan
         lists: dict[tuple[Direction, ...], list[Beams]] = {}
         needed = {each.system: requirements_of(each.system) for each in plan.systems}
-        tuned = [each.system for each in plan.systems if each.wants_tuned or each.name in TUNED_STRATEGIES]
+        tuned = [each.system for each in plan.systems if each.is_tunable]
         for directions in dict.fromkeys(needed[name].directions for name in tuned):
             if (found := files.for_system(Requirements(directions), size)) is not None:
                 lists[directions] = found

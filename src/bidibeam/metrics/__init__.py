@@ -17,7 +17,7 @@ METRICS: Registry[Metric] = Registry(
     "metric",
     group="bidibeam.metrics",
     locations={
-        "bleu": "bidibeam.metrics.bleu:Bleu",
+        "bleu": "bidibeam.metrics.bleu:CorpusBleu",
         "sentence_bleu": "bidibeam.metrics.bleu:SentenceBleu",
         "chrf": "bidibeam.metrics.surface:Chrf",
         "ter": "bidibeam.metrics.edits:Ter",

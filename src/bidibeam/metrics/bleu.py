@@ -29,7 +29,7 @@ TOKENIZERS = ("13a", "intl", "char", "none", OWN_WORDS)
 
 
 @dataclass(frozen=True)
-class Bleu:
+class CorpusBleu:
     """Corpus BLEU-4 from 0 to 100, to the last bit sacreBLEU's; replies that are all empty score 0.
 
     Reference: Papineni et al. (2002); Post (2018), whose signature stands inside ours.

@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE, TUNED_VBS
+from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE
 from bidibeam.figures import new_figure
 from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import (
@@ -43,6 +43,7 @@ from bidibeam.reporting.numbers import (
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.plots import Look, Series, assign_looks, draw_series, set_size_axis
 from bidibeam.reporting.results import NO_SIZE, TESTS, Comparison, Results
+from bidibeam.strategies.settings import TUNED_VBS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

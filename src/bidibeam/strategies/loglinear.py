@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from bidibeam.hypotheses import Beams, Hypothesis
 
-Candidates = Literal["regular", "reverse", "both"]
-
 
 @dataclass(frozen=True)
 class LogLinear(Signed):
@@ -51,7 +49,7 @@ class LogLinear(Signed):
     length_weight: float = 0.0
     agreement_weight: float = 1.0
     length_exponent: float = 0.6
-    candidates: Candidates = "regular"
+    candidates: Literal["regular", "reverse", "both"] = "regular"
     similarity: Similarity | None = None
     agreement: Agreement = "expected"
     recipe: ClassVar[Mapping[str, str]] = {"strategy": "loglinear"}
@@ -60,7 +58,7 @@ class LogLinear(Signed):
         for name in ("regular_weight", "reverse_weight", "length_weight", "agreement_weight"):
             check_finite(name, getattr(self, name), LARGEST_WEIGHT)
         check_finite("length_exponent", self.length_exponent, LARGEST_EXPONENT)
-        check_choice("candidates", self.candidates, get_args(Candidates))
+        check_choice("candidates", self.candidates, (*Direction, "both"))
         check_choice("agreement", self.agreement, get_args(Agreement))
 
     @property

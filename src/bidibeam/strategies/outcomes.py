@@ -8,7 +8,8 @@ import numpy as np
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.metrics.scoring import check_tunable
+from bidibeam.metrics.resampling import CHUNK, Resampling, bootstrap
+from bidibeam.metrics.scoring import check_tunable, orient, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 """Parts of the sources, one behind another: settings that the others decide are measured on each."""
-SAMPLES = 1000
-SEED = 12345
-CHUNK = 2**22
-"""How many numbers are held at once, more or less."""
 NOTHING = Hypothesis("", (), 0.0, 1, 0.0, other_log_prob=0.0)
 """What stands for a list without hypotheses."""
 
@@ -76,12 +73,13 @@ class Outcomes:
 
     def measure(self, choice: Array) -> float:
         """Returns the metric of one choice."""
-        return float(self.metric.values(self._statistics[choice].sum(axis=0, keepdims=True))[0])
+        return score(self.metric, self._statistics[choice])
 
     def gains(self, sums: Array) -> Array:
         """Returns the metric of rows of summed statistics, turned so that higher is better."""
         values = np.asarray(self.metric.values(sums), dtype=np.float64)
-        return np.nan_to_num(values if self.metric.higher_is_better else -values, nan=-np.inf)
+        gains: Array = np.nan_to_num(orient(self.metric, values), nan=-np.inf)
+        return gains
 
     def gains_without(self, sums: Array, fold: int | None) -> Array:
         """Returns the gains of (choices, folds, columns) on all folds but one; on all if there is but one."""
@@ -95,17 +93,8 @@ class Outcomes:
         return result
 
     def resample(self, choices: Sequence[Array]) -> Array:
-        """Returns the gains of choices on the same bootstrap resamples of the sources: (choices, samples)."""
-        generator = np.random.default_rng(SEED)
-        columns = np.concatenate([self._statistics[choice] for choice in choices], axis=1)
-        sums, step = [], max(1, CHUNK // self.sources)
-        for start in range(0, SAMPLES, step):
-            rows = min(step, SAMPLES - start)
-            drawn = generator.integers(self.sources, size=(rows, self.sources))
-            drawn += np.arange(rows)[:, np.newaxis] * self.sources
-            counts = np.bincount(drawn.ravel(), minlength=rows * self.sources).reshape(rows, self.sources)
-            sums.append(counts.astype(np.float64) @ columns)
-        return np.stack([self.gains(each) for each in np.split(np.concatenate(sums), len(choices), axis=1)])
+        """Returns the metric of choices on the same bootstrap resamples of sources: (choices, samples)."""
+        return np.stack(bootstrap(self.metric, [self._statistics[each] for each in choices], Resampling()))
 
     def prefer_simplest(self, choices: Sequence[Array]) -> int:
         """Returns the first of choices, the simplest first, that the best does not beat by a standard error.
@@ -118,7 +107,7 @@ class Outcomes:
         return int(np.argmax(gains[best] - gains <= errors))
 
 
-class Candidates:
+class FlatBeams:
     """The hypotheses of one list of beams that may answer, end to end, and their numbers as arrays."""
 
     def __init__(self, outcomes: Outcomes, lines: Sequence[Beams], directions: Sequence[Direction]) -> None:

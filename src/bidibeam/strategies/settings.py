@@ -28,6 +28,10 @@ OPTION_WORDS = {
 }
 """Words of a system's name, and the options whose values they are."""
 TUNED = "tuned"
+TUNED_VBS = "vbs-tuned"
+"""The most likely hypothesis with its length settings tuned: what a gain must be a gain over."""
+TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
+"""Strategies that have settings to tune, besides those that compare, which have T."""
 TUNING_HINT = (
     "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, and "
     "rerank takes them by `tuned`"
@@ -145,6 +149,11 @@ class StrategySettings:
         return self.similarity is not None and self.can_compare
 
     @property
+    def is_tunable(self) -> bool:
+        """Whether it has settings that tuning finds."""
+        return self.wants_tuned or self.name in TUNED_STRATEGIES
+
+    @property
     def uses_vectors(self) -> bool:
         """Whether its similarity has word vectors among its settings."""
         return self.compares and "space" in (self._similarity_fields or ())
@@ -252,7 +261,7 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
 def requirements_of(name: str) -> Requirements:
     """Returns what a system needs; that does not depend on what is tuned for it."""
     settings = StrategySettings.named(name)
-    if settings.name == "vbs-tuned":  # it cannot do without its settings
+    if settings.name == TUNED_VBS:  # it cannot do without its settings
         settings = replace(settings, options={"length_exponent": 0.0, "word_reward": 0.0})
     return settings.requirements
 

@@ -17,12 +17,14 @@ import numpy as np
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Direction
+from bidibeam.metrics.resampling import interval
+from bidibeam.metrics.scoring import orient
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
-from bidibeam.strategies.outcomes import Candidates, Outcomes
+from bidibeam.strategies.outcomes import FlatBeams, Outcomes
 from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
-from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.settings import TUNED_VBS, StrategySettings
 from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
 OUTER = 0.1
 """A value this near the upper end of its grid, as a share of the grid, lies at it."""
-BASELINE = "vbs-tuned"
-"""What the others are shown beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class TunedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A system beside the baseline: cross-validated values, and their 95 % bootstrap intervals."""
+    """A system beside tuned VBS: cross-validated values, and their 95 % bootstrap intervals."""
 
     system: str
     value: float
@@ -197,7 +197,7 @@ class Tuner:
         settings = StrategySettings.named(name)
         if settings.name == "bidis" and "lambda_" in settings.unset:
             return self._tune_lambda(settings)
-        if settings.name == "vbs-tuned":
+        if settings.name == TUNED_VBS:
             return self._tune_lengths(settings)
         if settings.name == "loglinear":
             return self._tune_weights(settings)
@@ -214,15 +214,15 @@ class Tuner:
         tuned = [self.tune(name) for name in names]
         if not tuned:
             return TuningResult({}, {}, (), 0)
-        choices, gains = [each.choice for each in tuned], [self._gain(each.cv) for each in tuned]
+        choices = [each.choice for each in tuned]
         resampled = self.outcomes.resample(choices)  # (systems, samples)
-        base = next((place for place, each in enumerate(tuned) if each.name == BASELINE), None)
+        base = next((place for place, each in enumerate(tuned) if each.name == TUNED_VBS), None)
         ranking = []
-        for place in sorted(range(len(tuned)), key=lambda place: -gains[place]):
-            low, high = self._interval(resampled[place])
+        for place in sorted(range(len(tuned)), key=lambda place: -orient(self.metric, tuned[place].cv)):
+            low, high = interval(resampled[place])
             beside: tuple[float, ...] = ()
             if base is not None and place != base:
-                difference = self._interval(resampled[place] - resampled[base])
+                difference = interval(resampled[place] - resampled[base])
                 beside = (tuned[place].cv - tuned[base].cv, *difference)
             ranking.append(
                 Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
@@ -237,15 +237,6 @@ class Tuner:
             tuple(ranking),
             None if simplest is None else tuned[eligible[simplest]].name,
         )
-
-    def _gain(self, value: float) -> float:
-        return value if self.metric.higher_is_better else -value
-
-    def _interval(self, gains: Array) -> tuple[float, float]:
-        """Returns where the middle 95 % of resampled values begin and end."""
-        ordered, cut = np.sort(gains), len(gains) // 40
-        low, high = float(ordered[cut]), float(ordered[-1 - cut])
-        return (low, high) if self.metric.higher_is_better else (-high, -low)
 
     def _beams_of(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
         if directions not in self.lists:
@@ -266,9 +257,9 @@ class Tuner:
         return None if self.space is None else cache(self.space)
 
     @cached_property
-    def _regular(self) -> Candidates:
+    def _regular(self) -> FlatBeams:
         lines = self._beams_of(StrategySettings("vbs"), (Direction.REGULAR,))
-        return Candidates(self.outcomes, lines, (Direction.REGULAR,))
+        return FlatBeams(self.outcomes, lines, (Direction.REGULAR,))
 
     def _tune_lambda(self, settings: StrategySettings) -> TunedSystem:
         own = self._regular.numbers(lambda _, each: number(each, "score"))
@@ -298,7 +289,7 @@ class Tuner:
         sums = self.outcomes.sum_folds(choices)
         gains = self.outcomes.gains_without(sums, None)
         best, choice = pick(gains), self.outcomes.cross_validate(sums, choices, pick)
-        scores = self._values(gains)
+        scores: list[float] = orient(self.metric, gains).tolist()
         curve = self._curve(settings, setting.rstrip("_"), {}, values, scores, values[best])
         found = {setting: values[best]}
         return TunedSystem(
@@ -334,7 +325,7 @@ class Tuner:
         gains = self.outcomes.gains_without(sums, None)
         row, column = divmod(pick(gains), shape[1])
         choice = self.outcomes.cross_validate(sums, choices, pick)
-        grid = np.array(self._values(gains)).reshape(shape)
+        grid = orient(self.metric, gains).reshape(shape)
         exponent, reward = {"length_exponent": EXPONENTS[row]}, {"word_reward": REWARDS[column]}
         curve = partial(self._curve, settings)
         curves = (
@@ -350,7 +341,7 @@ class Tuner:
         """Tunes the weights of `loglinear`; a rule's stay unless others are better by a standard error."""
         strategy: Any = settings.build(max_length=self.max_length, space=self._vectors)
         lines = self._beams_of(settings, strategy.requirements.directions)
-        candidates = Candidates(self.outcomes, lines, strategy.directions)
+        candidates = FlatBeams(self.outcomes, lines, strategy.directions)
         features = self._features(strategy, lines, candidates)
         search = WeightSearch(candidates, features, exponent=self.search.length_penalty)
         found = [search.find(fold) for fold in range(self.outcomes.folds)]
@@ -365,7 +356,7 @@ class Tuner:
         value, cv = (self.outcomes.measure(each) for each in (search.choose([point])[0], choice))
         return TunedSystem(settings.system, settings.untuned, options, value, cv, choice)
 
-    def _features(self, strategy: LogLinear, lines: Sequence[Beams], candidates: Candidates) -> Features:
+    def _features(self, strategy: LogLinear, lines: Sequence[Beams], candidates: FlatBeams) -> Features:
         def log_prob(of: Direction, wrote: Direction, each: Hypothesis) -> float:
             return number(each, "log_prob" if of is wrote else "other_log_prob")
 
@@ -383,10 +374,6 @@ class Tuner:
         regular, reverse = (candidates.numbers(partial(log_prob, direction)) for direction in Direction)
         lengths = candidates.numbers(lambda _, each: float(each.length))
         return Features(regular, reverse, lengths, agreement)
-
-    def _values(self, gains: Array) -> list[float]:
-        values: list[float] = (gains if self.metric.higher_is_better else -gains).tolist()
-        return values
 
     def _curve(
         self,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bidibeam.protocols import Array
-    from bidibeam.strategies.outcomes import Candidates
+    from bidibeam.strategies.outcomes import FlatBeams
 
 POSITIVE = tuple(round(0.02 * 1.6**step, 3) for step in range(16))
 """0.02 to 23, each 1.6 times the one before."""
@@ -55,7 +55,7 @@ class WeightSearch:
         exponent: The length exponent of the rules to start from: that of the search.
     """
 
-    def __init__(self, candidates: Candidates, features: Features, *, exponent: float) -> None:
+    def __init__(self, candidates: FlatBeams, features: Features, *, exponent: float) -> None:
         self._candidates, self._features, self._outcomes = candidates, features, candidates.outcomes
         self._exponent = exponent
         self._inverses: dict[float, Array] = {}  # (candidates,), 1 / lp by exponent

@@ -13,7 +13,7 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.decoders import find_recommended
+from bidibeam.api.decoders import default_strategy
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
@@ -99,14 +99,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "allow_unknown": False,
         },
         "metric": str(METRIC.signature),
-        "recommended": {"system": "bidis", "metric": "bleu", "value": 1.25, "cv": 1.0},
+        "recommended": "bidis",
         "options": FOUND.options,
         "values": FOUND.values,
         "ranking": json.loads(json.dumps([asdict(each) for each in FOUND.ranking])),
-        "at_end": [
-            {"name": "bidis", "setting": "lambda", "value": 0.3},
-            {"name": "vbs-tuned", "setting": "word_reward", "value": 0.4},
-        ],
         "curves": json.loads(json.dumps([asdict(curve) for curve in FOUND.curves])),
     }
     tuned.check_weights("abc")
@@ -135,11 +131,26 @@ def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
         search=SearchSettings(),
         weights=run.fingerprint,
     )
-    assert find_recommended(run) is None
+    assert default_strategy(run, TunedSettings.find(run)) == StrategySettings("bidis")
     assert load_decoder(run).ranker.strategy == BidiS(0.3)
     write(run.path / TUNED_FILE, "0123456789ab")  # for other weights: as if nobody had tuned it
-    assert find_recommended(run) is None
+    assert default_strategy(run, TunedSettings.find(run)) == StrategySettings("bidis", {"lambda_": 1.0})
     assert load_decoder(run).ranker.strategy == BidiS(1.0)
+
+
+def test_a_strategy_is_tuned_if_something_of_it_came_from_the_file(tmp_path: Path) -> None:
+    options = {"bidis": {"lambda_": 0.3}, "loglinear both": {"reverse_weight": 0.5}, "bidia bleu_t": {"T": 8}}
+    assert TunedSettings.find(tmp_path) is None
+    content = {"format_version": 2, "options": options}
+    (tmp_path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
+    tuned = TunedSettings.find(tmp_path)
+    assert tuned is not None
+
+    for name in ("bidis", "loglinear both", "bidia bleu_t tuned"):
+        assert tuned.apply(StrategySettings.named(name))[1] is tuned, name
+    for name in ("bidis lambda=1", "loglinear", "bidia bleu_t", "bidia bleu", "vbs"):
+        settings = StrategySettings.named(name)
+        assert tuned.apply(settings) == (settings, None), name
 
 
 def test_weights_of_loglinear_are_known_by_the_whole_name(run: Run) -> None:

@@ -16,7 +16,7 @@ from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange import nbest
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 from tests.unit.evaluation.evidences import TUNED, random_beams
 
@@ -83,7 +83,7 @@ def test_everything_is_made_of_lists_that_have_everything(
     assert list(content["analyses"]) == ANALYSES.names()
     assert content["left_out"] == {"systems": {}, "analyses": {}}
     about = {"max_length": 8, "vectors": str(words), "systems": list(SYSTEMS)}
-    assert content["settings"] == {**about, "metric": str(Bleu().signature)}
+    assert content["settings"] == {**about, "metric": str(CorpusBleu().signature)}
     assert (content["metric"], content["lower_is_better"]) == ("bleu", [])
     assert (content["format_version"], content["bidibeam"], content["sources"]) == (1, __version__, SOURCES)
     assert content["files"] == [str(wide), str(both)]
@@ -270,7 +270,7 @@ def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_pa
     assert (call.status, call.out) == (0, "")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["constant.json", "positions.json"]
     for name, content in (
-        ("constant", analyse_constant(toy_data, metric=Bleu())),
+        ("constant", analyse_constant(toy_data, metric=CorpusBleu())),
         ("positions", analyse_positions(toy_data)),
     ):
         written = json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))

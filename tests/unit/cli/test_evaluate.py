@@ -193,6 +193,7 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         "bidis": {"lambda_": 0.5},
         "vbs-tuned": {"length_exponent": 1, "word_reward": 4},
         "bidia bleu_t": {"T": 3},
+        "loglinear both": {"reverse_weight": 0.25},
     }
     (tmp_path / "tuned.json").write_text(json.dumps({"format_version": 1, "options": tuned}))
     expected = {
@@ -201,6 +202,8 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         "vbs": "strategy:vbs|",
         "bidia bleu_t": "|T:median|",
         "bidia bleu_t tuned": "|T:3|",
+        "loglinear both": "|reverse_weight:0.25|",
+        "bidis lambda=1": "strategy:bidis|lambda:1|",
     }
     flags = [word for name in expected for word in ("--strategy", name)]
 
@@ -208,7 +211,7 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         found = results(tmp_path / "out.json", beams, *flags, "--tuned", given)["systems"]
         for name, part in expected.items():
             assert part in found[name]["signature"]
-            is_tuned = name not in ("vbs", "bidia bleu_t")
+            is_tuned = name not in ("vbs", "bidia bleu_t", "bidis lambda=1")
             assert ("|tuned:tuned.json@" in found[name]["signature"]) == is_tuned
 
 

@@ -58,7 +58,7 @@ def test_who_answers_where_nobody_is_named(beams: Path, tmp_path: Path) -> None:
     scored = called("rerank", beams)
     assert "Strategy: bidis (the default for such lists)" in scored.told
     assert scored.replies == called("rerank", beams, "--strategy", "bidis").replies
-    content = {"format_version": 2, "options": {}, "recommended": {"system": "mbr edit"}}
+    content = {"format_version": 2, "options": {}, "recommended": "mbr edit"}
     tuned = write_lines(tmp_path / "tuned.json", content)
     advised = called("rerank", beams, "--tuned", tuned)
     assert "Strategy: mbr edit (recommended by tuned.json)" in advised.told

@@ -28,7 +28,7 @@ from bidibeam.evaluation.corpus import (
     score_constants,
 )
 from bidibeam.metrics import build_metric
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from tests.conftest import write_toy_corpus
 from tests.unit.metrics.test_bleu import columns
 
@@ -111,7 +111,7 @@ def test_the_bleu_of_every_reply_is_sacrebleus(replies: list[str], wanted: list[
     for several in (wanted, [texts[:1] for texts in wanted]):  # which take different ways
         references = list(map(tuple, several))
         expected = [bleu(reply, references) for reply in replies]
-        assert score_constants(replies, references, Bleu("words")).tolist() == expected
+        assert score_constants(replies, references, CorpusBleu("words")).tolist() == expected
 
 
 def test_any_metric_chooses_and_lower_may_be_better() -> None:

@@ -17,9 +17,9 @@ from bidibeam.data.words import split
 from bidibeam.errors import InputError
 from bidibeam.evaluation.diversity import DRAWS, RewardedVbs, diversity, sample_distinct, split_rewards
 from bidibeam.evaluation.evaluate import compare_systems
-from bidibeam.evaluation.significance import Resampling
 from bidibeam.hypotheses import Beams, Hypothesis, NBest
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.resampling import Resampling
 from tests.unit.evaluation.evidences import (
     answering,
     evidence_of,
@@ -161,7 +161,7 @@ def test_each_system_stands_beside_vbs_of_its_length_and_the_difference_is_teste
         for metric in ("bleu", "length_ratio", "distinct-1", "distinct-2"):
             assert figures[metric] == value_of(metric, chosen.replies, chosen.references)
             assert matched[metric] == value_of(metric, other.replies, other.references)
-        (test,) = compare_systems([other, chosen], Bleu("words"), ["other"], resampling=FEW)
+        (test,) = compare_systems([other, chosen], CorpusBleu("words"), ["other"], resampling=FEW)
         for key in ("difference", "low", "high", "approximate_randomisation"):
             assert matched[key] == test[key]
     own = found["systems"]["vbs"]["matched"]

@@ -11,10 +11,10 @@ import sacrebleu
 from bidibeam.data.words import split
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation.evaluate import compare_systems, evaluate_systems, score_system
-from bidibeam.evaluation.significance import Resampling
 from bidibeam.evaluation.systems import System
 from bidibeam.metrics import METRICS, build_metric
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.resampling import Resampling
 from bidibeam.metrics.scoring import measure, score
 from tests.unit.evaluation.evidences import answering
 
@@ -32,7 +32,7 @@ POOR = ("see you", "i do not know", "no", "")
 
 
 METRICS_OF_ALL = [build_metric(name) for name in METRICS.names()]
-BLEU = Bleu("words")
+BLEU = CorpusBleu("words")
 
 
 def test_a_system_is_scored_by_every_metric_as_the_metric_itself_does() -> None:
@@ -58,7 +58,8 @@ def test_only_what_is_asked_for_has_an_interval() -> None:
 
 
 def test_the_interval_of_bleu_is_sacrebleus() -> None:
-    scores = score_system(system("good", *GOOD), [Bleu(), BLEU], resampling=Resampling(samples=200))["scores"]
+    few = Resampling(samples=200)
+    scores = score_system(system("good", *GOOD), [CorpusBleu(), BLEU], resampling=few)["scores"]
 
     words = [" ".join(split(reply)) for reply in GOOD]
     metric = sacrebleu.BLEU(tokenize="none", force=True)

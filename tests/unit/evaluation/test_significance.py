@@ -16,27 +16,19 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from bidibeam.errors import SettingsError
-from bidibeam.evaluation import significance
-from bidibeam.evaluation.significance import (
-    PairedTest,
-    Resampling,
-    Samples,
-    bootstrap,
-    interval,
-    paired_test,
-    sample,
-)
+from bidibeam.evaluation.significance import PairedTest, Samples, paired_test, sample
 from bidibeam.metrics import METRICS, build_metric
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.scoring import measure
 from bidibeam.protocols import Metric
 from tests.unit.metrics.test_bleu import columns
 
 FEW = Resampling(samples=60, trials=100)
-PLAIN = Bleu("none")
+PLAIN = CorpusBleu("none")
 PAIRS: list[tuple[Metric, Any]] = [
     (PLAIN, BLEU(tokenize="none", force=True)),
-    (Bleu("13a"), BLEU(tokenize="13a", force=True)),
+    (CorpusBleu("13a"), BLEU(tokenize="13a", force=True)),
     (build_metric("chrf"), CHRF()),
     (build_metric("ter"), TER()),
 ]
@@ -149,7 +141,7 @@ def test_numbers_depend_on_the_seed_but_not_on_chunks_or_company(
     resampling = Resampling(samples=150, trials=150)
     whole = sample(PLAIN, statistics, resampling)
 
-    monkeypatch.setattr(significance, "CHUNK", chunk)
+    monkeypatch.setattr("bidibeam.metrics.resampling.CHUNK", chunk)
 
     for each, own in zip(whole, statistics, strict=True):
         (alone,) = sample(PLAIN, [own], resampling)

@@ -295,12 +295,6 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
     assert plan.progress.notes == [  # type: ignore[attr-defined]
         f"N_B = 5: {told} T of bidia wmd_t (60 of 2 to 60). N_B = 6: {told} lambda of bidis (9 of 0 to 9)."
     ]
-    ends = {size: json.loads(seed.tuned_files(size)[0].read_text())["at_end"] for size in found}
-    assert ends == {
-        2: [],
-        5: [{"name": "bidia wmd_t", "setting": "T", "value": 60}],
-        6: [{"name": "bidis", "setting": "lambda", "value": 9.0}],
-    }
 
 
 def test_each_seeds_control_is_the_next_and_follows_both_trainings(tmp_path: Path) -> None:

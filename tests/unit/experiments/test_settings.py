@@ -10,7 +10,7 @@ from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment, stamp_settings
 from bidibeam.metrics import DEFAULT_METRICS, build_metric
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.search.settings import SearchSettings
 
 
@@ -80,14 +80,14 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: st
 
 def test_systems_are_judged_by_bleu_of_words_or_by_any_metric() -> None:
     for preset in ("demo", "paper", "transformer"):
-        assert resolve_experiment(preset=preset).metrics[0] == Bleu("words")
+        assert resolve_experiment(preset=preset).metrics[0] == CorpusBleu("words")
     usual = [metric.name for metric in ExperimentSettings().metrics]
     other = resolve_experiment(preset="demo", overrides=["metric=ser", "lowercase=true"])
 
     assert usual == list(DEFAULT_METRICS)
     assert [metric.name for metric in other.metrics] == ["ser", *DEFAULT_METRICS]
-    assert other.metrics[:2] == [build_metric("ser", lowercase=True), Bleu("words")]
-    assert ExperimentSettings(tokenize="intl").metrics[0] == Bleu("intl")
+    assert other.metrics[:2] == [build_metric("ser", lowercase=True), CorpusBleu("words")]
+    assert ExperimentSettings(tokenize="intl").metrics[0] == CorpusBleu("intl")
 
 
 def test_what_is_tuned_later_may_be_named_now() -> None:

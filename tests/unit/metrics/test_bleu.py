@@ -14,7 +14,7 @@ from nltk.translate.bleu_score import SmoothingFunction, closest_ref_length, sen
 
 from bidibeam.data.words import split
 from bidibeam.errors import SettingsError
-from bidibeam.metrics.bleu import Bleu, SentenceBleu, corpus_bleu
+from bidibeam.metrics.bleu import CorpusBleu, SentenceBleu, corpus_bleu
 from bidibeam.metrics.ngrams import count_ngrams
 from bidibeam.metrics.scoring import measure, score, sign_references
 
@@ -67,7 +67,7 @@ def test_corpus_bleu_equals_sacrebleu_to_the_last_bit(
     replies, references = [reply for reply, _ in items], [each for _, each in items]
     theirs = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     expected = theirs.corpus_score(replies, columns(references))
-    metric = Bleu(tokenize, lowercase)
+    metric = CorpusBleu(tokenize, lowercase)
 
     measured = metric.statistics(replies, references)
 
@@ -86,10 +86,10 @@ def test_own_words_are_compared_as_sacrebleu_compares_them_with_spaces_between(i
     theirs = sacrebleu.BLEU(tokenize="none", force=True)
     expected = theirs.corpus_score([" ".join(split(reply)) for reply in replies], columns(lines))
 
-    metric = Bleu("words")
+    metric = CorpusBleu("words")
 
     assert score(metric, measure(metric, replies, references)) == expected.score
-    assert metric == Bleu("words", lowercase=True)  # they are lower-cased anyway
+    assert metric == CorpusBleu("words", lowercase=True)  # they are lower-cased anyway
     assert str(metric.signature).endswith("|words:lower-cased, by bidibeam")
 
 
@@ -105,7 +105,7 @@ def test_another_tokenizer_is_refused() -> None:
     with pytest.raises(
         SettingsError, match=r"^tokenize must be one of 13a, intl, char, none, words, not 'v9'"
     ):
-        Bleu("v9")
+        CorpusBleu("v9")
 
 
 @given(items)
@@ -137,4 +137,4 @@ def test_a_signature_says_how_many_references_there_are() -> None:
     assert sign_references(signature, [("a",)]) == signature
     assert str(sign_references(signature, [("a", "b")])).endswith("|nrefs:2")
     assert str(sign_references(signature, [("a", "b"), ("a",)])).endswith("|nrefs:var")
-    assert "|nrefs:var|" in str(sign_references(Bleu().signature, [("a", "b"), ("a",)]))
+    assert "|nrefs:var|" in str(sign_references(CorpusBleu().signature, [("a", "b"), ("a",)]))

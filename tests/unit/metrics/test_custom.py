@@ -11,7 +11,7 @@ import pytest
 
 from bidibeam.errors import BidibeamError, InputError, MetricError, SettingsError, UnknownNameError
 from bidibeam.metrics import METRICS, build_metric, build_metrics
-from bidibeam.metrics.bleu import Bleu
+from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.metrics.custom import per_reply
 from bidibeam.metrics.scoring import measure, score
 from bidibeam.scores import Signature
@@ -225,7 +225,7 @@ def test_options_that_a_metric_does_not_take_are_refused_by_name() -> None:
 
 
 def test_of_several_metrics_each_takes_the_options_that_it_has() -> None:
-    assert build_metrics(["ter", "bleu", "bleu"], "intl") == [build_metric("ter"), Bleu("intl")]
+    assert build_metrics(["ter", "bleu", "bleu"], "intl") == [build_metric("ter"), CorpusBleu("intl")]
     assert build_metrics(["wer", "distinct-1"], None, lowercase=True)[0] == build_metric(
         "wer", lowercase=True
     )
