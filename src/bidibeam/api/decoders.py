@@ -63,6 +63,8 @@ def load_decoder(
     search = settings or default_search(loaded)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
     chosen, tuned = _with_tuned(named, loaded)
+    if named is None and chosen.requirements.split(search.beam_size) is None:  # nobody asked for it
+        chosen, tuned = StrategySettings(DEFAULT_STRATEGY, {"lambda_": 1.0}), None
     built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)

@@ -14,7 +14,7 @@ from bidibeam.decoding.decoder import ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.metrics.scoring import check_tunable
+from bidibeam.metrics.scoring import check_tunable, ignore_case
 from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import TUNED_STRATEGIES, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
@@ -196,6 +196,8 @@ def tune_model(
     """
     assert model.path is not None
     check_tunable(metric)  # before anything is searched
+    if not getattr(model.tokenizer, "is_cased", True):
+        metric = ignore_case(metric)
     examples = [
         Beams(example["id"], example["source"], tuple(example["references"]))
         for example in islice(data.examples(SPLIT), sources)

@@ -144,7 +144,7 @@ def evaluate(
                 f"No system is called {baseline!r}, to be the baseline. Choose one of: "
                 f"{', '.join((*names, *controls))}."
             )
-    against = list(dict.fromkeys(baselines)) or [names[0]]
+    against = list(dict.fromkeys(baselines)) or [names[0], *controls]
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
     if strategies:
@@ -264,6 +264,10 @@ def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
     model = inputs.load_model(name)
     completed = []
     for file in files:
+        if file.model is not None and model.fingerprint in file.model.split("+"):
+            raise SettingsError(
+                f"{name} wrote the lists of {file.file}: a control must have been trained with another seed."
+            )
         lists = track(use_control(file.beams, model, model.batch_size), len(file.beams), "asking the control")
         signature = file.signature.extended(control=model.fingerprint)
         completed.append(replace(file, beams=list(lists), signature=signature))

@@ -165,4 +165,6 @@ def _describe_splits(statistics: dict[str, Any]) -> str:
         f"{split} {', '.join(official[split]) if split in official else by_hash}"
         for split in statistics["pairs"]
     )
-    return f"Official splits: {'; '.join(sources)}."
+    unused = statistics["splits"]["unused"]
+    rest = f" Not read, since their names begin with no split: {', '.join(unused)}." if unused else ""
+    return f"Official splits: {'; '.join(sources)}.{rest}"

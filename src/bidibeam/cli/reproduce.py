@@ -17,7 +17,7 @@ from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
 from bidibeam.files import resolve
 from bidibeam.reporting import plots
-from bidibeam.reporting.results import FILES, read_results
+from bidibeam.reporting.results import FILES, judge_by, read_results
 
 
 @click.command()
@@ -166,7 +166,10 @@ def format_command(context: click.Context) -> str:
     "The folder that the report goes to.  [default: PATH; of a file NAME.json, NAME-report beside it]",
     options.FOLDER,
 )
-def report(results: Path, out: Path | None) -> None:
+@options.option(
+    "--metric", "Judge by this metric, of those that the results have.  [default: theirs]", "NAME"
+)
+def report(results: Path, out: Path | None, metric: str | None) -> None:
     """Write a report of results: a page, a document and figures.
 
     PATH is a results.json of `bidibeam reproduce`, what `bidibeam evaluate --out` wrote, the analyses.json of
@@ -182,6 +185,8 @@ def report(results: Path, out: Path | None) -> None:
     from bidibeam.reporting.report import PAGE_FILE, read_report_sources, write_report
 
     files = read_results(results)
+    if metric is not None:
+        files = {name: judge_by(content, metric) for name, content in files.items()}
     folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))
     paths = [results / name for name in files] if results.is_dir() else [results]
     sources = [Path(os.path.relpath(os.path.realpath(path), resolve(folder))).as_posix() for path in paths]

@@ -10,7 +10,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, note_case, take_model
+from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -78,9 +78,6 @@ def tune(
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
-    if not getattr(loaded.tokenizer, "is_cased", True):  # then no reply of it has a capital letter
-        references = (text for each in prepared.examples("validation") for text in each["references"])
-        note_case((), references, [judged_by])
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
         if plan.left_out:
@@ -111,7 +108,9 @@ def run_tuning(
         model, data, settings, plan, metric, workers=count_cores(), track=track, **more
     )
     if lost:
-        note(f"what tuned.json had for {', '.join(lost)} was tuned for another search, and is gone.")
+        note(
+            f"what tuned.json had for {', '.join(lost)} was tuned for another search or metric, and is gone."
+        )
     _show_ranking(tuned, metric)
     if not any(tuned.values.values()) and metric.higher_is_better:
         note(f"every {metric.name} was 0, so nothing was decided. Use more sources, or train longer.")
@@ -127,6 +126,8 @@ def run_tuning(
         best = whole.ranking[0].system
         why = f"; {best} is ahead by less than a standard error" if best != whole.recommended else ""
         tell(f"Recommended: {whole.recommended}{f' ({told})' if told else ''}{why}.", style=None)
+    else:
+        tell("Nothing is recommended: on these sources no system is better than another.", style=None)
     return whole
 
 

@@ -178,6 +178,7 @@ def prepare(
         progress=lambda done, total: report("encoding", done, total),
     )
     encoded, long = _keep_official(encoded, split.official)
+    _check_references(split, encoded)
     report("writing", 0, None)
     statistics = {
         "lines": {"total": reader.line_errors.total, "bad": reader.line_errors.bad},
@@ -222,6 +223,21 @@ def _keep_official(encoded: EncodedPairs, official: Collection[str]) -> tuple[En
     return replace(encoded, reasons=np.where(is_spared, 0, encoded.reasons).astype(np.int8)), counts
 
 
+def _check_references(split: SplitPairs, encoded: EncodedPairs) -> None:
+    """Refuses official held-out items of which no reference is left."""
+    is_empty = encoded.reasons == 1 + REASONS.index("empty_response")
+    answered = {
+        item for item, reason in zip(split.items, encoded.reasons.tolist(), strict=True) if not reason
+    }
+    for pair, name, item, lacks in zip(split.pairs, split.sets, split.items, is_empty, strict=True):
+        is_held_out = split_of(name) != "train" and split_of(name) in split.official
+        if lacks and pair.is_lone and is_held_out and item not in answered:
+            raise CorpusError(
+                f"The source {pair.source!r} of the official {name} split has no reference: add it, or take "
+                "the source out."
+            )
+
+
 def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusReader) -> dict[str, Any]:
     """Returns what `stats.json` says about items, splits and leaks; a set without pairs is refused."""
     is_kept = (encoded.reasons == 0).tolist()
@@ -239,7 +255,7 @@ def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusRea
         files[split_of(name)] += [path for path in paths if path not in files[split_of(name)]]
     return {
         "items": items,
-        "splits": {"official": files, "by_hash_of": split.way},
+        "splits": {"official": files, "by_hash_of": split.way, "unused": reader.unused},
         "leaks": count_leaks(split, is_kept),
     }
 

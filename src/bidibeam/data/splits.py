@@ -21,7 +21,7 @@ NAMES = {
     "test": "test",
 }
 """How people call splits."""
-SPLIT_NAME = re.compile(rf"({'|'.join(NAMES)})(?![^\W\d_])")
+SPLIT_NAME = re.compile(rf"(test|(?:{'|'.join(NAMES)})(?![^\W\d_]))")
 
 
 def find_split(name: str) -> str:
@@ -29,10 +29,12 @@ def find_split(name: str) -> str:
 
     What begins otherwise names none: "".
 
-    >>> [find_split(name) for name in ("train-00001", "dev", "test_2016_flickr", "testimony")]
-    ['train', 'validation', 'test_2016_flickr', '']
+    >>> [find_split(name) for name in ("train-00001", "dev", "test_2016_flickr", "devtest", "devices")]
+    ['train', 'validation', 'test_2016_flickr', 'devtest', '']
     """
     name = well_formed(name.strip().lower())
+    if name.startswith("devtest"):  # as FLORES calls it
+        return name
     match = SPLIT_NAME.match(name)
     found = NAMES[match[1]] if match else ""
     return name if found == "test" else found
@@ -140,7 +142,7 @@ def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[st
         for row, kept in zip(zip(split.pairs, split.sets, split.items, strict=True), is_kept, strict=True)
         if kept
     ]
-    training = [pair for pair, name, _ in rows if name == "train"]
+    training = [pair for pair, name in zip(split.pairs, split.sets, strict=True) if name == "train"]
     known = {compared: set(map(key, training)) for compared, key in KEYS.items()}
     leaks: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(["validation", *(name for _, name, _ in rows if name != "train")]):

@@ -22,7 +22,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.fields import build
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS, build_metrics
-from bidibeam.metrics.scoring import check_tunable
+from bidibeam.metrics.scoring import check_tunable, ignore_case
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import check_systems
@@ -112,8 +112,13 @@ class ExperimentSettings:
 
     @cached_property
     def metrics(self) -> list[Metric]:
-        """What systems are scored by: first the metric that they are judged by, then the usual ones."""
-        return build_metrics([self.metric, *DEFAULT_METRICS], self.tokenize, self.lowercase or None)
+        """What systems are scored by: first the metric that they are judged by, then the usual ones.
+
+        Replies that are lower-cased are compared without regard to case.
+        """
+        metrics = build_metrics([self.metric, *DEFAULT_METRICS], self.tokenize, self.lowercase or None)
+        is_lowered = not self.prepare.cased and self.prepare.kinds[1] != "bpe"
+        return [*map(ignore_case, metrics)] if is_lowered else metrics
 
     @property
     def largest(self) -> int:

@@ -57,10 +57,14 @@ def build_metrics(
             several = f"None of the metrics {', '.join(factories)} takes"
             refused = f"The metric {names[0]} takes no" if len(factories) == 1 else several
             raise SettingsError(f"{refused} `{key}`, received {value!r}: leave it out.")
-    return [
+    metrics = [
         _make(name, factory, {key: given[key] for key in known[name] if given[key] is not None})
         for name, factory in factories.items()
     ]
+    called = [metric.name for metric in metrics]
+    if twice := next((name for name in called if called.count(name) > 1), None):
+        raise SettingsError(f"Two metrics are called {twice!r}: give one of them another `name`.")
+    return metrics
 
 
 def _make(name: str, factory: Any, options: Mapping[str, Any]) -> Metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bidibeam.errors import SettingsError
@@ -63,3 +64,10 @@ def sign_references(signature: Signature, references: Sequence[Sequence[str]]) -
         facts = ((key, number if key == "nrefs" else value) for key, value in signature.facts)
         return type(signature)(tuple(facts))
     return signature if number == "1" else signature.extended(nrefs=number)
+
+
+def ignore_case(metric: Metric) -> Metric:
+    """Returns the same metric without regard to case, where it minds: for replies that have no capitals."""
+    if getattr(metric, "lowercase", True) or getattr(metric, "tokenize", "") == "words":
+        return metric
+    return replace(metric, lowercase=True)  # type: ignore[type-var]

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from bidibeam.errors import InputError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.files import parse_json
 from bidibeam.metrics import DEFAULT_METRIC
@@ -231,6 +231,15 @@ class Results:
         known = [(best, last) for best, last in steps if best is not None and last is not None]
         is_past = any(best < last for best, last in known) or not known
         return "trained to its last step" + (", past its best validation loss" if is_past else "")
+
+
+def judge_by(content: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    """Returns results whose systems are judged by another metric that they were scored by."""
+    found = Results.of(content)
+    known = found.metrics(found.largest) if found.systems else []
+    if metric not in known:
+        raise SettingsError(f"The results have no {metric!r}. They have: {', '.join(known) or 'no scores'}.")
+    return {**content, "metric": metric}
 
 
 @dataclass(frozen=True)

@@ -101,10 +101,8 @@ class LogLinear(Signed):
             f"{self.reverse_weight:g} * reverse {reverse:.2f}, normalised by length",
             f"{self.length_weight:g} * {first.hypothesis.length} tokens",
         ]
-        if self.similarity is not None:
-            agreed = (first.score - self.score(first.hypothesis, first.direction)) / (
-                self.agreement_weight or 1
-            )
+        if self.similarity is not None and self.agreement_weight:
+            agreed = (first.score - self.score(first.hypothesis, first.direction)) / self.agreement_weight
             terms.append(f"{self.agreement_weight:g} * agreement {agreed:.2f}")
         highest = f"weighted sum{tell_range(ranking)}, {first.score:.{digits}f} ({'; '.join(terms)})"
         return f"{name_entry(first)} has the highest {highest}{compare_next(ranking)}"

@@ -99,12 +99,15 @@ class Outcomes:
     def prefer_simplest(self, choices: Sequence[Array]) -> int:
         """Returns the first of choices, the simplest first, that the best does not beat by a standard error.
 
-        The standard error is that of the difference of the two, by the bootstrap; see Breiman et al. (1984).
+        The standard error is that of the difference of the two, by the bootstrap; after Breiman et al.
+        (1984). What chooses as the best does has a small one; so nothing simpler that is as good as what was
+        found is passed over.
         """
         gains = self.gains(np.stack([self._statistics[choice].sum(axis=0) for choice in choices]))
         resampled, best = self.resample(choices), int(np.argmax(gains))
         errors = (resampled[best] - resampled).std(axis=1)  # (choices,)
-        return int(np.argmax(gains[best] - gains <= errors))
+        found = int(np.argmax(gains[best] - gains <= errors))
+        return int(np.argmax(gains >= gains[found]))
 
 
 class FlatBeams:

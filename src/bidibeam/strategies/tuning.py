@@ -193,16 +193,13 @@ class Tuner:
         return Outcomes(self.metric, *self.lists.values())
 
     def tune(self, name: str) -> TunedSystem:
-        """Tunes one system by its name; one that has nothing to tune is measured as it is."""
+        """Tunes one system by its name; with nothing to tune, or numbers of its own, it stays as it is."""
         settings = StrategySettings.named(name)
-        if settings.name == "bidis" and "lambda_" in settings.unset:
-            return self._tune_lambda(settings)
-        if settings.name == TUNED_VBS:
-            return self._tune_lengths(settings)
-        if settings.name == "loglinear":
-            return self._tune_weights(settings)
+        ways = {"bidis": self._tune_lambda, TUNED_VBS: self._tune_lengths, "loglinear": self._tune_weights}
         if settings.wants_tuned:
             return self._tune_penalty(settings)
+        if settings.name in ways and settings.system == settings.untuned:
+            return ways[settings.name](settings)
         choice = self._replies(settings)
         value = self.outcomes.measure(choice)
         return TunedSystem(settings.system, settings.untuned, {}, value, value, choice)
@@ -227,7 +224,8 @@ class Tuner:
             ranking.append(
                 Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
             )
-        eligible = [place for place, each in enumerate(tuned) if usable(each.name)]
+        is_decided = len({each.cv for each in tuned}) > 1  # one system, or all alike, decide nothing
+        eligible = [place for place, each in enumerate(tuned) if is_decided and usable(each.name)]
         simplest = self.outcomes.prefer_simplest([choices[place] for place in eligible]) if eligible else None
         return TuningResult(
             {each.key: each.options for each in tuned if each.options},

@@ -17,6 +17,7 @@ from bidibeam.api.decoders import default_strategy
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.hypotheses import Direction
 from bidibeam.metrics import build_metric
 from bidibeam.models.base import usual_length
 from bidibeam.models.run import RunModel as Run
@@ -307,3 +308,13 @@ def test_a_damaged_file_is_no_hindrance_to_whoever_tunes_again(run: Run) -> None
     assert strategy_of(run, "bidis", lambda_=1.0) == BidiS(1.0)
     with pytest.raises(RunError, match="is damaged"):
         load_decoder(run, "bidis")
+
+
+def test_a_recommended_system_for_which_the_beam_is_too_small_does_not_stand_in_the_way(run: Run) -> None:
+    content = {"format_version": 2, "options": {}, "weights": run.fingerprint, "recommended": "bidia edit"}
+    (run.path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
+
+    assert load_decoder(run).ranker.strategy.requirements.directions == tuple(Direction)
+    assert load_decoder(run, settings=SearchSettings(beam_size=1)).ranker.strategy == BidiS(1.0)
+    with pytest.raises(SettingsError, match="must be at least 2 for bidia"):
+        load_decoder(run, "bidia", settings=SearchSettings(beam_size=1))

@@ -564,3 +564,14 @@ def test_replies_without_capitals_beside_references_with_some_are_noted(
     told = " ".join(called("evaluate", written, "--references", references, *flags, *FEW).told.split())
 
     assert ("no reply has a capital letter, and references have: --lowercase lets" in told) == is_told
+
+
+def test_the_model_that_wrote_the_lists_is_no_control(unsure_run: Path, tmp_path: Path) -> None:
+    beams = tmp_path / "beams.jsonl"
+    called("decode", unsure_run, "--strategy", "bidia", "--n-best", beams, typed="red cat\n")
+    references = write_lines(tmp_path / "references.txt", "red cat!")
+    flags = ("--references", references, "--strategy", "bidis", "--control", unsure_run)
+
+    assert "a control must have been trained with another seed." in " ".join(
+        refused("evaluate", beams, *flags).split()
+    )

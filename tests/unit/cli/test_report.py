@@ -199,3 +199,14 @@ def test_a_report_names_its_files_by_their_place_and_not_by_whose_they_are(tmp_p
 
     assert read_report_sources(out) == ["../../x/a.json"]
     assert str(tmp_path) not in (out / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_report_may_judge_by_another_metric_of_the_results(tmp_path: Path) -> None:
+    results = write_small(tmp_path / "results.json")
+
+    assert called("report", results, "--metric", "chrf", "--out", tmp_path / "by-chrf").status == 0
+
+    assert "| system | chrF | BLEU |" in (tmp_path / "by-chrf" / "report.md").read_text()
+    said = refused("report", results, "--metric", "wer", "--out", tmp_path / "by-wer")
+    assert said.startswith("The results have no 'wer'. They have: bleu, ")

@@ -352,8 +352,8 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
         ("jsonl", {"x.jsonl": '{"source": "a", "response": "b", "split": 1}'}, "(split is not a string)"),
         (
             "jsonl",
-            {"x.jsonl": '{"source": "a", "response": "b", "split": "tests"}'},
-            "(split is 'tests' instead of train, validation or test)",
+            {"x.jsonl": '{"source": "a", "response": "b", "split": "trial"}'},
+            "(split is 'trial' instead of train, validation or test)",
         ),
         ("e2e", {"train.jsonl": '{"name": "a"}'}, '(not one of lines of {"mr", "refs": [...]})'),
         ("dailydialog", {"train.txt": ""}, "holds no dialogues_train.txt: the corpus 'dailydialog' is read"),
@@ -367,7 +367,7 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
             (
                 "dailydialog",
                 {"dialogues_train.txt": "a __eou__", "multireftest.json": text},
-                "line 1 of multireftest.json (not a dialogue of texts with responses)",
+                "Line 1 of multireftest.json cannot be used (not a dialogue of texts with responses)",
             )
             for text in ("{", "[]", '{"dialogue": [{"text": 1, "responses": ["a"]}]}', '{"dialogue": [5]}')
         ),

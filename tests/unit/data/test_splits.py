@@ -32,11 +32,19 @@ NAMES = ("train", "validation", "test")
         ),
         *((name, "validation") for name in ("validation", "valid", "val", "dev", "dev_clean", " val ")),
         ("test\ud800", "test?"),
-        *((name, name) for name in ("test", "test_2016_flickr", "test-other", "test2018")),
         *(
-            (name, "")
-            for name in ("", "trains", "testimony", "value", "devices", "validate", "mytrain", "tests")
+            (name, name)
+            for name in (
+                "test",
+                "test_2016_flickr",
+                "test-other",
+                "test2018",
+                "testA".lower(),
+                "tests",
+                "devtest",
+            )
         ),
+        *((name, "") for name in ("", "trains", "value", "devices", "validate", "mytrain")),
     ],
 )
 def test_names_of_splits(name: str, split: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.corpora.files import make_pair
+from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.errors import CorpusError
 from tests.unit.data.made_corpora import make_folder, make_tar, make_zip, read
 
@@ -48,7 +49,7 @@ SPLIT_FILES = {
     "a/Train-1.tsv": b"a\tb\n",
     "a/train-2.txt.gz": gzip.compress(b"c\td\n"),
     "a/valid.tsv": b"e\tf\n",
-    "a/testimony.tsv": b"g\th\n",
+    "a/other.tsv": b"g\th\n",
     "b/test_2017.tsv.xz": lzma.compress(b"y\tz\n"),
 }
 
@@ -64,15 +65,41 @@ def test_files_named_after_splits_are_read_and_no_others(make: Any, tmp_path: Pa
     ]
     assert set(reader.splits) == {"train", "validation", "test_2016", "test_2017"}
     assert [Path(path).name for path in reader.splits["train"]] == ["Train-1.tsv", "train-2.txt.gz"]
+    assert {Path(path).name for path in reader.unused} == {"other.tsv", "notes.txt"}
 
 
-def test_without_a_file_for_training_all_files_are_one_corpus(tmp_path: Path) -> None:
-    for name in ("test.tsv", "valid.tsv", "more.tsv"):
+def test_held_out_files_without_one_for_training_are_refused_and_others_are_one_corpus(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.tsv", "b.tsv"):
         (tmp_path / name).write_text(f"{name}\tyes\n")
     reader = CORPORA.create("tsv")
-
-    assert [each.split for each in reader.read(tmp_path)] == ["", "", ""]
+    assert [each.split for each in reader.read(tmp_path)] == ["", ""]
     assert reader.splits == {}
+
+    (tmp_path / "test.tsv").write_text("c\tno\n")
+    with pytest.raises(
+        CorpusError, match=r"^test\.tsv is named after a split, but no file is named train: name"
+    ):
+        list(CORPORA.create("tsv").read(tmp_path))
+
+
+def test_what_is_measured_on_must_be_whole(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("".join(f"s{number}\tr{number}\n" for number in range(200)))
+    (tmp_path / "dev.tsv").write_text("x\ty\n")
+    (tmp_path / "test.tsv").write_text("z\tw\nalone\n")
+    told = (
+        r"^Line 2 of test\.tsv cannot be used \(1 fields instead of 2 or 3\), and what is measured on must be"
+    )
+    with pytest.raises(CorpusError, match=told):
+        list(CORPORA.create("tsv").read(tmp_path))
+
+    (tmp_path / "test.tsv").write_text("z\tw\nalone\t\n")
+    with pytest.raises(
+        CorpusError, match=r"^The source 'alone' of the official test split has no reference: add"
+    ):
+        prepare(PrepareSettings("tsv"), tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def make_bitext(folder: Path, **files: str) -> Path:
@@ -169,7 +196,7 @@ def test_multi30k_takes_raw_captions_in_either_direction(
 def test_inflection_has_features_before_the_lemma(tmp_path: Path) -> None:
     (tmp_path / "deu.trn").write_text("Aa machen\tV;IMP;NOM(2,PL)\tmacht Aa\n")
     (tmp_path / "deu.dev.gz").write_bytes(gzip.compress(b"gehen\tV;PST\tging\n"))
-    (tmp_path / "deu.tst").write_text("sein\tV;PST\twar\nsein\tV\n" + "sein\tV;PST\tgewesen\n" * 200)
+    (tmp_path / "deu.tst").write_text("sein\tV;PST\twar\nsein\tV;PST\tgewesen\n")
     (tmp_path / "fin.trn").write_text("x\ty\tz\n")
     reader = CORPORA.create("inflection", "deu")
 
@@ -181,7 +208,6 @@ def test_inflection_has_features_before_the_lemma(tmp_path: Path) -> None:
         make_pair("V;PST sein", "war", split="test"),
         make_pair("V;PST sein", "gewesen", split="test"),
     ]
-    assert reader.line_errors.first == "line 2 of deu.tst (2 fields instead of 3): 'sein\\tV'"
     with pytest.raises(
         CorpusError, match=r"holds no xxx\.trn, but deu, fin: the corpus 'inflection' is read"
     ):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment, stamp_settings
@@ -87,7 +88,9 @@ def test_systems_are_judged_by_bleu_of_words_or_by_any_metric() -> None:
     assert usual == list(DEFAULT_METRICS)
     assert [metric.name for metric in other.metrics] == ["ser", *DEFAULT_METRICS]
     assert other.metrics[:2] == [build_metric("ser", lowercase=True), CorpusBleu("words")]
-    assert ExperimentSettings(tokenize="intl").metrics[0] == CorpusBleu("intl")
+    assert ExperimentSettings(tokenize="intl").metrics[0] == CorpusBleu("intl", lowercase=True)
+    kept = ExperimentSettings(PrepareSettings(cased=True), tokenize="intl")  # whose replies have capitals
+    assert kept.metrics[0] == CorpusBleu("intl")
 
 
 def test_what_is_tuned_later_may_be_named_now() -> None:

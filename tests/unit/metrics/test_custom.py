@@ -237,3 +237,17 @@ def test_sums_keep_their_rows() -> None:
     metric = build_metric(f"{HERE}:letters")
 
     assert metric.values(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist() == [0.5, 0.75]
+
+
+def test_two_metrics_of_one_name_are_refused() -> None:
+    class Named(CorpusBleu):
+        name = "chrf"
+
+    globals()["named"] = Named()
+    try:
+        with pytest.raises(
+            SettingsError, match=r"^Two metrics are called 'chrf': give one of them another `name`"
+        ):
+            build_metrics(["chrf", f"{HERE}:named"])
+    finally:
+        del globals()["named"]

@@ -119,7 +119,12 @@ class LineErrors:
             ) from error
 
     def reject(self, line: Line, reason: str) -> None:
-        """Counts a line, already read, as unusable."""
+        """Counts a line, already read, as unusable; a held-out split must be whole, and is refused."""
+        if line.split not in ("", "train"):
+            raise CorpusError(
+                f"Line {line.number} of {line.file} cannot be used ({reason}), and what is measured on must "
+                "be whole: mend it, or take it out."
+            )
         self.bad += 1
         if not self.first:
             shown = line.text if len(line.text) <= EXCERPT_LENGTH else line.text[:EXCERPT_LENGTH] + "…"
@@ -150,6 +155,7 @@ class CorpusReader(ABC):
         measure: Settings of an experiment on it: the metric that the field reports, and how far to search.
         line_errors: Malformed lines; complete once all has been read.
         splits: The files of each official split; complete likewise.
+        unused: Files beside them that are named after no split.
     """
 
     name: ClassVar[str]
@@ -161,6 +167,7 @@ class CorpusReader(ABC):
     def __init__(self) -> None:
         self.line_errors = LineErrors()
         self.splits: dict[str, list[str]] = {}
+        self.unused: list[str] = []
 
     @abstractmethod
     def read(self, source: Path | None) -> Iterator[Conversation]:
@@ -225,7 +232,13 @@ class CorpusReader(ABC):
         """
         found = {file.path: find_split(PurePosixPath(file.name).stem) for file in files}
         if "train" not in found.values():
+            if held := [path for path, split in found.items() if split and len(found) > 1]:
+                raise CorpusError(
+                    f"{' and '.join(held)} {'are' if len(held) > 1 else 'is'} named after a split, but no "
+                    "file is named train: name the training file so, or give the file to be split alone."
+                )
             return files
+        self.unused += [path for path, split in found.items() if not split]
         return [self.mark_split(file, found[file.path]) for file in files if found[file.path]]
 
     def mark_split(self, file: SourceFile, split: str) -> SourceFile:
