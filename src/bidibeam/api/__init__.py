@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bidibeam.api.decoders import load_decoder
+from bidibeam.api.tuned import TunedSettings
+from bidibeam.errors import RunError
 from bidibeam.models.loading import MODELS, bundled_path, find_kind, find_title, load
 from bidibeam.models.run import RunModel
 from bidibeam.training.logs import progress_of
@@ -27,5 +30,14 @@ def describe_model(folder: Path) -> tuple[str, dict[str, Any]]:
     metadata: dict[str, Any] = MODELS.get(kind).describe(folder)  # type: ignore[attr-defined]
     if "training" in metadata:  # by our loop, whose log tells how far it came
         metadata.setdefault("progress", progress_of(folder))
+    with suppress(RunError):  # what cannot be read says nothing
+        if (tuned := TunedSettings.find(folder)) is not None:
+            search, metric = tuned.content["search"], tuned.content["metric"].partition("|")[0]
+            metadata["tuned"] = {
+                "recommended": tuned.recommended or "nothing",
+                "metric": metric.rpartition(":")[2],
+                "beam size": search.get("beam_size"),
+                "validation sources": tuned.content["sources"],
+            }
     title = find_title(kind)
     return title[0].upper() + title[1:], metadata

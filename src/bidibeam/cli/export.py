@@ -107,7 +107,7 @@ def info(model: Path | None, as_json: bool) -> None:
         return
     plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
     show_metadata(title, _by_last_name(plain))
-    for name in ("progress", "model", "data", "training", "exported"):
+    for name in ("progress", "tuned", "model", "data", "training", "exported"):
         if metadata.get(name):
             show_metadata(name.capitalize(), _by_last_name(metadata[name]))
 

@@ -72,6 +72,22 @@ def test_info_describes_a_run(toy_run: Path) -> None:
     assert bundled.told.startswith("No model was named")
 
 
+def test_info_tells_what_was_recommended_and_by_what(toy_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(toy_run, tmp_path / "run")
+    content = {
+        "recommended": "bidis",
+        "metric": "metric:ser|nrefs:1",
+        "sources": 7,
+        "search": {"beam_size": 5},
+    }
+    (run / "tuned.json").write_text(json.dumps({"format_version": 2, "options": {}, **content}))
+
+    shown = " ".join(called("info", run).told.split())
+    assert "recommended bidis metric ser beam size 5 validation sources 7" in shown
+    (run / "tuned.json").write_text("{")
+    assert "recommended" not in called("info", run).told
+
+
 def test_info_describes_a_hugging_face_model(pair: tuple[Path, Path], tmp_path: Path) -> None:
     parameters = sum(tensor.numel() for tensor in load_file(pair[1] / "model.safetensors").values())
     ours, bare = shutil.copytree(pair[0], tmp_path / "ours"), write_config(tmp_path / "bare", "gpt2")
