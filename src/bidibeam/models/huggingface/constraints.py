@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -285,7 +286,16 @@ class ProcessedScorer:
         self, inner: HFScorer, constraints: GenerationConstraints, prompt: Tensor, *, is_greedy: bool
     ) -> None:
         assert constraints.processors is not None
-        self._inner, self._processors, self._prompt = inner, constraints.processors, prompt
+        self._inner, self._prompt = inner, prompt
+        # From transformers 5.23 on, one knows how much padding stands before each row that `generate` shows.
+        self._padded: list[tuple[Any, Tensor]] = []
+        self._processors = LogitsProcessorList()
+        for one in constraints.processors:
+            lengths = getattr(one, "prompt_ignore_length", None)
+            if isinstance(lengths, Tensor):
+                one = copy(one)
+                self._padded.append((one, lengths.view(len(prompt), -1)[:, 0]))
+            self._processors.append(one)
         self._rows, self._end = constraints.rows, constraints.roles.end
         self._is_greedy = is_greedy
 
@@ -307,6 +317,8 @@ class ProcessedScorer:
         """What processors make of (rows, vocabulary) after (rows, length), for the sources that are left."""
         everyone, beams = len(self._prompt), len(ids) // len(sources)
         shown = max(beams, self._rows)
+        for processor, lengths in self._padded:
+            processor.prompt_ignore_length = lengths.repeat_interleave(shown)
         if shown == beams and len(sources) == everyone:
             return cast("Tensor", self._processors(ids, log_probs))
         slots = torch.arange(shown, device=ids.device).clamp(max=beams - 1)  # (shown,)
