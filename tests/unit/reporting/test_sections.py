@@ -128,7 +128,10 @@ def test_what_validation_recommended_stands_beside_tuned_vbs_and_its_control(tmp
     row = report.row("What was recommended on validation, on the test set", str(first["seed"]))
     assert row[1:4] == [BIDIA, f"{value:.2f}", f"{test['difference']:+.2f}"]
     assert row[5:] == ["+1.50", "0.300"]
-    assert "recommended" not in Report(few(seeds=2), tmp_path / "without").words
+    without = few(seeds=2)
+    for seed in without["seeds"]:
+        seed["recommended"] = None
+    assert "recommended" not in Report(without, tmp_path / "without").words
 
 
 def test_three_seeds_are_a_mean_a_deviation_the_reach_of_intervals_and_the_largest_p(tmp_path: Path) -> None:
@@ -250,6 +253,7 @@ def test_tuned_values_on_the_edge_of_what_was_tried_are_named(tmp_path: Path) ->
     results = few(seeds=2)
     first, second = (seed["tuned"] for seed in results["seeds"])
     for tuned in (*first.values(), *second.values()):
+        tuned.clear()
         tuned |= {"bidis": {"lambda_": 0.0}, "vbs-tuned": {"length_exponent": 0.0, "word_reward": 3.9}}
     assert "On the edge" not in Report(results, tmp_path).words
     first["10"]["bidis"]["lambda_"] = second["10"]["bidis"]["lambda_"] = 10.0
