@@ -138,12 +138,7 @@ def evaluate(
     controlled = _find_controlled(settings) if control is not None else []
     chosen_by = [each for each, _ in settings] * len(files)  # by name, where there are strategies
     controls = [f"{name} control" for name, each in zip(names, chosen_by, strict=False) if each in controlled]
-    for baseline in baselines:
-        if baseline not in (*names, *controls):
-            raise UnknownNameError(
-                f"No system is called {baseline!r}, to be the baseline. Choose one of: "
-                f"{', '.join((*names, *controls))}."
-            )
+    _check_baselines(baselines, (*names, *controls))
     against = list(dict.fromkeys(baselines)) or [names[0], *controls]
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
@@ -173,6 +168,14 @@ def evaluate(
     if out_file is not None:
         write_json(out_file, results)
         tell(f"Wrote {out_file}.", style=None)
+
+
+def _check_baselines(baselines: Sequence[str], names: Sequence[str]) -> None:
+    for baseline in baselines:
+        if baseline not in names:
+            raise UnknownNameError(
+                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
+            )
 
 
 def _split_name(argument: str) -> tuple[str | None, str]:

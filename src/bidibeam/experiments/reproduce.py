@@ -16,8 +16,9 @@ from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.evaluate import describe_metrics
+from bidibeam.experiments.controls import ControlSeed
 from bidibeam.experiments.plan import GivenModel, Plan, read_stage_file
-from bidibeam.experiments.seeds import ControlSeed, Seed
+from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
     STAMPS,

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -36,7 +36,6 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
 from bidibeam.models.base import Model, usual_length
-from bidibeam.models.control import ControlModel
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
@@ -47,6 +46,9 @@ from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
 from bidibeam.training.state import NOT_DECISIVE, is_finished_hugging_face
 from bidibeam.training.train import train
+
+if TYPE_CHECKING:
+    from bidibeam.experiments.controls import ControlSeed
 
 CONTROL = " control"
 """What stands behind the name of a system that chose among hypotheses of two regular networks."""
@@ -71,6 +73,11 @@ class Seed:
     def label(self) -> str:
         """What its stages are called by."""
         return f"seed {self.number}"
+
+    @property
+    def search_stamp(self) -> dict[str, Any]:
+        """What else its searches depend on."""
+        return {}
 
     @property
     def folder(self) -> Path:
@@ -230,8 +237,7 @@ class Seed:
             "directions": directions,
             "judged": scored,
         }
-        if isinstance(self, ControlSeed) and plan.control is not None:
-            stamp["control"] = plan.control.weights
+        stamp |= self.search_stamp
         return Stage(f"search {self.label} {split} {size}", stamp, (path,), work, after=models)
 
     def identify_model(self) -> dict[str, Any]:
@@ -481,49 +487,3 @@ class Seed:
             "perplexity": read_stage_file(self.file("perplexity")),
             **evaluation,
         }
-
-
-@dataclass(frozen=True)
-class ControlSeed(Seed):
-    """A seed's model with a second regular network, the next seed's or one given, in place of the reverse."""
-
-    other: Seed | None = None
-
-    @property
-    def label(self) -> str:
-        """What its stages are called by."""
-        return f"seed {self.number} control"
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its files."""
-        return self.plan.folder / f"seed-{self.number}" / "control"
-
-    @property
-    def run(self) -> Path:
-        """The trained model of the seed."""
-        return self.folder.parent / "run"
-
-    def tuned_files(self, size: int) -> list[Path]:
-        """Returns the file that gets the settings tuned for an N_B; the run is left alone."""
-        return [self.file(f"tuned/{size}")]
-
-    def load_model(self, device: str | None = None) -> Model:
-        """Loads both networks as one model."""
-        given = self.plan.control
-        if given is not None:
-            second = given.load(device or self.plan.device)
-        else:
-            assert self.other is not None
-            second = self.other.load_model(device)
-        return cast("Model", ControlModel(super().load_model(device), second))
-
-    @cached_property
-    def weights(self) -> str:
-        """The fingerprints of both."""
-        return self.load_model(device="cpu").fingerprint
-
-    def build_controls(self) -> dict[str, System]:
-        """Builds the systems at the largest N_B, by names that say what they are."""
-        systems = self.build_systems(self.plan.settings.largest, replies_only=True)
-        return {f"{name}{CONTROL}": replace(each, name=f"{name}{CONTROL}") for name, each in systems.items()}
