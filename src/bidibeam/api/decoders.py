@@ -13,14 +13,11 @@ from bidibeam.models.base import usual_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.settings import StrategySettings
+from bidibeam.strategies.settings import DEFAULT_SYSTEM, StrategySettings
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.protocols import Requirements
-
-DEFAULT_STRATEGY = "bidis"
-"""Who answers where nobody says, and nothing is tuned: it uses both directions, and its lambda is 1."""
 
 
 def load_decoder(
@@ -64,7 +61,7 @@ def load_decoder(
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
     chosen, tuned = _with_tuned(named, loaded)
     if named is None and chosen.requirements.split(search.beam_size) is None:  # nobody asked for it
-        chosen, tuned = StrategySettings(DEFAULT_STRATEGY, {"lambda_": 1.0}), None
+        chosen, tuned = StrategySettings.named(DEFAULT_SYSTEM), None
     built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
@@ -104,8 +101,8 @@ def check_model(model: Any) -> Model:
 def default_strategy(model: Model, tuned: TunedSettings | None) -> StrategySettings:
     """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned."""
     if tuned is None or not tuned.has_weights(model.fingerprint):
-        return StrategySettings(DEFAULT_STRATEGY, {"lambda_": 1.0})
-    return StrategySettings.named(tuned.recommended or DEFAULT_STRATEGY)
+        return StrategySettings.named(DEFAULT_SYSTEM)
+    return StrategySettings.named(tuned.recommended or "bidis")
 
 
 def default_search(model: Model, **settings: Any) -> SearchSettings:

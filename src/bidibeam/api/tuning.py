@@ -16,7 +16,13 @@ from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.metrics.scoring import check_tunable, ignore_case
 from bidibeam.models.base import usual_length
-from bidibeam.strategies.settings import TUNED_STRATEGIES, TUNED_VBS, StrategySettings, requirements_of
+from bidibeam.strategies.settings import (
+    DEFAULT_SYSTEM,
+    TUNED_STRATEGIES,
+    TUNED_VBS,
+    StrategySettings,
+    requirements_of,
+)
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
@@ -114,7 +120,7 @@ class TuningPlan:
 
 def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
     """Every system that uses both directions without word vectors, the simplest first."""
-    systems = ["bidis", "reverse-vbs"]
+    systems = [DEFAULT_SYSTEM, "bidis", "reverse-vbs"]
     systems += [f"bidia {name}{how}" for how in ("", " expected") for name in similarities]
     systems += ["bidia bleu_t tuned", *([] if quick else ["bidia bleu_t expected tuned"])]
     systems += ["loglinear", "loglinear both"]

@@ -191,13 +191,13 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
 
 def tell_strategy(model: Model, tuned: TunedSettings | None) -> None:
     """Say who answers where nobody was named."""
-    from bidibeam.api.decoders import DEFAULT_STRATEGY
+    from bidibeam.strategies.settings import DEFAULT_SYSTEM
 
     recommended = None
     if tuned is not None and tuned.has_weights(model.fingerprint):
         recommended = tuned.recommended
     why = "recommended by tuned.json" if recommended else "the default; `bidibeam tune` finds the best"
-    tell(f"Strategy: {recommended or DEFAULT_STRATEGY} ({why})")
+    tell(f"Strategy: {recommended or DEFAULT_SYSTEM} ({why})")
 
 
 def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:

@@ -31,7 +31,7 @@ from bidibeam.reporting.results import FILES, judge_by, read_results
 @options.option(
     "--preset",
     "demo: minutes on two CPU cores. paper: its network, beam sizes and all sources; wants a GPU. "
-    "transformer: the same with a small BART. gru: tasks beyond dialogue, with a control.",
+    "gru: tasks beyond dialogue, with a control. transformer: the same with a small BART.",
     default="demo",
 )
 @options.option(
@@ -111,7 +111,7 @@ def reproduce(
         experiment = Experiment.create(
             folder,
             preset,
-            corpus=_find_corpus(data) if data else corpus,
+            corpus=corpus,
             model=GivenModel(model, reverse, dtype, trust_remote_code) if model is not None else None,
             control=None if control is None else GivenModel(control, None, dtype, trust_remote_code),
             seeds=range(first_seed, first_seed + seeds),
@@ -129,14 +129,6 @@ def reproduce(
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
     show_results(experiment.results(), folder, model)
-
-
-def _find_corpus(data: Path) -> str | None:
-    """Returns the corpus that data were prepared from, to be measured as it is; None if it is unknown."""
-    from bidibeam.data.prepared import PreparedData
-
-    corpus = str(PreparedData.open(data).info["corpus"])
-    return corpus if corpus in CORPORA.names() else None
 
 
 def format_command(context: click.Context) -> str:

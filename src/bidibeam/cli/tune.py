@@ -58,8 +58,9 @@ def tune(
 
     Searches the validation sources, tunes every strategy that has settings (lambda of bidis, length exponent
     and word reward of vbs-tuned, T of bidia, the weights of loglinear) by the metric, and compares all at the
-    same N_B by cross-validation. The simplest that the best does not beat by a standard error is recommended:
-    the model's folder gets a tuned.json, and `bidibeam decode` and `chat` use what it recommends from then
+    same N_B by cross-validation. Recommended is what nobody tuned, bidis with lambda 1, unless the best beats
+    it by a standard error; then the simplest that the best does not beat so. The model's folder gets a
+    tuned.json, and `bidibeam decode` and `chat` use what it recommends from then
     on. Tune with the beam size and the lengths that you will use. Of a pair, tuned.json goes into the folder
     of the regular model.
 

@@ -65,12 +65,15 @@ class Experiment(Plan):
         """Resolves the settings of an experiment, and fits them to a model that is given, if any.
 
         Preset, corpus, config and overrides are as `resolve_experiment` takes them, options the other
-        arguments of `Experiment`. Raises BidibeamError if the model cannot be loaded or serves no system.
+        arguments of `Experiment`; data that are prepared already say what they are themselves. Raises
+        BidibeamError if the model cannot be loaded or serves no system.
         """
         if control is not None:
             control = replace(control, weights=control.load("cpu").fingerprint)
         options["control"] = control
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
+        if options.get("data") is not None:
+            layers["data"] = PreparedData.open(options["data"])
         if model is None:
             return cls(folder, resolve_experiment(preset=preset, **layers), preset=preset, **options)
         loaded = model.load("cpu")

@@ -29,8 +29,11 @@ from bidibeam.strategies.settings import check_systems
 from bidibeam.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.protocols import Metric
 
+READER = ("corpus", "source_lang", "target_lang")
+"""The settings of `prepare` that choose the corpus and its reader."""
 RUN = ("architecture", "model", "training")
 """The settings of a training run."""
 ALWAYS: dict[type, set[str]] = {
@@ -130,19 +133,23 @@ def resolve_experiment(
     *,
     preset: str,
     corpus: str | None = None,
+    data: PreparedData | None = None,
     config: Path | None = None,
     overrides: Sequence[str] = (),
     base: Mapping[str, Any] | None = None,
 ) -> ExperimentSettings:
     """Resolves an experiment's settings; each layer overrules the one before it.
 
-    The layers are `base`, the presets of a training run and of the experiment, what suits the corpus, a YAML
-    file with sections as the fields here have them, and overrides such as `training.epochs=3`. Raises
-    BidibeamError if one is malformed, or a name or a setting is unknown or out of range.
+    The layers are `base`, the presets of a training run and of the experiment, what suits the corpus, or how
+    `data` were prepared, a YAML file with sections as the fields here have them, and overrides such as
+    `training.epochs=3`. Raises BidibeamError if one is malformed, or a name or a setting is unknown or out of
+    range.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
     layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]
-    if corpus is not None:
+    if data is not None:
+        layers.append(_describe_data(data))
+    elif corpus is not None:
         reader = CORPORA.get(corpus)
         suits, measure = getattr(reader, "suits", {}), getattr(reader, "measure", {})
         layers.append({"prepare": {"corpus": corpus, **suits}, **measure})
@@ -153,6 +160,16 @@ def resolve_experiment(
     run = build_run({name: merged[name] for name in RUN if name in merged})
     settings = build(ExperimentSettings, {name: merged[name] for name in merged if name not in RUN})
     return replace(settings, **{name: getattr(run, name) for name in RUN})
+
+
+def _describe_data(data: PreparedData) -> dict[str, Any]:
+    """Returns how data were prepared, as far as it is recorded, and how their corpus is measured."""
+    recorded, names = data.info.get("settings", {}), {each.name for each in fields(PrepareSettings)}
+    known = {name: value for name, value in recorded.items() if name in names}
+    if known.get("corpus") not in CORPORA.names():  # a reader that is not installed here
+        known = {name: value for name, value in known.items() if name not in READER}
+        return {"prepare": known}
+    return {"prepare": known, **getattr(CORPORA.get(known["corpus"]), "measure", {})}
 
 
 def to_plain(settings: Any) -> dict[str, Any]:

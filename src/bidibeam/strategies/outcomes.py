@@ -96,8 +96,8 @@ class Outcomes:
         """Returns the metric of choices on the same bootstrap resamples of sources: (choices, samples)."""
         return np.stack(bootstrap(self.metric, [self._statistics[each] for each in choices], Resampling()))
 
-    def prefer_simplest(self, choices: Sequence[Array]) -> int:
-        """Returns the first of choices, the simplest first, that the best does not beat by a standard error.
+    def prefer_first(self, choices: Sequence[Array]) -> int:
+        """Returns the first of choices that the best does not beat by a standard error.
 
         The standard error is that of the difference of the two, by the bootstrap; after Breiman et al.
         (1984). What chooses as the best does has a small one; so nothing simpler that is as good as what was

@@ -27,6 +27,8 @@ OPTION_WORDS = {
     "reverse": "candidates",
 }
 """Words of a system's name, and the options whose values they are."""
+DEFAULT_SYSTEM = "bidis lambda=1"
+"""Who answers where nobody says, by both directions; it stays unless tuning finds a clearly better one."""
 TUNED = "tuned"
 TUNED_VBS = "vbs-tuned"
 """The most likely hypothesis with its length settings tuned: what a gain must be a gain over."""

@@ -24,7 +24,7 @@ from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.outcomes import FlatBeams, Outcomes
 from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
-from bidibeam.strategies.settings import TUNED_VBS, StrategySettings
+from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings
 from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class TuningResult:
     curves: tuple[Curve, ...]
     sources: int  # how many decided
     ranking: tuple[Compared, ...] = ()  # best first
-    recommended: str | None = None  # the simplest system that the best does not beat by a standard error
+    recommended: str | None = None  # the default, or the simplest that the best does not clearly beat
 
     @property
     def curves_at_end(self) -> list[Curve]:
@@ -207,7 +207,11 @@ class Tuner:
     def compare(
         self, names: Iterable[str], *, usable: Callable[[str], bool] = lambda _: True
     ) -> TuningResult:
-        """Tunes systems, which stand the simplest first, ranks them, and recommends one that is usable."""
+        """Tunes systems, ranks them, and recommends one that is usable.
+
+        That is the default, unless the best beats it by a standard error; then the simplest that it does not
+        beat so. The systems stand the simplest first.
+        """
         tuned = [self.tune(name) for name in names]
         if not tuned:
             return TuningResult({}, {}, (), 0)
@@ -226,7 +230,8 @@ class Tuner:
             )
         is_decided = len({each.cv for each in tuned}) > 1  # one system, or all alike, decide nothing
         eligible = [place for place, each in enumerate(tuned) if is_decided and usable(each.name)]
-        simplest = self.outcomes.prefer_simplest([choices[place] for place in eligible]) if eligible else None
+        eligible.sort(key=lambda place: tuned[place].name != DEFAULT_SYSTEM)
+        simplest = self.outcomes.prefer_first([choices[place] for place in eligible]) if eligible else None
         return TuningResult(
             {each.key: each.options for each in tuned if each.options},
             {each.name: each.value for each in tuned},
@@ -345,7 +350,7 @@ class Tuner:
         found = [search.find(fold) for fold in range(self.outcomes.folds)]
         searched = search.choose(found)[self.outcomes.fold_of, np.arange(self.outcomes.sources)]
         points, ruled = search.starts, search.choose(search.starts)
-        best = self.outcomes.prefer_simplest([*ruled, searched])
+        best = self.outcomes.prefer_first([*ruled, searched])
         is_rule = best < len(points)
         point, choice = (points[best], ruled[best]) if is_rule else (search.find(), searched)
         options = {name: value for name, value in point._asdict().items() if name in settings.unset}

@@ -63,8 +63,8 @@ class WeightSearch:
 
     @property
     def starts(self) -> list[Point]:
-        """The rules that are points here, the simplest first: VBS, BidiS, reverse VBS, BidiA, all of them."""
-        weights = [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
+        """The rules that are points here, the default first: BidiS, VBS, reverse VBS, BidiA, all of them."""
+        weights = [(1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
         if self._features.agreement is not None:
             weights += [(0.0, 0.0, 1.0), (1.0, 1.0, 1.0)]
         return [Point(regular, reverse, 0.0, agreed, self._exponent) for regular, reverse, agreed in weights]

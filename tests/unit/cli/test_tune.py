@@ -136,7 +136,7 @@ def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> 
     (tuned_run / "tuned.json").unlink()
     for command in ("decode", "chat"):
         told = called(command, tuned_run, typed="red\n").told
-        assert "Strategy: bidis (the default; `bidibeam tune` finds the best)" in told
+        assert "Strategy: bidis lambda=1 (the default; `bidibeam tune` finds the best)" in told
 
 
 def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm(
@@ -320,8 +320,7 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     call = called("tune", copied_regular_run, *SEARCH)
 
     assert call.status == 0
-    assert "lambda" not in call.told
-    assert "left out bidis, reverse-vbs, bidia bleu_t, " in call.told
+    assert "left out bidis lambda=1, bidis, reverse-vbs, bidia bleu_t, " in call.told
     assert "bidia wmd_t tuned: they need the reverse direction too." in call.told
     content = tuned_of(copied_regular_run)
     assert set(content["options"]) == {"vbs-tuned"}

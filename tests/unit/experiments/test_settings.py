@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bidibeam.data.prepare import PrepareSettings
+from bidibeam.data.prepare import PrepareSettings, prepare
 from bidibeam.errors import BidibeamError
 from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment, stamp_settings
 from bidibeam.metrics import DEFAULT_METRICS, build_metric
 from bidibeam.metrics.bleu import CorpusBleu
 from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies.settings import DEFAULT_SYSTEM
 
 
 def test_the_papers_preset_has_its_beam_sizes_and_its_network() -> None:
@@ -80,7 +82,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(override: str, message: st
 
 
 def test_systems_are_judged_by_bleu_of_words_or_by_any_metric() -> None:
-    for preset in ("demo", "paper", "transformer"):
+    for preset in ("demo", "paper"):
         assert resolve_experiment(preset=preset).metrics[0] == CorpusBleu("words")
     usual = [metric.name for metric in ExperimentSettings().metrics]
     other = resolve_experiment(preset="demo", overrides=["metric=ser", "lowercase=true"])
@@ -93,6 +95,24 @@ def test_systems_are_judged_by_bleu_of_words_or_by_any_metric() -> None:
     assert kept.metrics[0] == CorpusBleu("intl")
 
 
+def test_data_that_are_prepared_say_how_they_are_and_are_measured_as_their_corpus(tmp_path: Path) -> None:
+    lines = {".trn": 30, ".dev": 5, ".tst": 5}
+    for ending, count in lines.items():
+        text = "".join(f"wort{ending[2]}{place}\tN;PL\tworte{place}\n" for place in range(count))
+        (tmp_path / f"deu{ending}").write_text(text, encoding="utf-8")
+    known = PrepareSettings("inflection", tokenizer="char", cased=True, source_lang="deu")
+    data = prepare(known, tmp_path, tmp_path / "data")
+
+    settings = resolve_experiment(preset="demo", corpus="chitchat", data=data)
+
+    assert settings.prepare == known
+    assert (settings.metric, settings.search.max_length) == ("exact_match", 60)
+    data.info["settings"]["corpus"] = "one.that:is_not_here"
+    assert resolve_experiment(preset="demo", data=data).prepare == replace(
+        known, corpus="chitchat", source_lang=None
+    )
+
+
 def test_what_is_tuned_later_may_be_named_now() -> None:
     names = ("vbs-tuned", "bidia bleu_t tuned", "bidia wmd_t either tuned", "bidia my.own:similarity")
 
@@ -102,7 +122,7 @@ def test_what_is_tuned_later_may_be_named_now() -> None:
 def test_unasked_an_experiment_has_all_our_systems() -> None:
     assert ExperimentSettings().systems == SYSTEMS
     for preset in ("demo", "paper"):
-        assert set(resolve_experiment(preset=preset).systems) <= set(SYSTEMS)
+        assert set(resolve_experiment(preset=preset).systems) <= {*SYSTEMS, DEFAULT_SYSTEM}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +143,14 @@ def test_a_preset_that_is_no_experiments_is_answered_with_those_that_are(preset:
         resolve_experiment(preset=preset)
 
 
-def test_the_transformers_preset_is_the_papers_experiment_with_another_model() -> None:
+def test_the_transformers_preset_is_the_grus_experiment_with_another_model() -> None:
     settings = resolve_experiment(preset="transformer", overrides=["model.d_model=64", "training.warmup=0.1"])
 
     assert settings.architecture == "huggingface"
     assert (settings.model["model_type"], settings.model["d_model"]) == ("bart", 64)  # type: ignore[index]
     assert settings.training.warmup == 0.1  # type: ignore[attr-defined]
-    paper = resolve_experiment(preset="paper")
-    assert (settings.systems, settings.beam_sizes) == (paper.systems, paper.beam_sizes)
+    gru = resolve_experiment(preset="gru")
+    assert (settings.systems, settings.beam_sizes) == (gru.systems, gru.beam_sizes)
+    assert settings.control
     with pytest.raises(BidibeamError, match="plateau_factor"):
         resolve_experiment(preset="transformer", overrides=["training.plateau_factor=0.5"])
