@@ -98,3 +98,27 @@ def test_the_first_training_of_the_transformer_differs_as_the_page_says() -> Non
     ]
 
     assert f"differ by up to {max(differences):.2f} BLEU" in PAGE
+
+
+def test_beyond_dialogue_the_default_does_no_harm_and_agreement_in_one_beam_does() -> None:
+    for task in SCRIPT["TASKS"]:
+        assert min(SCRIPT["task_gain"](task, "bidis lambda=1", "vbs")[0]) > 0
+        assert max(SCRIPT["task_gain"](task, "mbr bleu", "vbs-tuned")[0]) < 0
+
+
+def test_tuned_lengths_of_multi30k_en_de_did_not_transfer() -> None:
+    task = "multi30k-en-de-gru"
+
+    assert max(SCRIPT["task_gain"](task, "vbs-tuned", "vbs")[0]) < 0
+    gains = [SCRIPT["task_gain"](task, name, "vbs")[0] for name in ("loglinear both", "bidis lambda=1")]
+    assert mean(gains[0]) < mean(gains[1])
+
+
+def test_the_figure_has_a_row_for_every_task(tmp_path: Path) -> None:
+    figure = runpy.run_path(str(ROOT / "scripts" / "strategy_figure"))
+    figure["draw"](tmp_path / "drawn.svg")
+
+    for path in (tmp_path / "drawn.svg", figure["PICTURE"]):
+        text = path.read_text(encoding="utf-8")
+        assert all(", ".join(names) in text for names in SCRIPT["TASKS"].values())
+        assert all(label in text for label, *_ in figure["SYSTEMS"].values())
