@@ -51,6 +51,8 @@ SYSTEMS = (
 """Those of the reproduction."""
 BASELINES = (TUNED_VBS, BASE)
 """What the other systems are tested against."""
+CONTROL = " control"
+"""What stands behind the name of a system that chose among hypotheses of two regular networks."""
 AGREEING = "bidia bleu_t"
 """The system whose two beams are looked into."""
 SCORES = ("length_ratio", "distinct-1", "distinct-2")

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from bidibeam.evaluation.systems import System
-from bidibeam.experiments.seeds import CONTROL, Seed
+from bidibeam.evaluation.systems import CONTROL, System
+from bidibeam.experiments.seeds import Seed
 from bidibeam.models.base import Model
 from bidibeam.models.control import ControlModel
 

@@ -24,6 +24,7 @@ from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.evaluation.systems import (
     BASELINES,
+    CONTROL,
     Evidence,
     System,
     choose_system,
@@ -50,8 +51,6 @@ from bidibeam.training.train import train
 if TYPE_CHECKING:
     from bidibeam.experiments.controls import ControlSeed
 
-CONTROL = " control"
-"""What stands behind the name of a system that chose among hypotheses of two regular networks."""
 INDIFFERENT = ("random", "longest")
 """Strategies that nobody would be recommended."""
 WORTH_A_PROCESS = 20_000

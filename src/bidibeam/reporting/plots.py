@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.evaluation.systems import CONTROL
 from bidibeam.figures import (
     BLACK,
     BLUE,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MISSING = "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
 
@@ -102,6 +104,10 @@ def assign_looks(names: Iterable[str]) -> dict[str, Look]:
     return LOOKS | {name: OTHER_LOOKS[index % len(OTHER_LOOKS)] for index, name in enumerate(unknown)}
 
 
+FAR = 3.0
+"""How many times as far from the best as the middle one a system is still drawn to scale."""
+
+
 @dataclass(frozen=True)
 class Series:
     """A system's values over N_B, which rises; spreads are half the lengths of the error bars."""
@@ -128,6 +134,33 @@ def draw_series(
         if any(widths):
             low, high = ([v + sign * w for v, w in zip(values, widths, strict=True)] for sign in (-1, 1))
             axes.vlines(sizes, low, high, colors=looks[one.name].colour, linewidth=1.0, zorder=depth)
+
+
+def draw_ranked(series: Sequence[Series], label: str, *, lower_is_better: bool) -> Figure:
+    """Draws systems at one N_B, the best at the top; controls are hollow, what lies far off has a number."""
+    ranked = sorted(series, key=lambda one: one.values[-1], reverse=not lower_is_better)
+    values = [one.values[-1] for one in ranked]
+    best, middle = values[0], values[len(values) // 2]
+    reach = FAR * max(abs(middle - best), 0.5)
+    figure = new_figure(8.0, 0.8 + 0.24 * len(ranked))
+    axes = figure.subplots()
+    for row, one in enumerate(ranked):
+        value, spread = one.values[-1], (one.spreads or [None])[-1] or 0.0
+        is_control = one.name.endswith(CONTROL)
+        shown = min(max(value, best - reach), best + reach)
+        colour = GREY if is_control else BLUE
+        face = "white" if is_control else colour
+        axes.plot([shown], [row], "o", color=colour, markerfacecolor=face, markersize=6)
+        if shown == value:
+            axes.hlines(row, value - spread, value + spread, colors=colour, linewidth=1.2, zorder=1)
+        else:
+            side, gap = ("right", -8) if value > shown else ("left", 8)
+            points = "offset points"
+            axes.annotate(f"{value:.1f}", (shown, row), (gap, 0), textcoords=points, ha=side, va="center")
+    axes.set_yticks(range(len(ranked)), [one.name for one in ranked])
+    axes.set_ylim(len(ranked) - 0.5, -0.5)
+    axes.set_xlabel(label)
+    return figure
 
 
 def draw_tuning_curves(

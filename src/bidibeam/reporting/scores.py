@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, ORACLE
+from bidibeam.evaluation.systems import AGREEMENT, BASE, BASELINES, CONTROL, ORACLE
 from bidibeam.figures import new_figure
 from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import (
@@ -41,7 +41,14 @@ from bidibeam.reporting.numbers import (
     to_number,
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
-from bidibeam.reporting.plots import Look, Series, assign_looks, draw_series, set_size_axis
+from bidibeam.reporting.plots import (
+    Look,
+    Series,
+    assign_looks,
+    draw_ranked,
+    draw_series,
+    set_size_axis,
+)
 from bidibeam.reporting.results import NO_SIZE, TESTS, Comparison, Results
 from bidibeam.strategies.settings import TUNED_VBS
 
@@ -98,7 +105,7 @@ def _make_recommended(results: Results, size: int) -> Table:
         entry = seed.get("systems", {}).get(system, {}).get(str(size), {})
         value = entry.get("scores", {}).get(metric, {}).get("value")
         row: list[Cell | str] = [str(seed.get("seed", NOTHING)), system, format_metric(metric, value)]
-        for other in (TUNED_VBS, f"{system} control"):
+        for other in (TUNED_VBS, f"{system}{CONTROL}"):
             pairs = [
                 test
                 for test in seed.get("tests", [])
@@ -328,18 +335,32 @@ def quality(results: Results) -> Section | None:
         return None
     what = name_measure(results.metric)
     count, paper = len(results.seeds), results.paper if results.metric == DEFAULT_METRIC else None
-    panels = split_panels(series)
+    panels, sizes = split_panels(series), results.sizes
     bars = "to both values" if count == TWO else "of one standard deviation"
+    where = "against N_B" if len(sizes) > 1 else f"at N_B = {sizes[0]}"
+    name = "BLEU-4" if results.metric == DEFAULT_METRIC else results.label
+    is_low = results.is_lower_better()
     parts = {
-        f"{what[0].upper()}{what[1:]} against N_B{', lower is better' * results.is_lower_better()}": True,
+        f"{what[0].upper()}{what[1:]} {where}{', lower is better' * is_low}": True,
         f"mean of {count} seeds with bars {bars}, side by side": results.is_mean,
         "BidiA's variants on a scale that does not begin at 0": any(not panel.from_zero for panel in panels),
         "the oracle on a scale of its own": panels[-1].is_oracle and len(panels) > 1,
         f"white marks: the paper on {paper.name if paper else ''}, its gain of unknown N_B right of the "
         "largest": paper is not None,
     }
+    if len(sizes) == 1:
+        has_controls = any(name.endswith(CONTROL) for name in results.systems)
+        parts = {
+            f"{what[0].upper()}{what[1:]} {where}, the best at the top": True,
+            f"mean of {count} seeds with bars {bars}": results.is_mean,
+            "hollow: controls, with a second regular network": has_controls,
+            "what lies far off stands at the edge, with its number; the oracle is in the table": True,
+        }
     caption = "; ".join(part for part, is_true in parts.items() if is_true) + "."
     draw = partial(draw_quality, series, assign_looks(results.names), paper=paper, metric=results.metric)
+    if len(sizes) == 1:
+        systems = [one for one in series if one.name != ORACLE]
+        draw = partial(draw_ranked, systems, label_axis(results.metric), lower_is_better=is_low)
     tables = _make_tables(
         results,
         what,
@@ -347,8 +368,7 @@ def quality(results: Results) -> Section | None:
         partial(_format_seeds, results),
         results.interval,
     )
-    name = "BLEU-4" if results.metric == DEFAULT_METRIC else results.label
-    return Section("bleu", f"{name} against N_B", [Picture("bleu", caption, draw), *tables])
+    return Section("bleu", f"{name} {where}", [Picture("bleu", caption, draw), *tables])
 
 
 def name_measure(metric: str) -> str:
@@ -478,7 +498,8 @@ def headroom(results: Results) -> Section | None:
         if any(100 * value < LOWEST for one in series for value in one.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
         draw = partial(draw_headroom, series, assign_looks(results.names), baseline=baseline)
-        blocks.append(Picture("headroom", caption, draw))
+        if len(sizes) > 1:  # of one N_B, the scores say the same
+            blocks.append(Picture("headroom", caption, draw))
         blocks += _make_tables(
             results,
             "headroom captured",

@@ -17,7 +17,7 @@ from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_positions, draw_ranks
 from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
-from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_tuning_curves
+from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_ranked, draw_tuning_curves
 from bidibeam.reporting.scores import draw_headroom, draw_quality
 
 NAMES = ["vbs", "vbs-tuned", "bidia bleu_t"]
@@ -111,6 +111,24 @@ def test_variants_of_bidia_have_a_panel_of_their_own_where_lines_are_many() -> N
     ]
     assert [axes.get_ylim()[0] for axes in axes_of(figure)] == pytest.approx([0, 5], abs=0.5)
     assert len(axes_of(draw_quality(lines[:8], assign_looks(names), paper=None, metric="bleu"))) == 1
+
+
+@pytest.mark.parametrize("is_low", [True, False])
+def test_at_one_beam_size_systems_stand_in_order_and_what_is_far_off_has_its_number(is_low: bool) -> None:
+    sign = 1 if is_low else -1
+    values = {"vbs": 21.0, "bidis": 20.0, "bidis control": 20.4, "mbr bleu": 21.0 + sign * 28.7}
+    series = [Series(name, [50], [value], [0.2]) for name, value in values.items()]
+
+    figure = draw_ranked(series, "SER", lower_is_better=is_low)
+
+    (axes,) = axes_of(figure)
+    best_first = ["bidis", "bidis control", "vbs"] if is_low else ["vbs", "bidis control", "bidis"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*best_first, "mbr bleu"]
+    assert f"{values['mbr bleu']:.1f}" in words(figure)
+    reach = [line.get_xdata()[0] for line in axes.lines]
+    assert max(reach) - min(reach) < 5  # so that the others can be told apart
+    faces = [line.get_markerfacecolor() for line in axes.lines]
+    assert faces.index("white") == 1
 
 
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
