@@ -341,10 +341,6 @@ def test_json_lines_that_cannot_be_split(entries: list[dict[str, str]], message:
             {"corpus": "bitext", "source_lang": "../de", "target_lang": "en"},
             r"^source_lang must be a language as files end, such as de, not '\.\./de'\.$",
         ),
-        (
-            {"corpus": "inflection"},
-            r"^The corpus 'inflection' needs source_lang: a language as its files end, such",
-        ),
     ],
 )
 def test_languages_that_a_corpus_cannot_be_read_in(changes: dict[str, Any], message: str) -> None:

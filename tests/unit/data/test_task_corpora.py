@@ -214,6 +214,24 @@ def test_inflection_has_features_before_the_lemma(tmp_path: Path) -> None:
         read("inflection", tmp_path, source_lang="xxx")
 
 
+def test_several_languages_of_inflection_are_read_together_each_its_own_test_set(tmp_path: Path) -> None:
+    for language, form in (("fin", "x"), ("deu", "y")):
+        for ending in (".trn", ".dev", ".tst"):
+            (tmp_path / f"{language}{ending}").write_text(f"a\tN;PL\t{form}\n")
+
+    found = read("inflection", tmp_path)
+
+    assert found == [
+        make_pair(f"{language} N;PL a", form, split=split)
+        for language, form in (("deu", "y"), ("fin", "x"))
+        for split in ("train", "validation", f"test_{language}")
+    ]
+    for path in tmp_path.glob("*.trn"):
+        path.unlink()
+    with pytest.raises(CorpusError, match=r"holds no LANGUAGE\.trn: the corpus 'inflection' is read from"):
+        read("inflection", tmp_path)
+
+
 def test_e2e_has_all_texts_of_a_meaning(tmp_path: Path) -> None:
     for name, texts in (("train", ["A.", "B."]), ("test", ["C."])):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"mr": "name[X]", "refs": texts}))

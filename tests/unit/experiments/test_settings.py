@@ -106,7 +106,7 @@ def test_data_that_are_prepared_say_how_they_are_and_are_measured_as_their_corpu
     settings = resolve_experiment(preset="demo", corpus="chitchat", data=data)
 
     assert settings.prepare == known
-    assert (settings.metric, settings.search.max_length) == ("exact_match", 60)
+    assert (settings.metric, settings.search.max_length) == ("exact_match", 48)
     data.info["settings"]["corpus"] = "one.that:is_not_here"
     assert resolve_experiment(preset="demo", data=data).prepare == replace(
         known, corpus="chitchat", source_lang=None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,10 +19,13 @@ ENDINGS = {".trn": "train", ".dev": "validation", ".tst": "test"}
 
 
 class InflectionReader(CorpusReader):
-    """Lines of lemma, features and form in one language; a source is the features, a space and the lemma.
+    """Lines of lemma, features and form; a source is the features, a space and the lemma.
+
+    Of several languages each is a test set of its own, and a source begins with its language.
 
     Args:
-        source_lang: The language, as its files are called: deu for deu.trn, deu.dev and deu.tst.
+        source_lang: The language, as its files are called: deu for deu.trn, deu.dev and deu.tst; all that
+            are there by default.
     """
 
     name = "inflection"
@@ -33,28 +37,33 @@ class InflectionReader(CorpusReader):
         "max_source_length": 100,
         "max_response_length": 60,
     }
-    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match", "search": {"max_length": 60}}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match", "search": {"max_length": 48}}
 
     def __init__(self, source_lang: str | None = None) -> None:
         super().__init__()
-        self.language = check_language(self.name, "source_lang", source_lang, "deu")
+        self.language = source_lang and check_language(self.name, "source_lang", source_lang, "deu")
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields a pair a line from the folder or archive `source`."""
         with self.open(source) as files:
-            found = {ending: find_file(files, self.language + ending) for ending in ENDINGS}
-            if found[".trn"] is None:
-                paths = [PurePosixPath(file.name) for file in files]
-                known = [path.stem for path in paths if path.suffix == ".trn"]
-                others = f", but {', '.join(sorted(known))}" if known else ""
-                raise self.miss(f"{source} holds no {self.language}.trn{others}")
-            for ending, file in found.items():
+            paths = [PurePosixPath(file.name) for file in files]
+            known = sorted(path.stem for path in paths if path.suffix == ".trn")
+            if not known or self.language not in (None, *known):
+                others = f", but {', '.join(known)}" if known else ""
+                raise self.miss(f"{source} holds no {self.language or 'LANGUAGE'}.trn{others}")
+            languages = [self.language] if self.language else known
+            for language, (ending, split) in product(languages, ENDINGS.items()):
+                file = find_file(files, language + ending)
                 if file is None:
                     continue
-                for line in self.line_errors.read(self.mark_split(file, ENDINGS[ending])):
+                is_alone = len(languages) == 1
+                split = f"{split}_{language}" if split == "test" and not is_alone else split
+                for line in self.line_errors.read(self.mark_split(file, split)):
                     fields = line.text.split("\t")
                     if len(fields) == 3:
-                        yield make_pair(f"{fields[1]} {fields[0]}", fields[2], split=line.split)
+                        asked = f"{fields[1]} {fields[0]}"
+                        asked = asked if is_alone else f"{language} {asked}"
+                        yield make_pair(asked, fields[2], split=line.split)
                     else:
                         self.line_errors.reject(line, f"{len(fields)} fields instead of 3")
         self.line_errors.check()
