@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
@@ -93,10 +94,27 @@ def tune(
     _plot(loaded.path / PLOT_FILE, whole, judged_by)
     if (loaded.path / PLOT_FILE).is_file():
         tell(f"The curves are drawn in {loaded.path / PLOT_FILE}.", style=None)
-    reverse = ["--reverse", named["reverse"]] if named["reverse"] is not None else []
-    size = ["--beam-size", str(settings.beam_size)] if settings.beam_size != 10 else []
-    command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *reverse, *size])
+    command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *_repeat_options()])
     tell(f"Next: {command}", style=None)
+
+
+def _repeat_options() -> list[str]:
+    """The options of model and search that the user gave, as `decode` takes them."""
+    from bidibeam.cli.decode import decode
+
+    context, words = click.get_current_context(), list[str]()
+    known = {each.name for each in decode.params} - {"model", "regular", "strategy", "vectors"}
+    for option in context.command.params:
+        name = option.name or ""
+        if name not in known or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            words += (option.opts if value else option.secondary_opts)[:1]
+        else:
+            for each in value if isinstance(value, tuple) else (value,):
+                words += [option.opts[0], str(each)]
+    return words
 
 
 def run_tuning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -389,6 +390,22 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     assert list(tuned_of(copied_run)["options"]) == ["bidis"]
     assert "what tuned.json had for bidia bleu_t either, vbs-tuned, " in call.told
     assert " was tuned for another search or metric, and is gone." in call.told
+
+
+def test_the_next_command_repeats_what_decode_takes_and_works(copied_run: Path, tmp_path: Path) -> None:
+    search = "--device cpu --beam-size 4 --max-length 9 --min-length 2 --length-penalty 0.8 --no-count-end "
+    search += "--allow-unknown --no-repeat-ngram-size 2 --repetition-penalty 1.5 --bad-words red --bad-words "
+    search += "'blue dog' --batch-size 3"
+
+    others = ("--sources", "3", "--strategy", "bidis", "--tokenize", "words")
+    call = called("tune", copied_run, *others, *shlex.split(search))
+
+    command = call.told.rpartition("Next: bidibeam ")[2].strip()
+    assert command == f"decode {shlex.quote(str(copied_run))} FILE {search}"
+    typed = write_lines(tmp_path / "FILE", "red", "blue")
+    again = called(*(str(typed) if word == "FILE" else word for word in shlex.split(command)))
+    assert (again.status, len(again.replies)) == (0, 2)
+    assert "were tuned with" not in again.told
 
 
 @pytest.mark.parametrize(
