@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
+from bidibeam.cli.inputs import allow_local, build_metrics, count_cores, load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ PLOT_FILE = "tuned.svg"
 @options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
 @options.option(
     "--strategy",
-    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia bleu_t either', loglinear, 'loglinear edit "
-    "both' ... What tuned.json has for others is kept. May be given more than once.  [default: compare all "
-    "that the model has directions and vectors for]",
+    "Tune and compare only this: vbs, vbs-tuned, bidis, 'bidis lambda=1', 'mbr bleu', 'bidia bleu_t either', "
+    "'loglinear edit both' ... What tuned.json has for others is kept. May be given more than once, the "
+    "simplest first.  [default: all that the model has directions and vectors for]",
     "NAME",
     multiple=True,
 )
@@ -74,6 +74,7 @@ def tune(
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
 
     judged_by = build_metrics([metric], tokenize, lowercase)[0]
+    allow_local(" ".join(strategy))
     plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
@@ -92,8 +93,6 @@ def tune(
     whole = run_tuning(loaded, prepared, settings, plan, judged_by, **more)
     assert loaded.path is not None
     _plot(loaded.path / PLOT_FILE, whole, judged_by)
-    if (loaded.path / PLOT_FILE).is_file():
-        tell(f"The curves are drawn in {loaded.path / PLOT_FILE}.", style=None)
     command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *_repeat_options()])
     tell(f"Next: {command}", style=None)
 
@@ -177,7 +176,9 @@ def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
     if not panels:
         return
     try:
-        if not plots.draw_tuning_curves(path, panels, baseline=baseline, metric=metric.name):
+        if plots.draw_tuning_curves(path, panels, baseline=baseline, metric=metric.name):
+            tell(f"The curves are drawn in {path}.", style=None)
+        else:
             show(plots.MISSING, style="dim")
     except OSError as error:  # what was found is written already
         note(f"{path} cannot be written: {error.strerror or error}.")
