@@ -105,14 +105,11 @@ def _repeat_options() -> list[str]:
     known = {each.name for each in decode.params} - {"model", "regular", "strategy", "vectors"}
     for option in context.command.params:
         name = option.name or ""
-        if name not in known or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[name]
-        if isinstance(value, bool):
-            words += (option.opts if value else option.secondary_opts)[:1]
-        else:
+        if name in known and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.params[name]
+            flag = (option.secondary_opts if value is False else option.opts)[0]
             for each in value if isinstance(value, tuple) else (value,):
-                words += [option.opts[0], str(each)]
+                words += [flag] if isinstance(each, bool) else [flag, str(each)]
     return words
 
 
