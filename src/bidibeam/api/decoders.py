@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
-from bidibeam.api.tuned import TunedSettings
+from bidibeam.api.tuned import TunedSettings, find_options
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
 from bidibeam.models.base import usual_length
@@ -84,6 +85,7 @@ def load_decoder(
         signature,
         batch_size or loaded.batch_size,
         prefetch=loaded.device.type != "cpu",
+        find_tuned=partial(find_options, loaded),
     )
 
 

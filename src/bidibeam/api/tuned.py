@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,15 @@ class TunedSettings:
                 f"{self.path} was tuned for other weights ({self.content.get('weights')}, not "
                 f"{fingerprint}). Run `bidibeam tune` again, or give the strategy's settings yourself."
             )
+
+
+def find_options(model: Model) -> dict[str, dict[str, float]]:
+    """What was tuned for a model with these weights, by system; a file that is of no use says nothing."""
+    with suppress(RunError):
+        found = TunedSettings.find(model)
+        if found is not None and found.has_weights(model.fingerprint):
+            return found.options
+    return {}
 
 
 def describe_conditions(

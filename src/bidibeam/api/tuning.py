@@ -18,7 +18,6 @@ from bidibeam.metrics.scoring import check_tunable, ignore_case
 from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import (
     DEFAULT_SYSTEM,
-    TUNED_STRATEGIES,
     TUNED_VBS,
     StrategySettings,
     requirements_of,
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
 WITHOUT_VECTORS = ("bleu_t", "bleu", "token_f1", "edit")
 """Similarities that need no word vectors."""
+INDIFFERENT = ("random", "longest")
+"""Strategies that nobody would be recommended."""
 QUICK_SIMILARITIES = ("bleu_t", "edit")
 QUICK_SOURCES = 500
 VECTOR_SYSTEMS = (
@@ -55,16 +56,19 @@ class TuningPlan:
 
     @classmethod
     def parse(cls, names: Iterable[str]) -> TuningPlan:
-        """Read the names of systems to tune; one that is unknown, or has no settings, is refused."""
+        """Read the names of systems to tune and compare; one that nobody would be recommended is refused."""
         systems = []
         for name in names:
             settings = StrategySettings.named(name)
-            if not settings.is_tunable:
-                if not settings.compares:
-                    choices = ", ".join((*TUNED_STRATEGIES, "bidia bleu_t", "bidia wmd_t"))
-                    raise SettingsError(f"There is nothing to tune of {name}. Choose among: {choices}.")
+            if not can_recommend(name):
+                raise SettingsError(
+                    f"{settings.name} is there to compare with, and nobody would be recommended it: leave it "
+                    "out. `bidibeam evaluate` measures it."
+                )
+            if ":" in name:
+                settings.build()  # a similarity that cannot be found is refused before anything is searched
+            if settings.has_penalty and not settings.is_tunable:
                 settings = replace(settings, wants_tuned=True)
-                settings.check_penalty()
             systems.append(settings.system)
         return cls(tuple(dict.fromkeys(systems)))
 
@@ -116,6 +120,11 @@ class TuningPlan:
             StrategySettings.named(name).uses_vectors for name in self.systems
         ):
             raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
+
+
+def can_recommend(name: str) -> bool:
+    """Whether a system could serve anybody: it knows no references, and minds what hypotheses say."""
+    return StrategySettings.named(name).name not in INDIFFERENT and not requirements_of(name).reference
 
 
 def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
@@ -190,7 +199,8 @@ def tune_model(
         plan: The systems.
         metric: What they are tuned and compared by.
         vectors: Word vectors for similarities that need some; the model's own by default. What uses a file of
-            vectors is not recommended, since whoever decodes would have to name it again.
+            vectors, or a similarity that is imported, is not recommended, since whoever decodes would have to
+            name it again.
         sources: How many validation sources to use, the first ones; all by default.
         batch_size: Sources searched at once.
         workers: Threads that compare hypotheses.
@@ -222,7 +232,11 @@ def tune_model(
         space=lambda: model.word_vectors(vectors),
         workers=workers,
     )
-    usable = lambda name: vectors is None or not StrategySettings.named(name).uses_vectors  # noqa: E731
+
+    def usable(name: str) -> bool:
+        needs_file = vectors is not None and StrategySettings.named(name).uses_vectors
+        return not needs_file and ":" not in name
+
     tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
     conditions: Any = {"metric": metric, "search": settings, "weights": model.fingerprint}
     whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, **conditions)

@@ -34,6 +34,7 @@ from bidibeam.metrics import DEFAULT_METRIC
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
+    from bidibeam.evaluation.systems import Evidence
     from bidibeam.protocols import Metric
 
 OF_DATA = ("constant", "positions")
@@ -178,7 +179,6 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
-    from bidibeam.evaluation.evaluate import describe_metrics
     from bidibeam.evaluation.systems import AGREEING, SYSTEMS, Evidence, choose_systems
     from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
@@ -224,30 +224,30 @@ def _analyse_lists(
     }
     _tell_missing("system", "systems", same)
     _tell_missing("analysis", "analyses", missing)
-    if out is None:
-        return
-    write_json(
-        out / OUT_FILE,
-        {
-            **HEAD,
-            **describe_metrics([metric]),
-            "files": list(files),
-            "sources": len(lists[0]),
-            "settings": {
-                "max_length": max_length,
-                "vectors": None if vectors is None else str(vectors),
-                "metric": str(metric.signature),
-                "systems": list(found),
-            },
-            "signatures": {
-                name: {str(size): str(system.signature) for size, system in sizes.items()}
-                for name, sizes in found.items()
-            },
-            "analyses": contents,
-            "left_out": {"systems": lacking, "analyses": missing},
+    if out is not None:
+        about = {"files": list(files), "sources": len(lists[0]), **_describe(evidence, vectors)}
+        left_out = {"systems": lacking, "analyses": missing}
+        write_json(out / OUT_FILE, {**HEAD, **about, "analyses": contents, "left_out": left_out})
+        tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
+
+
+def _describe(evidence: Evidence, vectors: Path | None) -> dict[str, Any]:
+    """What analyses of lists depend on: the metric, settings, and each system's signature."""
+    from bidibeam.evaluation.evaluate import describe_metrics
+
+    return {
+        **describe_metrics([evidence.metric]),
+        "settings": {
+            "max_length": evidence.max_length,
+            "vectors": None if vectors is None else str(vectors),
+            "metric": str(evidence.metric.signature),
+            "systems": list(evidence.systems),
         },
-    )
-    tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
+        "signatures": {
+            name: {str(size): str(system.signature) for size, system in sizes.items()}
+            for name, sizes in evidence.systems.items()
+        },
+    }
 
 
 def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]]:

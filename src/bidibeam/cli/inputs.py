@@ -201,24 +201,26 @@ def tell_strategy(model: Model, tuned: TunedSettings | None) -> None:
 
 
 def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
-    """Say so if T decides more than agreement does: if most replies would be others without it."""
+    """Say whose T decides more than agreement does: for whom most replies would be others without it."""
+    from bidibeam.decoding.explaining import system_of
     from bidibeam.strategies.ranking import choose
 
+    some, told = list(islice(lists, LENGTH_SOURCES)), []
     for strategy in strategies:
         compared: Any = strategy
         similarity: Any = getattr(compared, "similarity", None)
         if (plain := getattr(similarity, "without_length", None)) is None:
             continue
         without = replace(compared, similarity=plain)
-        some = list(islice(lists, LENGTH_SOURCES))
         count = sum(choose(strategy, each).text != choose(without, each).text for each in some)
         if 2 * count > len(some):
-            note(
-                f"T is {similarity.max_length}, and without it {count:,} of "
-                f"{format_count(len(some), 'reply', 'replies')} would be others: length decides more than "
-                "agreement. Try another --max-length, or a similarity without T: bleu, wmd, token_f1, edit."
-            )
-        return
+            told.append(f"{count:,} by {system_of(strategy)} (T {similarity.max_length or 'median'})")
+    if told:
+        note(
+            f"of {format_count(len(some), 'reply', 'replies')}, {', '.join(told)} would be others without T: "
+            "length decides more than agreement. Try another --max-length, or a similarity without T: bleu, "
+            "wmd, token_f1, edit."
+        )
 
 
 def read_tuned(path: Path | None) -> TunedSettings | None:

@@ -105,16 +105,7 @@ def train(
     common = {name: value for name, value in common.items() if value is not None}
     before = (started_with(run) if resume else None) or {}
     is_fine_tuned = base is not None or isinstance(before.get("base"), str)
-    ours = {"--preset": preset, "--architecture": architecture, "--vectors": vectors}
-    theirs = {"--direction": direction, "--tokenizer": tokenizer}
-    theirs["--trust-remote-code"] = "yes" if trust_remote_code else None
-    if wrong := [flag for flag, value in (ours if is_fine_tuned else theirs).items() if value is not None]:
-        raise click.UsageError(
-            f"{wrong[0]} does not go with a Hugging Face model: it is for the network that bidibeam trains "
-            "without --base."
-            if is_fine_tuned
-            else f"{wrong[0]} goes with --base: name a Hugging Face model or a config."
-        )
+    _check_flags(is_fine_tuned=is_fine_tuned)
     pairs = PreparedData.open(data)
     if resume and not before and not (run / "config.json").is_file():
         named = "" if is_fine_tuned else f" with the preset {preset or 'paper'}"
@@ -143,6 +134,21 @@ def train(
         if is_tuned:
             tune_quickly(run, pairs)
         tell(f"Next: bidibeam chat {model}", style=None)
+
+
+def _check_flags(*, is_fine_tuned: bool) -> None:
+    """Refuse flags of our own networks beside a Hugging Face model, and the other way round."""
+    flags = click.get_current_context().params
+    ours, theirs = ("preset", "architecture", "vectors"), ("direction", "tokenizer", "trust_remote_code")
+    for name in ours if is_fine_tuned else theirs:
+        if flags[name] not in (None, False):
+            flag = f"--{name.replace('_', '-')}"
+            raise click.UsageError(
+                f"{flag} does not go with a Hugging Face model: it is for the network that bidibeam trains "
+                "without --base."
+                if is_fine_tuned
+                else f"{flag} goes with --base: name a Hugging Face model or a config."
+            )
 
 
 def _read_settings(before: dict[str, Any]) -> dict[str, Any]:

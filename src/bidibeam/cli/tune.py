@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import build_metrics, count_cores, load_for_search, take_model
+from bidibeam.cli.inputs import allow_local, build_metrics, count_cores, load_for_search, take_model
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ PLOT_FILE = "tuned.svg"
 @options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
 @options.option(
     "--strategy",
-    "Tune only this: bidis, vbs-tuned, 'bidia bleu_t', 'bidia bleu_t either', loglinear, 'loglinear edit "
-    "both' ... What tuned.json has for others is kept. May be given more than once.  [default: compare all "
-    "that the model has directions and vectors for]",
+    "Tune and compare only this: vbs, vbs-tuned, bidis, 'bidis lambda=1', 'mbr bleu', 'bidia bleu_t either', "
+    "'loglinear edit both' ... What tuned.json has for others is kept. May be given more than once, the "
+    "simplest first.  [default: all that the model has directions and vectors for]",
     "NAME",
     multiple=True,
 )
@@ -73,6 +74,7 @@ def tune(
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
 
     judged_by = build_metrics([metric], tokenize, lowercase)[0]
+    allow_local(" ".join(strategy))
     plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
@@ -91,12 +93,24 @@ def tune(
     whole = run_tuning(loaded, prepared, settings, plan, judged_by, **more)
     assert loaded.path is not None
     _plot(loaded.path / PLOT_FILE, whole, judged_by)
-    if (loaded.path / PLOT_FILE).is_file():
-        tell(f"The curves are drawn in {loaded.path / PLOT_FILE}.", style=None)
-    reverse = ["--reverse", named["reverse"]] if named["reverse"] is not None else []
-    size = ["--beam-size", str(settings.beam_size)] if settings.beam_size != 10 else []
-    command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *reverse, *size])
+    command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *_repeat_options()])
     tell(f"Next: {command}", style=None)
+
+
+def _repeat_options() -> list[str]:
+    """The options of model and search that the user gave, as `decode` takes them."""
+    from bidibeam.cli.decode import decode
+
+    context, words = click.get_current_context(), list[str]()
+    known = {each.name for each in decode.params} - {"model", "regular", "strategy", "vectors"}
+    for option in context.command.params:
+        name = option.name or ""
+        if name in known and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.params[name]
+            flag = (option.secondary_opts if value is False else option.opts)[0]
+            for each in value if isinstance(value, tuple) else (value,):
+                words += [flag] if isinstance(each, bool) else [flag, str(each)]
+    return words
 
 
 def run_tuning(
@@ -159,7 +173,9 @@ def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
     if not panels:
         return
     try:
-        if not plots.draw_tuning_curves(path, panels, baseline=baseline, metric=metric.name):
+        if plots.draw_tuning_curves(path, panels, baseline=baseline, metric=metric.name):
+            tell(f"The curves are drawn in {path}.", style=None)
+        else:
             show(plots.MISSING, style="dim")
     except OSError as error:  # what was found is written already
         note(f"{path} cannot be written: {error.strerror or error}.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bidibeam.decoding.rescoring import score_by_other
 from bidibeam.errors import InputError, SettingsError
@@ -148,6 +148,7 @@ class Decoder:
         batch_size: Sources searched at once; replies do not depend on it, but for ties within 1e-4.
         prefetch: Whether the next batch is searched in a second thread while this one is ranked, which pays
             where a GPU searches.
+        find_tuned: Gives what was tuned for the model, by system, once an explanation asks for it.
     """
 
     generator: BeamGenerator
@@ -155,6 +156,7 @@ class Decoder:
     signature: Signature = field(default_factory=lambda: Signature(()))
     batch_size: int = 32
     prefetch: bool = False
+    find_tuned: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
         """Every source's hypotheses, the reply first.
@@ -170,7 +172,7 @@ class Decoder:
 
         The decoder's own choice is that of `decode`. A direction that its strategy does not search is
         searched for the explanation, as widely as the other, where the model has it. Other strategies choose
-        from the same two beams, with their default settings.
+        from the same two beams, with what was tuned for them, or else their default settings.
 
         Raises:
             InputError: If the source is no string, or the strategy chooses by a reference.
@@ -184,7 +186,12 @@ class Decoder:
             generator, notes = generator.in_both_directions()
         (beams,) = generator.generate([empty])
         return explain_beams(
-            beams, self.ranker.strategy, max_length=max_length, notes=notes, signature=str(self.signature)
+            beams,
+            self.ranker.strategy,
+            max_length=max_length,
+            tuned=self.find_tuned(),
+            notes=notes,
+            signature=str(self.signature),
         )
 
     def _read(self, sources: Sequence[str]) -> list[Beams]:

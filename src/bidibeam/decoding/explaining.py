@@ -15,7 +15,7 @@ from bidibeam.strategies.reasons import explain_choice
 from bidibeam.strategies.settings import OPTION_WORDS, StrategySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -187,17 +187,19 @@ def explain_beams(
     strategy: Strategy,
     *,
     max_length: int | None = None,
+    tuned: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Sequence[str] = (),
     signature: str = "",
 ) -> Explanation:
     """Asks the strategy, and others besides, to choose from the same beams.
 
-    `max_length` is T, for a similarity with a length term where the strategy has no similarity of its own.
+    `max_length` is T, for a similarity with a length term where the strategy has no similarity of its own;
+    `tuned` are options of the others, by system.
     """
     own, similarity = system_of(strategy), getattr(strategy, "similarity", None)
     asked, bidia = {own: strategy}, strategy
     for name in ASKED:
-        settings = StrategySettings(name)
+        settings = StrategySettings(name).with_tuned(tuned or {})
         if similarity is not None and settings.compares:
             settings = replace(settings, similarity=similarity)
         other = settings.build(max_length=max_length)

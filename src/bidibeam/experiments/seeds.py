@@ -15,6 +15,7 @@ import torch
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
+from bidibeam.api.tuning import can_recommend
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator
@@ -51,8 +52,6 @@ from bidibeam.training.train import train
 if TYPE_CHECKING:
     from bidibeam.experiments.controls import ControlSeed
 
-INDIFFERENT = ("random", "longest")
-"""Strategies that nobody would be recommended."""
 WORTH_A_PROCESS = 20_000
 """Replies to score: fewer take less time than starting a process."""
 TIMED = ("vbs", "bidis", "bidia bleu_t", "bidia wmd_t")
@@ -285,8 +284,7 @@ class Seed:
             space=lambda: self.word_vectors,
             workers=plan.workers,
         )
-        names = [each.system for each in plan.systems if each.name not in INDIFFERENT]
-        served = [name for name in names if needed[name].directions in lists and not needed[name].reference]
+        served = (name for name, each in needed.items() if each.directions in lists and can_recommend(name))
         return tuner.compare(served)
 
     @cached_property

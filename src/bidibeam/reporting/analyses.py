@@ -24,8 +24,9 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.paper import COMPLEXITY, FOOTNOTE, RANKED
 from bidibeam.reporting.plots import Look, assign_looks
+from bidibeam.reporting.quality import label_axis
 from bidibeam.reporting.results import NO_SIZE, Results
-from bidibeam.reporting.scores import compare_matched, label_axis
+from bidibeam.reporting.scores import compare_matched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

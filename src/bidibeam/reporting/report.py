@@ -18,8 +18,9 @@ from bidibeam.reporting.analyses import constant, cost, diversity, positions, ra
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
 from bidibeam.reporting.plots import check_matplotlib
+from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
-from bidibeam.reporting.scores import headroom, quality, summary
+from bidibeam.reporting.scores import summary
 from bidibeam.text import escape_markdown, printable
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"

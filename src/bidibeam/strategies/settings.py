@@ -161,6 +161,11 @@ class StrategySettings:
         return self.compares and "space" in (self._similarity_fields or ())
 
     @property
+    def has_penalty(self) -> bool:
+        """Whether its similarity has BP_T, and so a T."""
+        return "max_length" in (self._similarity_fields or ())
+
+    @property
     def unset(self) -> set[str]:
         """The strategy's own settings that no option decides."""
         return _field_names(STRATEGIES.get(self.name)) - {"similarity", *self.options}
@@ -201,7 +206,7 @@ class StrategySettings:
 
     def with_length(self, max_length: int | None) -> StrategySettings:
         """Returns the same with a T, if one is known and wanted: where nothing else decides it."""
-        if max_length is None or self.wants_tuned or "max_length" not in (self._similarity_fields or ()):
+        if max_length is None or self.wants_tuned or not self.has_penalty:
             return self
         return replace(self, similarity_options={"max_length": max_length, **self.similarity_options})
 
@@ -220,7 +225,7 @@ class StrategySettings:
 
     def check_penalty(self) -> None:
         """Makes sure that the similarity has a T if one is to come from what was tuned."""
-        if self.wants_tuned and "max_length" not in (self._similarity_fields or ()):
+        if self.wants_tuned and not self.has_penalty:
             raise SettingsError(
                 f"The similarity {self.similarity} has no T to be tuned. Leave {TUNED!r} out, or compare by "
                 "bleu_t or wmd_t."

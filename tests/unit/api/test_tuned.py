@@ -239,6 +239,26 @@ def test_a_strategys_own_options_win(tuned_run: Run) -> None:
     assert "tuned" in dict(partly.signature.facts)
 
 
+@pytest.mark.parametrize(
+    ("weights", "lambda_"), [("own", "0.3"), ("0123456789ab", "1"), (None, "1")], ids=["own", "other", "none"]
+)
+def test_an_explanation_asks_others_with_what_was_tuned_for_these_weights(
+    run: Run, weights: str | None, lambda_: str
+) -> None:
+    decoder = load_decoder(run, "vbs")
+    if weights is None:
+        (run.path / TUNED_FILE).write_text("{", encoding="utf-8")
+    else:
+        write(run.path / TUNED_FILE, run.fingerprint if weights == "own" else weights)
+
+    explanation = decoder.explain("red blue")
+
+    reason = next(each.reason for each in explanation.choices if each.system == "bidis")
+    assert f" + {lambda_} * " in reason
+    own = load_decoder(run, StrategySettings("bidis", {"lambda_": float(lambda_)}))
+    assert own.explain("red blue").choices[0].reason == reason
+
+
 def test_an_untuned_run_has_defaults_or_says_what_is_missing(run: Run) -> None:
     assert strategy_of(run, "bidis") == BidiS(1.0)
     with pytest.raises(SettingsError, match=r"^The strategy vbs-tuned needs length_exponent and word_re"):

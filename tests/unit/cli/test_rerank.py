@@ -47,11 +47,27 @@ def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
     near = called("rerank", lists, "--max-length", "2")
 
     assert (far.replies, near.replies) == ([long["text"]] * 3, [short["text"]] * 3)
-    assert (
-        "Note: T is 20, and without it 3 of 3 replies would be others: length decides more than" in far.told
-    )
+    others = "Note: of 3 replies, 3 by bidia bleu_t (T 20) would be others without T: length decides more"
+    assert others in far.told
     assert "length decides" not in near.told
     assert "length decides" not in called("rerank", lists, "--similarity", "edit").told
+
+
+def test_the_note_on_t_names_every_strategy_that_it_is_true_of(tmp_path: Path) -> None:
+    short, long = {"text": "yes please"}, {"text": "i do not know what to say to yes"}
+    one = {"regular": [short, long], "reverse": [short, {"text": "no"}], "reference": "yes"}
+    lists = write_lines(tmp_path / "lists.jsonl", *[one] * 3)
+    content = {"format_version": 2, "options": {"bidia bleu_t": {"T": 2}}}
+    tuned = write_lines(tmp_path / "tuned.json", content)
+    names = ("bidia bleu_t tuned", "bidia bleu_t", "bidia edit", "bidia bleu_t either")
+    strategies = [word for name in names for word in ("--strategy", name)]
+
+    call = called("evaluate", lists, *strategies, "--tuned", tuned, "--max-length", "20", "--trials", "9")
+
+    assert (
+        "Note: of 3 replies, 3 by bidia bleu_t (T 20), 3 by bidia bleu_t either (T 20) would be others"
+        in call.told
+    )
 
 
 def test_who_answers_where_nobody_is_named(beams: Path, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -391,14 +393,66 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     assert " was tuned for another search or metric, and is gone." in call.told
 
 
+def test_systems_without_settings_are_compared_too(unsure_run: Path, tmp_path: Path) -> None:
+    run = copied(unsure_run, tmp_path / "run")
+    systems = ("vbs", "mbr bleu", "bidis lambda=1", "bidia edit", "bidis")
+
+    call = called("tune", run, *SEARCH, *(word for name in systems for word in ("--strategy", name)))
+
+    assert call.status == 0
+    content = tuned_of(run)
+    assert list(content["values"]) == [*systems]
+    assert {each["system"] for each in content["ranking"]} == {*systems}
+    assert list(content["options"]) == ["bidis"]
+    answered = called("decode", run, *SEARCH, typed="red\n")
+    assert f"Strategy: {content['recommended']} (recommended by tuned.json)" in answered.told
+
+
+def test_what_must_be_imported_is_compared_and_not_recommended(
+    unsure_run: Path, tmp_path: Path, similarities: Callable[[str], str]
+) -> None:
+    run, own = copied(unsure_run, tmp_path / "run"), f"bidia {similarities('same')}"
+
+    assert called("tune", run, *SEARCH, "--strategy", own, "--strategy", "vbs").status == 0
+
+    content = tuned_of(run)
+    assert (list(content["values"]), content["recommended"]) == ([own, "vbs"], "vbs")
+
+
+def test_no_curves_are_told_of_where_there_are_none(copied_run: Path) -> None:
+    (copied_run / "tuned.svg").write_text("of an earlier call", encoding="utf-8")
+
+    call = called("tune", copied_run, *FEW, "--strategy", "vbs")
+
+    assert (call.status, tuned_of(copied_run)["recommended"]) == (0, None)
+    assert "tuned.svg" not in call.told
+
+
+def test_the_next_command_repeats_what_decode_takes_and_works(copied_run: Path, tmp_path: Path) -> None:
+    search = "--device cpu --beam-size 4 --max-length 9 --min-length 2 --length-penalty 0.8 --no-count-end "
+    search += "--allow-unknown --no-repeat-ngram-size 2 --repetition-penalty 1.5 --bad-words red --bad-words "
+    search += "'blue dog' --batch-size 3"
+
+    others = ("--sources", "3", "--strategy", "bidis", "--tokenize", "words")
+    call = called("tune", copied_run, *others, *shlex.split(search))
+
+    command = call.told.rpartition("Next: bidibeam ")[2].strip()
+    assert command == f"decode {shlex.quote(str(copied_run))} FILE {search}"
+    typed = write_lines(tmp_path / "FILE", "red", "blue")
+    again = called(*(str(typed) if word == "FILE" else word for word in shlex.split(command)))
+    assert (again.status, len(again.replies)) == (0, 2)
+    assert "were tuned with" not in again.told
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (
-            ("vbs",),
-            "There is nothing to tune of vbs. Choose among: bidis, vbs-tuned, loglinear, bidia bleu_t, ",
+        *(
+            ((name,), f"{name} is there to compare with, and nobody would be recommended it: leave it out.")
+            for name in ("oracle", "longest", "random")
         ),
-        (("bidia edit",), "The similarity edit has no T to be tuned."),
+        (("bidia edit tuned",), "The similarity edit has no T to be tuned."),
+        (("bidia nowhere:like",), "The similarity 'nowhere:like' cannot be imported"),
         (("bidia bleu_t", "--vectors", "x.vec"), "Nothing that is tuned uses word vectors: leave --vectors"),
         (("bidio",), "Unknown strategy 'bidio'. Did you mean 'bidis'? Choose one of: "),
     ],

@@ -18,7 +18,7 @@ from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_
 from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_ranked, draw_tuning_curves
-from bidibeam.reporting.scores import draw_headroom, draw_quality
+from bidibeam.reporting.quality import draw_headroom, draw_quality
 
 NAMES = ["vbs", "vbs-tuned", "bidia bleu_t"]
 
