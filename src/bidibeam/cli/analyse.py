@@ -179,6 +179,7 @@ def _analyse_lists(
     out: Path | None,
 ) -> None:
     """Let systems choose among the lists, and analyse, print and write what comes of it."""
+    from bidibeam.evaluation.evaluate import describe_metrics
     from bidibeam.evaluation.systems import AGREEING, SYSTEMS, Evidence, choose_systems
     from bidibeam.strategies.settings import StrategySettings, check_systems, strategy_named
 
@@ -225,18 +226,22 @@ def _analyse_lists(
     _tell_missing("system", "systems", same)
     _tell_missing("analysis", "analyses", missing)
     if out is not None:
-        about = {"files": list(files), "sources": len(lists[0]), **_describe(evidence, vectors)}
-        left_out = {"systems": lacking, "analyses": missing}
-        write_json(out / OUT_FILE, {**HEAD, **about, "analyses": contents, "left_out": left_out})
+        content = {
+            **HEAD,
+            **describe_metrics([metric]),
+            "files": list(files),
+            "sources": len(lists[0]),
+            **_describe(evidence, vectors),
+            "analyses": contents,
+            "left_out": {"systems": lacking, "analyses": missing},
+        }
+        write_json(out / OUT_FILE, content)
         tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
 
 
 def _describe(evidence: Evidence, vectors: Path | None) -> dict[str, Any]:
-    """What analyses of lists depend on: the metric, settings, and each system's signature."""
-    from bidibeam.evaluation.evaluate import describe_metrics
-
+    """What analyses of lists depend on: settings, and each system's signature."""
     return {
-        **describe_metrics([evidence.metric]),
         "settings": {
             "max_length": evidence.max_length,
             "vectors": None if vectors is None else str(vectors),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.evaluation.systems import CONTROL
 from bidibeam.figures import (
     BLACK,
     BLUE,
@@ -136,8 +135,10 @@ def draw_series(
             axes.vlines(sizes, low, high, colors=looks[one.name].colour, linewidth=1.0, zorder=depth)
 
 
-def draw_ranked(series: Sequence[Series], label: str, *, lower_is_better: bool) -> Figure:
-    """Draws systems at one N_B, the best at the top; controls are hollow, what lies far off has a number."""
+def draw_ranked(
+    series: Sequence[Series], label: str, *, lower_is_better: bool, hollow: Collection[str] = ()
+) -> Figure:
+    """Draws systems at one N_B, the best at the top, some of them hollow; what lies far off has a number."""
     ranked = sorted(series, key=lambda one: one.values[-1], reverse=not lower_is_better)
     values = [one.values[-1] for one in ranked]
     best, middle = values[0], values[len(values) // 2]
@@ -146,10 +147,9 @@ def draw_ranked(series: Sequence[Series], label: str, *, lower_is_better: bool) 
     axes = figure.subplots()
     for row, one in enumerate(ranked):
         value, spread = one.values[-1], (one.spreads or [None])[-1] or 0.0
-        is_control = one.name.endswith(CONTROL)
         shown = min(max(value, best - reach), best + reach)
-        colour = GREY if is_control else BLUE
-        face = "white" if is_control else colour
+        colour = GREY if one.name in hollow else BLUE
+        face = "white" if one.name in hollow else colour
         axes.plot([shown], [row], "o", color=colour, markerfacecolor=face, markersize=6)
         if shown == value:
             axes.hlines(row, value - spread, value + spread, colors=colour, linewidth=1.2, zorder=1)

@@ -95,16 +95,17 @@ def quality(results: Results) -> Section | None:
     }
     draw = partial(draw_quality, series, assign_looks(results.names), paper=paper, metric=results.metric)
     if len(sizes) == 1:
+        controls = [name for name in results.systems if name.endswith(CONTROL)]
         parts = {
             f"{what[0].upper()}{what[1:]} {where}, the best at the top": True,
             f"mean of {count} seeds with bars {bars}": results.is_mean,
-            "hollow: controls, with a second regular network": any(
-                CONTROL in name for name in results.systems
-            ),
+            "hollow: controls, with a second regular network": bool(controls),
             "what lies far off stands at the edge, with its number; the oracle is in the table": True,
         }
         systems = [one for one in series if one.name != ORACLE]
-        draw = partial(draw_ranked, systems, label_axis(results.metric), lower_is_better=is_low)
+        draw = partial(
+            draw_ranked, systems, label_axis(results.metric), lower_is_better=is_low, hollow=controls
+        )
     caption = "; ".join(part for part, is_true in parts.items() if is_true) + "."
     tables = _make_tables(
         results,
