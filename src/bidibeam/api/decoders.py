@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
-from bidibeam.api.tuned import TunedSettings, find_options
+from bidibeam.api.tuned import TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
 from bidibeam.models.base import usual_length
@@ -58,12 +58,12 @@ def load_decoder(
         SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
-    search = settings or default_search(loaded)
+    known = TunedSettings.known_for(loaded)
+    search = settings or default_search(loaded, known)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
-    chosen, tuned = _with_tuned(named, loaded)
-    if named is None and chosen.requirements.split(search.beam_size) is None:  # nobody asked for it
-        chosen, tuned = StrategySettings.named(DEFAULT_SYSTEM), None
-    built = chosen.build(max_length=usual_length(loaded), space=lambda: loaded.word_vectors(chosen.vectors))
+    chosen, tuned = _with_tuned(named, loaded, search)
+    length = (known.penalty_length if known else None) or usual_length(loaded)
+    built = chosen.build(max_length=length, space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
     check_directions(loaded, requirements, chosen.name)
@@ -85,7 +85,7 @@ def load_decoder(
         signature,
         batch_size or loaded.batch_size,
         prefetch=loaded.device.type != "cpu",
-        find_tuned=partial(find_options, loaded),
+        find_tuned=partial(_find_options, loaded),
     )
 
 
@@ -100,21 +100,30 @@ def check_model(model: Any) -> Model:
     raise InputError(f"`model` is of type {type(model).__name__}, which is not a model by itself. {way_out}.")
 
 
-def default_strategy(model: Model, tuned: TunedSettings | None) -> StrategySettings:
-    """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned."""
+def default_strategy(model: Model, tuned: TunedSettings | None, search: SearchSettings) -> StrategySettings:
+    """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned.
+
+    So it is BidiS, too, where the beam is too narrow for the recommended one.
+    """
     if tuned is None or not tuned.has_weights(model.fingerprint):
         return StrategySettings.named(DEFAULT_SYSTEM)
-    return StrategySettings.named(tuned.recommended or "bidis")
+    recommended = StrategySettings.named(tuned.recommended or "bidis")
+    is_wide = tuned.apply(recommended)[0].requirements.split(search.beam_size) is not None
+    return recommended if is_wide else StrategySettings.named(DEFAULT_SYSTEM)
 
 
-def default_search(model: Model, **settings: Any) -> SearchSettings:
+def default_search(model: Model, tuned: TunedSettings | None = None, **settings: Any) -> SearchSettings:
     """How to search a model where little is said: T is what its data were prepared with.
 
-    Settings are fields of `SearchSettings`; None stands for the default.
+    Settings are fields of `SearchSettings`; None stands for the default. What no reply may have is as it was
+    when the model was `tuned`.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
-    return SearchSettings(**{"max_length": longest, "stopping": model.default_stopping, **given})
+    known: dict[str, Any] = {"max_length": longest, "stopping": model.default_stopping}
+    if tuned is not None and tuned.has_weights(model.fingerprint):
+        known |= tuned.constraints
+    return SearchSettings(**{**known, **given})
 
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
@@ -129,14 +138,20 @@ def check_directions(model: Model, requirements: Requirements, strategy: str) ->
 
 
 def _with_tuned(
-    strategy: StrategySettings | None, model: Model
+    strategy: StrategySettings | None, model: Model, search: SearchSettings
 ) -> tuple[StrategySettings, TunedSettings | None]:
     """The strategy, or the default, with tuned options under its own; and where those came from, if used."""
     if strategy is not None and not (strategy.wants_tuned or strategy.unset):
-        return strategy, None  # nothing is read in vain: `tune` itself must get past a bad one
+        return strategy, None  # a file that is of no use is no hindrance
     found = TunedSettings.find(model)
-    strategy = strategy or default_strategy(model, found)
+    strategy = strategy or default_strategy(model, found, search)
     chosen, tuned = (strategy, None) if found is None else found.apply(strategy)
     if tuned is not None:
         tuned.check_weights(model.fingerprint)
     return chosen, tuned
+
+
+def _find_options(model: Model) -> dict[str, dict[str, float]]:
+    """What was tuned for a model, by system."""
+    known = TunedSettings.known_for(model)
+    return known.options if known else {}

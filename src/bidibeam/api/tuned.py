@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TUNED_FILE = "tuned.json"
 SPLIT = "validation"
 FORMAT_VERSION = 2
+CONSTRAINTS = ("no_repeat_ngram_size", "repetition_penalty", "bad_words")
 OLDER = {1: {"bleu": "values"}}
 """Versions that are read too, and what was called otherwise in them."""
 
@@ -40,6 +41,7 @@ class Tuned:
     metric: str = ""
     values: dict[str, float] = field(default_factory=dict)
     recommended: str | None = None  # the system that answers where none is asked for
+    penalty_length: int | None = None  # T of similarities, if it is not what the data say
 
 
 class TunedSettings:
@@ -60,9 +62,11 @@ class TunedSettings:
             for old, new in OLDER.get(version, {}).items():
                 self.content.setdefault(new, self.content.pop(old, {}))
             known = build_known(Tuned, self.content)
-            self.content |= asdict(known)
+            self.content |= {name: each for name, each in asdict(known).items() if each is not None}
+            self.content.setdefault("recommended", None)
             self.options = known.options
             self.recommended = known.recommended
+            self.penalty_length = known.penalty_length
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -77,10 +81,25 @@ class TunedSettings:
         folder = place if isinstance(place, Path) else place.path
         return cls(folder / TUNED_FILE) if folder is not None and (folder / TUNED_FILE).is_file() else None
 
+    @classmethod
+    def known_for(cls, model: Model) -> TunedSettings | None:
+        """What was tuned for a model with these weights; None if nothing was, or the file is of no use."""
+        with suppress(RunError):
+            found = cls.find(model)
+            if found is not None and found.has_weights(model.fingerprint):
+                return found
+        return None
+
     def apply(self, strategy: StrategySettings) -> tuple[StrategySettings, TunedSettings | None]:
         """The strategy with tuned options under its own; and this, if any of them was used."""
         chosen = strategy.with_tuned(self.options)
         return chosen, None if chosen == strategy else self
+
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """The search options with which it was tuned, of those that say what no reply may have."""
+        search = self.content["search"]
+        return {name: search[name] for name in CONSTRAINTS if name in search}
 
     def has_weights(self, fingerprint: str) -> bool:
         """Whether it was tuned for these weights; of a pair, one model may be left out."""
@@ -95,15 +114,6 @@ class TunedSettings:
             )
 
 
-def find_options(model: Model) -> dict[str, dict[str, float]]:
-    """What was tuned for a model with these weights, by system; a file that is of no use says nothing."""
-    with suppress(RunError):
-        found = TunedSettings.find(model)
-        if found is not None and found.has_weights(model.fingerprint):
-            return found.options
-    return {}
-
-
 def describe_conditions(
     tuned: TuningResult, metric: Metric, search: SearchSettings, weights: str
 ) -> dict[str, Any]:
@@ -113,15 +123,23 @@ def describe_conditions(
 
 
 def write_tuned(
-    path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
+    path: Path,
+    tuned: TuningResult,
+    *,
+    metric: Metric,
+    search: SearchSettings,
+    weights: str,
+    penalty_length: int | None = None,
 ) -> None:
     """Write what was found, with all that it depends on, in one step."""
+    known = {} if penalty_length is None else {"penalty_length": penalty_length}
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
             **describe_conditions(tuned, metric, search, weights),
+            **known,
             "recommended": tuned.recommended,
             "options": tuned.options,
             "values": tuned.values,

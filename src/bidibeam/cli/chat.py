@@ -12,7 +12,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import echo, note, show, show_metadata
-from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy, tell_strategy
+from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy, tell_default
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
 from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
@@ -80,10 +80,10 @@ def chat(model: str | None, **flags: Any) -> None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    tuned = TunedSettings.find(loaded) if strategy is None else None
-    conversation = ChatSession(loaded, settings, strategy or default_strategy(loaded, tuned), workers=workers)
+    default = default_strategy(loaded, TunedSettings.find(loaded), settings)
+    conversation = ChatSession(loaded, settings, strategy or default, workers=workers)
     if strategy is None:
-        tell_strategy(loaded, tuned)
+        tell_default(loaded, settings)
     show(HELP, style="dim")
     conversation.run()
 

@@ -13,7 +13,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import note
-from bidibeam.cli.inputs import load_for_search, take_model, take_strategy, tell_strategy
+from bidibeam.cli.inputs import load_for_search, take_model, take_strategy, tell_default
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
@@ -80,18 +80,16 @@ def decode(
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
     )
-    is_tuned = "tuned" in dict(decoder.signature.facts)
-    tuned = TunedSettings.find(loaded) if is_tuned or strategy is None else None
     if strategy is None:
-        tell_strategy(loaded, tuned)
+        tell_default(loaded, settings)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
-    if tuned is not None and is_tuned:
+    if "tuned" in dict(decoder.signature.facts) and (tuned := TunedSettings.find(loaded)) is not None:
         _note_tuning(tuned, settings)
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)
     if decoder.ranker.strategy.requirements.reference:
-        sources = _check_references(sources, strategy.name if strategy is not None else "strategy")
+        sources = _check_references(sources, strategy.name if strategy else "strategy")
     is_finished: Counter[bool] = Counter()
     unknown: list[Beams] = []
 

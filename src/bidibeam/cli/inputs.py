@@ -69,15 +69,22 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
         return load(name, reverse, **options)
 
 
-def load_for_search(model: dict[str, Any], flags: dict[str, Any]) -> tuple[Model, SearchSettings]:
-    """Load the model and settle how it searches; values that are out of range are refused before."""
+def load_for_search(
+    model: dict[str, Any], flags: dict[str, Any], *, as_tuned: bool = True
+) -> tuple[Model, SearchSettings]:
+    """Load the model and settle how it searches; values that are out of range are refused before.
+
+    If `as_tuned`, what flags do not say of repeated and forbidden words is as tuned.json has it.
+    """
     from bidibeam.api.decoders import default_search
+    from bidibeam.api.tuned import TunedSettings
     from bidibeam.search.settings import SearchSettings
 
+    flags["bad_words"] = flags["bad_words"] or None
     given = {name: value for name, value in flags.items() if value is not None}
     SearchSettings(**{"max_length": MANY_STEPS, **given})
     loaded = load_model(**model)
-    return loaded, default_search(loaded, **flags)
+    return loaded, default_search(loaded, TunedSettings.known_for(loaded) if as_tuned else None, **flags)
 
 
 def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
@@ -189,15 +196,19 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
-def tell_strategy(model: Model, tuned: TunedSettings | None) -> None:
-    """Say who answers where nobody was named."""
-    from bidibeam.strategies.settings import DEFAULT_SYSTEM
+def tell_default(model: Model, settings: SearchSettings) -> None:
+    """Say who answers where nobody was named, and why."""
+    from bidibeam.api.decoders import default_strategy
+    from bidibeam.api.tuned import TunedSettings
 
-    recommended = None
-    if tuned is not None and tuned.has_weights(model.fingerprint):
-        recommended = tuned.recommended
-    why = "recommended by tuned.json" if recommended else "the default; `bidibeam tune` finds the best"
-    tell(f"Strategy: {recommended or DEFAULT_SYSTEM} ({why})")
+    tuned = TunedSettings.known_for(model)
+    strategy, recommended = default_strategy(model, tuned, settings), tuned.recommended if tuned else None
+    why = "the default; `bidibeam tune` finds the best"
+    if recommended == strategy.system:
+        why = "recommended by tuned.json"
+    elif recommended is not None:
+        why = f"the default; {recommended}, which tuned.json recommends, needs a wider beam"
+    tell(f"Strategy: {strategy.system} ({why})")
 
 
 def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:

@@ -207,13 +207,16 @@ search = together(
         "keep",
     ),
     option("--allow-unknown", "Let the unknown token be written.", bool),
-    option("--no-repeat-ngram-size", "No n-gram of so many tokens twice in a reply; 0 allows it.", int, 0),
+    option(
+        "--no-repeat-ngram-size",
+        "No n-gram of so many tokens twice in a reply; 0 allows it.  [default: as tuned, or 0]",
+        int,
+    ),
     option(
         "--repetition-penalty",
         "What the log-probability of a token that the reply has already is multiplied by; more than 1 avoids "
-        "repetition.",
+        "repetition.  [default: as tuned, or 1]",
         float,
-        1.0,
     ),
     option(
         "--bad-words",

@@ -263,7 +263,14 @@ class Seed:
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
             for path in self.tuned_files(size):
-                write_tuned(path, tuned, metric=plan.settings.metrics[0], search=search, weights=self.weights)
+                write_tuned(
+                    path,
+                    tuned,
+                    metric=plan.settings.metrics[0],
+                    search=search,
+                    weights=self.weights,
+                    penalty_length=plan.settings.penalty_length,
+                )
         if notes:
             plan.progress.note(" ".join(notes))
 

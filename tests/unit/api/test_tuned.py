@@ -13,7 +13,7 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.decoders import default_strategy
+from bidibeam.api.decoders import default_search, default_strategy
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
@@ -22,8 +22,10 @@ from bidibeam.metrics import build_metric
 from bidibeam.models.base import usual_length
 from bidibeam.models.run import RunModel as Run
 from bidibeam.search.settings import SearchSettings
+from bidibeam.similarities.bleu import BleuT
 from bidibeam.similarities.overlap import Edit
 from bidibeam.strategies.baselines import Vbs, VbsTuned
+from bidibeam.strategies.bidia import BidiA
 from bidibeam.strategies.bidis import BidiS
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.settings import StrategySettings
@@ -110,6 +112,35 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert tuned.recommended == "bidis"
 
 
+def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) -> None:
+    search = SearchSettings(no_repeat_ngram_size=2, bad_words=("red",))
+    known: dict[str, Any] = {"metric": METRIC, "search": search, "penalty_length": 17}
+    write_tuned(run.path / TUNED_FILE, FOUND, weights=run.fingerprint, **known)
+
+    decoder = load_decoder(run, "bidia bleu_t")
+
+    facts, strategy = dict(decoder.signature.facts), decoder.ranker.strategy
+    assert (facts["no_repeat_ngram_size"], facts["bad_words"]) == ("2", "red")
+    assert strategy == BidiA(BleuT(max_length=17))
+    assert default_search(run, TunedSettings.known_for(run), no_repeat_ngram_size=0) == replace(
+        default_search(run), bad_words=("red",)
+    )
+    write_tuned(run.path / TUNED_FILE, FOUND, weights="0123456789ab", **known)
+    assert TunedSettings.known_for(run) is None
+    assert "no_repeat_ngram_size" not in dict(load_decoder(run, "vbs").signature.facts)
+
+
+def test_a_beam_too_narrow_for_what_is_recommended_is_answered_by_the_default(run: Run) -> None:
+    found = replace(FOUND, recommended="bidia bleu_t")
+    write_tuned(run.path / TUNED_FILE, found, metric=METRIC, search=SearchSettings(), weights=run.fingerprint)
+    tuned = TunedSettings.find(run)
+
+    narrow, wide = (default_strategy(run, tuned, SearchSettings(beam_size=size)).system for size in (1, 2))
+
+    assert (narrow, wide) == ("bidis lambda=1", "bidia bleu_t")
+    assert load_decoder(run, settings=SearchSettings(beam_size=1)).ranker.strategy == BidiS(1.0)
+
+
 def test_the_first_version_is_read_too(tmp_path: Path) -> None:
     content = {"format_version": 1, "options": {"bidis": {"lambda_": 0.5}}, "bleu": {"vbs": 2.0}}
     (tmp_path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
@@ -132,10 +163,11 @@ def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
         search=SearchSettings(),
         weights=run.fingerprint,
     )
-    assert default_strategy(run, TunedSettings.find(run)) == StrategySettings("bidis")
+    assert default_strategy(run, TunedSettings.find(run), SearchSettings()) == StrategySettings("bidis")
     assert load_decoder(run).ranker.strategy == BidiS(0.3)
     write(run.path / TUNED_FILE, "0123456789ab")  # for other weights: as if nobody had tuned it
-    assert default_strategy(run, TunedSettings.find(run)) == StrategySettings("bidis", {"lambda_": 1.0})
+    default = default_strategy(run, TunedSettings.find(run), SearchSettings())
+    assert default == StrategySettings("bidis", {"lambda_": 1.0})
     assert load_decoder(run).ranker.strategy == BidiS(1.0)
 
 

@@ -95,7 +95,7 @@ def test_half_stores_rounded_weights_and_what_was_tuned_names_them(tuned_once: P
     assert after == {**before, "weights": load_run(half).fingerprint}
     assert after["weights"] != before["weights"]
     call = called("decode", half, "--strategy", "bidis", typed="red cat\n")
-    assert call.replies == ["red cat!"]
+    assert "red cat" not in call.replies[0]  # which it was tuned not to say
     assert "|tuned:tuned.json@" in call.signature
 
 

@@ -141,6 +141,27 @@ def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> 
         assert "Strategy: bidis lambda=1 (the default; `bidibeam tune` finds the best)" in told
 
 
+def test_what_no_reply_may_have_is_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path) -> None:
+    given = ("--no-repeat-ngram-size", "2", "--bad-words", "cat")
+    assert called("tune", copied_run, *FEW, *given).status == 0
+
+    def facts(*flags: str) -> dict[str, str]:
+        signature = called("decode", copied_run, *flags, typed="red\n").signature
+        return dict(fact.split(":", 1) for fact in signature.split("|"))
+
+    as_tuned, other = facts(), facts("--no-repeat-ngram-size", "0", "--bad-words", "dog")
+    assert (as_tuned["no_repeat_ngram_size"], as_tuned["bad_words"]) == ("2", "cat")
+    assert "no_repeat_ngram_size" not in other
+    assert other["bad_words"] == "dog"
+    assert called("tune", copied_run, *FEW).status == 0  # which begins afresh
+    assert "no_repeat_ngram_size" not in facts()
+    for command in ("decode", "chat"):
+        content = tuned_of(copied_run)
+        (copied_run / "tuned.json").write_text(json.dumps({**content, "recommended": "bidia edit"}))
+        told = called(command, copied_run, "--beam-size", "1", typed="red\n").told
+        assert "(the default; bidia edit, which tuned.json recommends, needs a wider beam)" in told
+
+
 def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm(
     toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
