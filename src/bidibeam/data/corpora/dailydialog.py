@@ -25,7 +25,7 @@ class DailyDialogReader(CorpusReader):
     Much of validation and test stands in the training file verbatim: where train_clean_lines.txt is there,
     only the training dialogues whose line numbers it lists are read. Where multireftest.json is there, it is
     the test set: an item a context, its references as they are, lower-cased. Texts keep their spaces before
-    punctuation.
+    punctuation, so words are compared.
     """
 
     name = "dailydialog"
@@ -35,6 +35,7 @@ class DailyDialogReader(CorpusReader):
     )
 
     suits: ClassVar[Mapping[str, Any]] = {"max_response_length": 40}
+    measure: ClassVar[Mapping[str, Any]] = {"tokenize": "words", "search": {"max_length": 40}}
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations, and test items, from the folder or archive `source`."""
