@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import RunError, SettingsError, check_setting
 from bidibeam.fields import build_known
 from bidibeam.files import read_json, reading, write_json
 from bidibeam.scores import recorded
+from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
-    from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.settings import StrategySettings
     from bidibeam.strategies.tuning import TuningResult
 
@@ -25,6 +25,7 @@ TUNED_FILE = "tuned.json"
 SPLIT = "validation"
 FORMAT_VERSION = 2
 CONSTRAINTS = ("no_repeat_ngram_size", "repetition_penalty", "bad_words")
+"""Search options that say what no reply may have: a model is searched with those that it was tuned with."""
 OLDER = {1: {"bleu": "values"}}
 """Versions that are read too, and what was called otherwise in them."""
 
@@ -62,11 +63,13 @@ class TunedSettings:
             for old, new in OLDER.get(version, {}).items():
                 self.content.setdefault(new, self.content.pop(old, {}))
             known = build_known(Tuned, self.content)
-            self.content |= {name: each for name, each in asdict(known).items() if each is not None}
-            self.content.setdefault("recommended", None)
+            self.content |= asdict(known)
             self.options = known.options
-            self.recommended = known.recommended
-            self.penalty_length = known.penalty_length
+            self.recommended = known.recommended or None
+            self.penalty_length = length = known.penalty_length
+            check_setting(length is None or length >= 1, "penalty_length", length, "at least 1")
+            self.constraints = {name: known.search[name] for name in CONSTRAINTS if name in known.search}
+            SearchSettings(**self.constraints)
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -95,12 +98,6 @@ class TunedSettings:
         chosen = strategy.with_tuned(self.options)
         return chosen, None if chosen == strategy else self
 
-    @property
-    def constraints(self) -> dict[str, Any]:
-        """The search options with which it was tuned, of those that say what no reply may have."""
-        search = self.content["search"]
-        return {name: search[name] for name in CONSTRAINTS if name in search}
-
     def has_weights(self, fingerprint: str) -> bool:
         """Whether it was tuned for these weights; of a pair, one model may be left out."""
         return set(fingerprint.split("+")) <= set(str(self.content.get("weights")).split("+"))
@@ -115,11 +112,12 @@ class TunedSettings:
 
 
 def describe_conditions(
-    tuned: TuningResult, metric: Metric, search: SearchSettings, weights: str
+    tuned: TuningResult, metric: Metric, search: SearchSettings, weights: str, penalty_length: int | None
 ) -> dict[str, Any]:
     """What tuned settings depend on."""
     found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
-    return {**found_on, "search": recorded(search), "metric": str(metric.signature)}
+    compared = {"metric": str(metric.signature), "penalty_length": penalty_length}
+    return {**found_on, "search": recorded(search), **compared}
 
 
 def write_tuned(
@@ -132,14 +130,12 @@ def write_tuned(
     penalty_length: int | None = None,
 ) -> None:
     """Write what was found, with all that it depends on, in one step."""
-    known = {} if penalty_length is None else {"penalty_length": penalty_length}
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            **describe_conditions(tuned, metric, search, weights),
-            **known,
+            **describe_conditions(tuned, metric, search, weights, penalty_length),
             "recommended": tuned.recommended,
             "options": tuned.options,
             "values": tuned.values,
@@ -150,7 +146,13 @@ def write_tuned(
 
 
 def merge_with_earlier(
-    path: Path, tuned: TuningResult, *, metric: Metric, search: SearchSettings, weights: str
+    path: Path,
+    tuned: TuningResult,
+    *,
+    metric: Metric,
+    search: SearchSettings,
+    weights: str,
+    penalty_length: int | None = None,
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
@@ -164,7 +166,7 @@ def merge_with_earlier(
     except RunError:  # there is none, or it is of no use
         return tuned, []
     content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
-    conditions = describe_conditions(tuned, metric, search, weights)
+    conditions = describe_conditions(tuned, metric, search, weights, penalty_length)
     if any(content.get(key) != value for key, value in conditions.items()):
         return tuned, lost
     try:

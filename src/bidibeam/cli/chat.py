@@ -80,8 +80,8 @@ def chat(model: str | None, **flags: Any) -> None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
     loaded, settings = load_for_search(take_model(model, flags), flags)
-    default = default_strategy(loaded, TunedSettings.find(loaded), settings)
-    conversation = ChatSession(loaded, settings, strategy or default, workers=workers)
+    chosen = strategy or default_strategy(loaded, TunedSettings.find(loaded), settings)
+    conversation = ChatSession(loaded, settings, chosen, workers=workers)
     if strategy is None:
         tell_default(loaded, settings)
     show(HELP, style="dim")

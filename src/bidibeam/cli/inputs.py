@@ -203,7 +203,7 @@ def tell_default(model: Model, settings: SearchSettings) -> None:
 
     tuned = TunedSettings.known_for(model)
     strategy, recommended = default_strategy(model, tuned, settings), tuned.recommended if tuned else None
-    why = "the default; `bidibeam tune` finds the best"
+    why = "the default; `bidibeam tune` finds the best" if tuned is None else "tuned.json recommends none"
     if recommended == strategy.system:
         why = "recommended by tuned.json"
     elif recommended is not None:

@@ -79,7 +79,8 @@ def rerank(
     if used is not None:
         origin["tuned"] = used.name
         inputs.note_other_model(used, input_file, model)
-    strategy = settings.build(max_length=max_length, space=inputs.word_vectors(settings.vectors, lists))
+    length = max_length or (tuned.penalty_length if tuned is not None else None)
+    strategy = settings.build(max_length=length, space=inputs.word_vectors(settings.vectors, lists))
     inputs.note_length([strategy], lists)
     warm_up(strategy)
     ranker = Ranker(strategy, workers, replies_only=nbest_file is None)

@@ -25,7 +25,7 @@ from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS, build_metrics
 from bidibeam.metrics.scoring import check_tunable, ignore_case
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.search.settings import SearchSettings
-from bidibeam.strategies.settings import check_systems
+from bidibeam.strategies.settings import DEFAULT_SYSTEM, check_systems
 from bidibeam.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ExperimentSettings:
     """T of bleu_t and wmd_t; when null, the median length of the responses that training saw."""
     beam_sizes: tuple[int, ...] = (1, 2, 5, 6, 10, 20, 30, 40, 50)
     """Values of N_B, the hypotheses that a system may choose from."""
-    systems: tuple[str, ...] = SYSTEMS
+    systems: tuple[str, ...] = (*SYSTEMS[:2], DEFAULT_SYSTEM, *SYSTEMS[2:])
     """Strategies, each with a similarity and other options where it takes some."""
     metric: str = DEFAULT_METRIC
     """What systems are judged by: a metric's name, or package.module:name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -94,15 +95,17 @@ def quality(results: Results) -> Section | None:
         "largest": paper is not None,
     }
     draw = partial(draw_quality, series, assign_looks(results.names), paper=paper, metric=results.metric)
+    systems = series
     if len(sizes) == 1:
         controls = [name for name in results.systems if name.endswith(CONTROL)]
         parts = {
             f"{what[0].upper()}{what[1:]} {where}, the best at the top": True,
             f"mean of {count} seeds with bars {bars}": results.is_mean,
             "hollow: controls, with a second regular network": bool(controls),
-            "what lies far off stands at the edge, with its number; the oracle is in the table": True,
+            "what lies far off stands at the edge, with its number": len(series) > TWO,
+            "the oracle is in the table": any(one.name == ORACLE for one in series),
         }
-        systems = [one for one in series if one.name != ORACLE]
+        systems = [one for one in series if one.name != ORACLE and isfinite(one.values[0])]
         draw = partial(
             draw_ranked, systems, label_axis(results.metric), lower_is_better=is_low, hollow=controls
         )
@@ -115,7 +118,8 @@ def quality(results: Results) -> Section | None:
         results.interval,
     )
     name = "BLEU-4" if results.metric == DEFAULT_METRIC else results.label
-    return Section("bleu", f"{name} {where}", [Picture("bleu", caption, draw), *tables])
+    pictures = [Picture("bleu", caption, draw)] if systems else []
+    return Section("bleu", f"{name} {where}", [*pictures, *tables])
 
 
 def name_measure(metric: str) -> str:

@@ -207,11 +207,7 @@ class Tuner:
     def compare(
         self, names: Iterable[str], *, usable: Callable[[str], bool] = lambda _: True
     ) -> TuningResult:
-        """Tunes systems, ranks them, and recommends one that is usable.
-
-        That is the default, unless the best beats it by a standard error; then the simplest that it does not
-        beat so. The systems stand the simplest first.
-        """
+        """Tunes systems, which stand the simplest first, ranks them, and recommends one that is usable."""
         tuned = [self.tune(name) for name in names]
         if not tuned:
             return TuningResult({}, {}, (), 0)
@@ -229,17 +225,32 @@ class Tuner:
                 Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
             )
         is_decided = len({each.cv for each in tuned}) > 1  # one system, or all alike, decide nothing
-        eligible = [place for place, each in enumerate(tuned) if is_decided and usable(each.name)]
-        eligible.sort(key=lambda place: tuned[place].name != DEFAULT_SYSTEM)
-        simplest = self.outcomes.prefer_first([choices[place] for place in eligible]) if eligible else None
         return TuningResult(
             {each.key: each.options for each in tuned if each.options},
             {each.name: each.value for each in tuned},
             tuple(curve for each in tuned for curve in each.curves),
             self.outcomes.sources,
             tuple(ranking),
-            None if simplest is None else tuned[eligible[simplest]].name,
+            self._recommend([each for each in tuned if is_decided and usable(each.name)]),
         )
+
+    def _recommend(self, systems: Sequence[TunedSystem]) -> str | None:
+        """Returns the default, if it is there, unless the best of the systems beats it by a standard error.
+
+        Then it is the simplest that the best does not beat so, of those that are as good as the default.
+        """
+        if not systems:
+            return None
+        gains = [orient(self.metric, each.cv) for each in systems]
+        best = systems[int(np.argmax(gains))]
+        for default, gain in zip(systems, gains, strict=True):
+            if default.name == DEFAULT_SYSTEM:
+                if self.outcomes.prefer_first([default.choice, best.choice]) == 0:
+                    return default.name
+                systems = [each for each, other in zip(systems, gains, strict=True) if other >= gain]
+                systems = [each for each in systems if each is not default]
+                break
+        return systems[self.outcomes.prefer_first([each.choice for each in systems])].name
 
     def _beams_of(self, settings: StrategySettings, directions: tuple[Direction, ...]) -> Sequence[Beams]:
         if directions not in self.lists:

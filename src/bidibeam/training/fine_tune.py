@@ -28,7 +28,12 @@ from bidibeam.models.huggingface.configs import METADATA_FILE, read_metadata
 from bidibeam.models.huggingface.labels import padding_id, special_ids
 from bidibeam.models.huggingface.pairs import encode_pairs, from_prepared, set_prompt_end
 from bidibeam.models.huggingface.quiet import without_progress_bars
-from bidibeam.models.huggingface.training import ModelWithLoss, check_positions, save_model
+from bidibeam.models.huggingface.training import (
+    ModelWithLoss,
+    check_generation_config,
+    check_positions,
+    save_model,
+)
 from bidibeam.training.logs import read_metrics
 from bidibeam.training.loop import TrainingLoop, describe_data
 from bidibeam.training.optimization import LinearSchedule
@@ -150,6 +155,7 @@ class FineTuneTask:
             "max_response_length": settings.max_response_length,
         }
         check_positions(base.model, **limits)
+        check_generation_config(base.model)
         network = ModelWithLoss(base.model)
         self.network: nn.Module = network
         self.is_capturable = network.has_fixed_layers

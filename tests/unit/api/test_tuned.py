@@ -102,6 +102,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "allow_unknown": False,
         },
         "metric": str(METRIC.signature),
+        "penalty_length": None,
         "recommended": "bidis",
         "options": FOUND.options,
         "values": FOUND.values,
@@ -128,6 +129,41 @@ def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) 
     write_tuned(run.path / TUNED_FILE, FOUND, weights="0123456789ab", **known)
     assert TunedSettings.known_for(run) is None
     assert "no_repeat_ngram_size" not in dict(load_decoder(run, "vbs").signature.facts)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"search": None},
+        {"search": {"no_repeat_ngram_size": "3"}},
+        {"search": {"repetition_penalty": None}},
+        {"search": {"bad_words": "hello"}},
+        {"penalty_length": 0},
+        {"penalty_length": "x"},
+    ],
+)
+def test_conditions_that_make_no_sense_are_damage_to_the_file(tuned_run: Run, wrong: dict[str, Any]) -> None:
+    path = tuned_run.path / TUNED_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
+
+    with pytest.raises(RunError, match=r"tuned\.json is damaged \(.*`bidibeam tune RUN`"):
+        load_decoder(tuned_run)
+    assert load_decoder(tuned_run, "vbs").ranker.strategy == Vbs()  # which takes nothing from it
+
+
+def test_what_was_compared_with_another_t_is_lost(tuned_run: Run) -> None:
+    path = tuned_run.path / TUNED_FILE
+    known: dict[str, Any] = {
+        "metric": METRIC,
+        "search": SearchSettings(beam_size=7),
+        "weights": tuned_run.fingerprint,
+    }
+    fewer = replace(FOUND, options={"bidis": {"lambda_": 0.3}}, ranking=FOUND.ranking[1:], recommended=None)
+
+    assert merge_with_earlier(path, fewer, **known)[0].recommended == "bidis"
+    alone, lost = merge_with_earlier(path, fewer, **known, penalty_length=17)
+
+    assert (alone.recommended, lost) == (None, ["vbs-tuned", "bidia bleu_t"])
 
 
 def test_a_beam_too_narrow_for_what_is_recommended_is_answered_by_the_default(run: Run) -> None:

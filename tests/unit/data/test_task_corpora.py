@@ -226,7 +226,10 @@ def test_several_languages_of_inflection_are_read_together_each_its_own_test_set
         for language, form in (("deu", "y"), ("fin", "x"))
         for split in ("train", "validation", f"test_{language}")
     ]
-    for path in tmp_path.glob("*.trn"):
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "deu.trn").write_text("b\tN;PL\ty\n")
+    assert read("inflection", tmp_path) == found  # a language is read once, from the outermost folder
+    for path in tmp_path.rglob("*.trn"):
         path.unlink()
     with pytest.raises(CorpusError, match=r"holds no LANGUAGE\.trn: the corpus 'inflection' is read from"):
         read("inflection", tmp_path)

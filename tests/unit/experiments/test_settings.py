@@ -106,7 +106,7 @@ def test_data_that_are_prepared_say_how_they_are_and_are_measured_as_their_corpu
     settings = resolve_experiment(preset="demo", corpus="chitchat", data=data)
 
     assert settings.prepare == known
-    assert (settings.metric, settings.search.max_length) == ("exact_match", 48)
+    assert (settings.metric, settings.search.max_length) == ("exact_match", 49)
     data.info["settings"]["corpus"] = "one.that:is_not_here"
     assert resolve_experiment(preset="demo", data=data).prepare == replace(
         known, corpus="chitchat", source_lang=None
@@ -120,7 +120,7 @@ def test_what_is_tuned_later_may_be_named_now() -> None:
 
 
 def test_unasked_an_experiment_has_all_our_systems() -> None:
-    assert ExperimentSettings().systems == SYSTEMS
+    assert set(ExperimentSettings().systems) == {*SYSTEMS, DEFAULT_SYSTEM}
     for preset in ("demo", "paper"):
         assert set(resolve_experiment(preset=preset).systems) <= {*SYSTEMS, DEFAULT_SYSTEM}
 

@@ -323,6 +323,7 @@ def test_the_default_stays_unless_the_best_beats_it_by_a_standard_error() -> Non
         known = [replace(line, references=(text,)) for line, text in zip(lines, references, strict=True)]
         return tuner_of(known, ErrorRate()).compare(names)
 
+    assert compare(default).recommended == "bidis lambda=1"
     stays, leaves = compare(even), compare(vbs)
 
     values = {each.system: each.cv for each in stays.ranking}

@@ -307,6 +307,19 @@ def test_it_goes_on_from_weights_with_their_tokenizer(tune: Tune, tmp_path: Path
     assert again["best"]["loss"] == pytest.approx(joint["best"]["loss"], abs=1e-4)
 
 
+def test_a_generation_config_that_could_not_be_saved_is_refused_before_training(
+    tune: Tune, tmp_path: Path
+) -> None:
+    tune("bart", "one", settings=replace(QUICK, epochs=1))
+    path = tmp_path / "one" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pad_token_id": -7}))
+
+    for direction in ("regular", "both"):
+        with pytest.raises(SettingsError, match=r"^generation_config\.json could not be saved .* got -7"):
+            tune(str(tmp_path / "one"), "two", direction=direction)
+    assert not (tmp_path / "two" / "config.json").exists()
+
+
 def test_accumulated_batches_are_one_larger_batch(tune: Tune, tmp_path: Path) -> None:
     for name, batch_size, accumulation in (("large", 100, 1), ("small", 3, 100)):
         settings = replace(QUICK, batch_size=batch_size, accumulation=accumulation, warmup=0.0, epochs=1)

@@ -35,19 +35,21 @@ class InflectionReader(CorpusReader):
         "tokenizer": "char",
         "cased": True,
         "max_source_length": 100,
-        "max_response_length": 60,
+        "max_response_length": 48,
     }
-    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match", "search": {"max_length": 48}}
+    measure: ClassVar[Mapping[str, Any]] = {"metric": "exact_match", "search": {"max_length": 49}}
 
     def __init__(self, source_lang: str | None = None) -> None:
         super().__init__()
-        self.language = source_lang and check_language(self.name, "source_lang", source_lang, "deu")
+        self.language = source_lang
+        if source_lang is not None:
+            check_language(self.name, "source_lang", source_lang, "deu")
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields a pair a line from the folder or archive `source`."""
         with self.open(source) as files:
             paths = [PurePosixPath(file.name) for file in files]
-            known = sorted(path.stem for path in paths if path.suffix == ".trn")
+            known = sorted({path.stem for path in paths if path.suffix == ".trn"})
             if not known or self.language not in (None, *known):
                 others = f", but {', '.join(known)}" if known else ""
                 raise self.miss(f"{source} holds no {self.language or 'LANGUAGE'}.trn{others}")

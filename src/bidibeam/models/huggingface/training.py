@@ -169,6 +169,19 @@ def check_positions(model: Any, *, max_source_length: int, max_response_length: 
     )
 
 
+def check_generation_config(model: Any) -> None:
+    """Refuse a generation config that transformers would not save with the trained weights."""
+    halves = (model.regular, model.reverse) if isinstance(model, BidirectionalSeq2Seq) else (model,)
+    for half in halves:
+        try:
+            half.generation_config.validate(strict=True)
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise SettingsError(
+                f"generation_config.json could not be saved with the trained model: {reason[:200]}. Mend it."
+            ) from error
+
+
 def save_model(model: Any, tokenizer: Any, source_tokenizer: Any, folder: Path) -> None:
     """Write a model and its tokenizer as `from_pretrained` reads them; and that of sources, if another."""
     if not model.config.is_encoder_decoder:
