@@ -201,6 +201,7 @@ def test_a_transformer_is_trained_like_the_gru_and_measured_the_same_as_a_given_
         "beam_sizes": "[4]",
         "search.max_length": 9,
         "penalty_length": 9,
+        "tokenize": "words",
         "systems": "[vbs,bidis,bidia bleu_t tuned,bidia wmd_t,oracle]",
         "sources": 8,
         "validation_sources": 4,
