@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import textwrap
+from collections import Counter
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ ORIGINS = {
     "chitchat": "the open-domain conversations of the BYU Chit-Chat Challenge (Perception, Control & "
     "Cognition lab, Brigham Young University), written by people to people, in English; MIT licence"
 }
+EXCHANGES_FILE = "exchanges.json"
+"""What it says to some sources, what the model before it said, and which of the two was judged better."""
 TRAINING = ("batch_size", "epochs", "max_steps", "learning_rate", "weight_decay", "regular_weight", "seed")
 PRESETS = "src/bidibeam/presets"
 USE = (
@@ -116,6 +119,7 @@ def render_card(folder: Path) -> str:
         _table("data", [*rows.items(), ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")]),
         "## Settings\n" + _table("setting", trained.items()),
         *_render_metrics(tuned, exported),
+        *_render_exchanges(folder / EXCHANGES_FILE),
         f"## Limits\n{LIMITS}"
         + (f"\n- It reads only the last {length} tokens of a source." if length else ""),
         "## How it was made",
@@ -164,6 +168,18 @@ def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> It
                 for system, values in scores["systems"].items()
             ],
         )
+
+
+def _render_exchanges(path: Path) -> Iterator[str]:
+    """A table of exchanges, beside the model before, if there are any."""
+    if not path.is_file():
+        return
+    content = read_json(path)
+    rows = [[each[name] for name in ("source", "before", "now", "better")] for each in content["exchanges"]]
+    counts = Counter(row[-1] for row in rows)
+    told = ", ".join(f"{name} {counts[name]}" for name in ("now", "before", "neither"))
+    yield "## Exchanges\n" + _wrap(f"{content['how']} Better: {told}.")
+    yield format_table(("source", "the model before", "this model", "better"), rows)
 
 
 def _list_commands(

@@ -85,6 +85,23 @@ def test_it_loads_and_answers_like_the_run(tuned_once: Path, out: Path) -> None:
         assert here == there
 
 
+def test_the_card_shows_exchanges_beside_those_of_the_model_before(half: Path, tmp_path: Path) -> None:
+    folder = copied(half, tmp_path / "model")
+    exchanges = [
+        {"source": "hello!", "before": "hi | there", "now": "hello!", "better": "neither"},
+        {"source": "goodbye.", "before": "what?", "now": "bye!", "better": "now"},
+    ]
+    content = {"how": "Judged blind.", "exchanges": exchanges}
+    (folder / "exchanges.json").write_text(json.dumps(content), encoding="utf-8")
+
+    card = render_card(folder)
+
+    assert "## Exchanges\nJudged blind. Better: now 1, before 0, neither 1.\n" in card
+    assert "| goodbye. | what? | bye! | now |" in card
+    assert "hi \\| there" in card
+    assert "## Exchanges" not in render_card(half)
+
+
 def test_half_stores_rounded_weights_and_what_was_tuned_names_them(tuned_once: Path, half: Path) -> None:
     full, stored = load_file(tuned_once / "model.safetensors"), load_file(half / "model.safetensors")
     assert set(stored) == set(full)
