@@ -111,31 +111,30 @@ class TunedSettings:
             )
 
 
-def describe_conditions(
-    tuned: TuningResult, metric: Metric, search: SearchSettings, weights: str, penalty_length: int | None
-) -> dict[str, Any]:
-    """What tuned settings depend on."""
-    found_on = {"weights": weights, "split": SPLIT, "sources": tuned.sources}
-    compared = {"metric": str(metric.signature), "penalty_length": penalty_length}
-    return {**found_on, "search": recorded(search), **compared}
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What tuned settings depend on, besides the sources."""
+
+    metric: Metric
+    search: SearchSettings
+    weights: str
+    penalty_length: int | None = None  # T of similarities, if it is not what the data say
+
+    def describe(self, sources: int) -> dict[str, Any]:
+        """As tuned.json has them."""
+        found_on = {"weights": self.weights, "split": SPLIT, "sources": sources}
+        compared = {"metric": str(self.metric.signature), "penalty_length": self.penalty_length}
+        return {**found_on, "search": recorded(self.search), **compared}
 
 
-def write_tuned(
-    path: Path,
-    tuned: TuningResult,
-    *,
-    metric: Metric,
-    search: SearchSettings,
-    weights: str,
-    penalty_length: int | None = None,
-) -> None:
+def write_tuned(path: Path, tuned: TuningResult, conditions: Conditions) -> None:
     """Write what was found, with all that it depends on, in one step."""
     write_json(
         path,
         {
             "format_version": FORMAT_VERSION,
             "bidibeam_version": __version__,
-            **describe_conditions(tuned, metric, search, weights, penalty_length),
+            **conditions.describe(tuned.sources),
             "recommended": tuned.recommended,
             "options": tuned.options,
             "values": tuned.values,
@@ -146,13 +145,7 @@ def write_tuned(
 
 
 def merge_with_earlier(
-    path: Path,
-    tuned: TuningResult,
-    *,
-    metric: Metric,
-    search: SearchSettings,
-    weights: str,
-    penalty_length: int | None = None,
+    path: Path, tuned: TuningResult, conditions: Conditions
 ) -> tuple[TuningResult, list[str]]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
@@ -166,8 +159,7 @@ def merge_with_earlier(
     except RunError:  # there is none, or it is of no use
         return tuned, []
     content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
-    conditions = describe_conditions(tuned, metric, search, weights, penalty_length)
-    if any(content.get(key) != value for key, value in conditions.items()):
+    if any(content.get(key) != value for key, value in conditions.describe(tuned.sources).items()):
         return tuned, lost
     try:
         before = TuningResult(

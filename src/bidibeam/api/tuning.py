@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.api.decoders import check_directions
-from bidibeam.api.tuned import SPLIT, TUNED_FILE, merge_with_earlier, write_tuned
+from bidibeam.api.tuned import SPLIT, TUNED_FILE, Conditions, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
@@ -238,7 +238,7 @@ def tune_model(
         return not needs_file and ":" not in name
 
     tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
-    conditions: Any = {"metric": metric, "search": settings, "weights": model.fingerprint}
-    whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, **conditions)
-    write_tuned(model.path / TUNED_FILE, whole, **conditions)
+    conditions = Conditions(metric, settings, model.fingerprint)
+    whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, conditions)
+    write_tuned(model.path / TUNED_FILE, whole, conditions)
     return tuned, whole, lost

@@ -14,7 +14,7 @@ import torch
 
 from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
-from bidibeam.api.tuned import TUNED_FILE, TunedSettings, write_tuned
+from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, write_tuned
 from bidibeam.api.tuning import can_recommend
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
@@ -262,15 +262,10 @@ class Seed:
             tuned, search = self.tune_size(size, files), plan.settings.search_with(size)
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
+            settings = plan.settings
+            conditions = Conditions(settings.metrics[0], search, self.weights, settings.penalty_length)
             for path in self.tuned_files(size):
-                write_tuned(
-                    path,
-                    tuned,
-                    metric=plan.settings.metrics[0],
-                    search=search,
-                    weights=self.weights,
-                    penalty_length=plan.settings.penalty_length,
-                )
+                write_tuned(path, tuned, conditions)
         if notes:
             plan.progress.note(" ".join(notes))
 

@@ -14,7 +14,7 @@ import pytest
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.api.decoders import default_search, default_strategy
-from bidibeam.api.tuned import TUNED_FILE, TunedSettings, merge_with_earlier, write_tuned
+from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
@@ -55,7 +55,7 @@ FOUND = TuningResult(
 
 
 def write(path: Path, weights: str) -> None:
-    write_tuned(path, FOUND, metric=METRIC, search=SearchSettings(beam_size=7), weights=weights)
+    write_tuned(path, FOUND, Conditions(METRIC, SearchSettings(beam_size=7), weights))
 
 
 @pytest.fixture
@@ -115,8 +115,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) -> None:
     search = SearchSettings(no_repeat_ngram_size=2, bad_words=("red",))
-    known: dict[str, Any] = {"metric": METRIC, "search": search, "penalty_length": 17}
-    write_tuned(run.path / TUNED_FILE, FOUND, weights=run.fingerprint, **known)
+    write_tuned(run.path / TUNED_FILE, FOUND, Conditions(METRIC, search, run.fingerprint, 17))
 
     decoder = load_decoder(run, "bidia bleu_t")
 
@@ -126,7 +125,7 @@ def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) 
     assert default_search(run, TunedSettings.known_for(run), no_repeat_ngram_size=0) == replace(
         default_search(run), bad_words=("red",)
     )
-    write_tuned(run.path / TUNED_FILE, FOUND, weights="0123456789ab", **known)
+    write_tuned(run.path / TUNED_FILE, FOUND, Conditions(METRIC, search, "0123456789ab", 17))
     assert TunedSettings.known_for(run) is None
     assert "no_repeat_ngram_size" not in dict(load_decoder(run, "vbs").signature.facts)
 
@@ -153,22 +152,18 @@ def test_conditions_that_make_no_sense_are_damage_to_the_file(tuned_run: Run, wr
 
 def test_what_was_compared_with_another_t_is_lost(tuned_run: Run) -> None:
     path = tuned_run.path / TUNED_FILE
-    known: dict[str, Any] = {
-        "metric": METRIC,
-        "search": SearchSettings(beam_size=7),
-        "weights": tuned_run.fingerprint,
-    }
+    known = Conditions(METRIC, SearchSettings(beam_size=7), tuned_run.fingerprint)
     fewer = replace(FOUND, options={"bidis": {"lambda_": 0.3}}, ranking=FOUND.ranking[1:], recommended=None)
 
-    assert merge_with_earlier(path, fewer, **known)[0].recommended == "bidis"
-    alone, lost = merge_with_earlier(path, fewer, **known, penalty_length=17)
+    assert merge_with_earlier(path, fewer, known)[0].recommended == "bidis"
+    alone, lost = merge_with_earlier(path, fewer, replace(known, penalty_length=17))
 
     assert (alone.recommended, lost) == (None, ["vbs-tuned", "bidia bleu_t"])
 
 
 def test_a_beam_too_narrow_for_what_is_recommended_is_answered_by_the_default(run: Run) -> None:
     found = replace(FOUND, recommended="bidia bleu_t")
-    write_tuned(run.path / TUNED_FILE, found, metric=METRIC, search=SearchSettings(), weights=run.fingerprint)
+    write_tuned(run.path / TUNED_FILE, found, Conditions(METRIC, SearchSettings(), run.fingerprint))
     tuned = TunedSettings.find(run)
 
     narrow, wide = (default_strategy(run, tuned, SearchSettings(beam_size=size)).system for size in (1, 2))
@@ -195,9 +190,7 @@ def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
     write_tuned(
         run.path / TUNED_FILE,
         replace(FOUND, recommended=None),
-        metric=METRIC,
-        search=SearchSettings(),
-        weights=run.fingerprint,
+        Conditions(METRIC, SearchSettings(), run.fingerprint),
     )
     assert default_strategy(run, TunedSettings.find(run), SearchSettings()) == StrategySettings("bidis")
     assert load_decoder(run).ranker.strategy == BidiS(0.3)
@@ -246,12 +239,12 @@ def test_t_is_the_median_length_of_what_training_saw(run: Run, toy_data: Prepare
 
 def test_search_options_are_conditions_where_they_are_used(tmp_path: Path) -> None:
     path, search = tmp_path / TUNED_FILE, SearchSettings(bad_words=("a", "b c"), no_repeat_ngram_size=3)
-    write_tuned(path, FOUND, metric=METRIC, search=search, weights="abc")
+    write_tuned(path, FOUND, Conditions(METRIC, search, "abc"))
     rest = replace(FOUND, options={name: FOUND.options[name] for name in FOUND.options if name != "bidis"})
 
     content = TunedSettings(path).content["search"]
-    same, nothing = merge_with_earlier(path, rest, metric=METRIC, search=search, weights="abc")
-    _, lost = merge_with_earlier(path, rest, metric=METRIC, search=SearchSettings(), weights="abc")
+    same, nothing = merge_with_earlier(path, rest, Conditions(METRIC, search, "abc"))
+    _, lost = merge_with_earlier(path, rest, Conditions(METRIC, SearchSettings(), "abc"))
 
     assert (content["bad_words"], content["no_repeat_ngram_size"]) == (["a", "b c"], 3)
     assert "repetition_penalty" not in content

@@ -54,18 +54,17 @@ class InflectionReader(CorpusReader):
                 others = f", but {', '.join(known)}" if known else ""
                 raise self.miss(f"{source} holds no {self.language or 'LANGUAGE'}.trn{others}")
             languages = [self.language] if self.language else known
+            is_alone = len(languages) == 1
             for language, (ending, split) in product(languages, ENDINGS.items()):
                 file = find_file(files, language + ending)
                 if file is None:
                     continue
-                is_alone = len(languages) == 1
-                split = f"{split}_{language}" if split == "test" and not is_alone else split
-                for line in self.line_errors.read(self.mark_split(file, split)):
+                own_split = f"{split}_{language}" if split == "test" and not is_alone else split
+                before = "" if is_alone else f"{language} "
+                for line in self.line_errors.read(self.mark_split(file, own_split)):
                     fields = line.text.split("\t")
                     if len(fields) == 3:
-                        asked = f"{fields[1]} {fields[0]}"
-                        asked = asked if is_alone else f"{language} {asked}"
-                        yield make_pair(asked, fields[2], split=line.split)
+                        yield make_pair(f"{before}{fields[1]} {fields[0]}", fields[2], split=line.split)
                     else:
                         self.line_errors.reject(line, f"{len(fields)} fields instead of 3")
         self.line_errors.check()
