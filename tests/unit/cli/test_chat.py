@@ -257,6 +257,13 @@ def test_replies_alone_are_piped_while_a_person_types(toy_run: Path) -> None:
     assert done.stderr.count("you> ") == 4
 
 
+def test_a_file_of_tuned_settings_that_nobody_needs_is_no_hindrance(copied_run: Path) -> None:
+    (copied_run / "tuned.json").write_text("{")
+
+    assert called("chat", copied_run, *VBS, typed="red\n").status == 0
+    assert "tuned.json is damaged" in refused("chat", copied_run, typed="red\n")
+
+
 def test_a_lambda_of_nothing_is_explained(copied_run: Path) -> None:
     tuned = {"format_version": 1, "weights": bidibeam.load(copied_run).fingerprint}
 

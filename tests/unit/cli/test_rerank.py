@@ -211,6 +211,15 @@ def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_us
     )
 
 
+def test_t_is_that_of_the_tuning_unless_a_flag_says_otherwise(lists: Path, tmp_path: Path) -> None:
+    content = {"format_version": 2, "options": {}, "penalty_length": 17}
+    tuned = write_lines(tmp_path / "tuned.json", content)
+    command = ("rerank", lists, "--strategy", "bidia bleu_t", "--tuned", tuned)
+
+    assert "|T:17|" in called(*command).signature
+    assert "|T:9|" in called(*command, "--max-length", "9").signature
+
+
 def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "few.vec", ["i", "do", "know", "at", "."])
     lists = FILES / "fairseq-interactive.out"
