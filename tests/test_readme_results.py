@@ -102,7 +102,9 @@ def test_the_first_training_of_the_transformer_differs_as_the_page_says() -> Non
 
 def test_beyond_dialogue_the_default_does_no_harm_and_agreement_in_one_beam_does() -> None:
     for task in SCRIPT["TASKS"]:
-        assert min(SCRIPT["task_gain"](task, "bidis lambda=1", "vbs")[0]) > 0
+        gains, ps = SCRIPT["task_gain"](task, "bidis lambda=1", "vbs")
+        assert mean(gains) > 0
+        assert all(gain > 0 or p > 0.05 for gain, p in zip(gains, ps, strict=True))
         assert max(SCRIPT["task_gain"](task, "mbr bleu", "vbs-tuned")[0]) < 0
 
 
@@ -112,6 +114,17 @@ def test_tuned_lengths_of_multi30k_en_de_did_not_transfer() -> None:
     assert max(SCRIPT["task_gain"](task, "vbs-tuned", "vbs")[0]) < 0
     gains = [SCRIPT["task_gain"](task, name, "vbs")[0] for name in ("loglinear both", "bidis lambda=1")]
     assert mean(gains[0]) < mean(gains[1])
+
+
+def test_agreement_is_best_on_e2e_where_writing_from_the_end_is_better_too() -> None:
+    seeds = SCRIPT["TASK_RESULTS"]["e2e-transformer"]["seeds"]
+
+    assert {seed["recommended"] for seed in seeds} == {"bidia edit expected"}
+    for baseline in ("vbs-tuned", "control"):
+        gains, ps = SCRIPT["task_gain"]("e2e-transformer", "recommended", baseline)
+        assert min(gains) > 0
+        assert max(ps) < 0.01
+    assert min(SCRIPT["task_gain"]("e2e-transformer", "reverse-vbs", "vbs")[0]) > 0
 
 
 def test_the_figure_has_a_row_for_every_task(tmp_path: Path) -> None:
