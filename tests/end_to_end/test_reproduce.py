@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bidibeam.data.prepared import PreparedData
 from tests.conftest import without_drawing, write_toy_corpus
 from tests.unit.cli.calls import called
 
@@ -186,6 +187,32 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
         del seed["analyses"]["cost"]
     assert results["test_openings"]
     return {**results, "test_openings": sorted({each["purpose"] for each in results["test_openings"]})}
+
+
+def reproduce_given(data: Path, run: Path, out: Path) -> str:
+    """What is told of an experiment on data that are prepared already, with a model that is trained."""
+    measuring = {
+        "beam_sizes": "[2]",
+        "systems": "[vbs]",
+        "sources": "4",
+        "cost_sources": "0",
+        "examples": "0",
+    }
+    flags = [f"--set={name}={value}" for name, value in measuring.items()]
+    with without_drawing():
+        call = called("reproduce", "--data", data, "--model", run, "--out", out, "--device", "cpu", *flags)
+    assert call.status == 0, call.err
+    return call.err
+
+
+def test_what_to_try_next_names_the_data_that_were_used(
+    whole: Experiment, toy_data: PreparedData, toy_run: Path, tmp_path: Path
+) -> None:
+    told = reproduce_given(toy_data.path, toy_run, tmp_path / "out")
+
+    assert f"bidibeam decode {toy_run} {toy_data.path / 'test.jsonl'} --n-best" in told
+    own = whole.out / "seed-0" / "run", whole.out / "data" / "test.jsonl"
+    assert f"bidibeam decode {own[0]} {own[1]} --n-best" in whole.told
 
 
 @pytest.mark.usefixtures("undrawn")

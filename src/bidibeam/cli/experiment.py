@@ -91,7 +91,7 @@ class Terminal(ExperimentObserver):
         show(sentence, style="dim")
 
 
-def show_results(results: Mapping[str, Any], folder: Path, model: str | None = None) -> None:
+def show_results(results: Mapping[str, Any], folder: Path, data: Path, model: str | None = None) -> None:
     """Shows the main table, a few sources on which the systems disagree, and what to do next."""
     scored, first = Results.of(results), results["seeds"][0]
     size, seeds = scored.largest, len(scored.seeds)
@@ -117,7 +117,7 @@ def show_results(results: Mapping[str, Any], folder: Path, model: str | None = N
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
     run = model or folder / f"seed-{first['seed']}" / "run"
-    tell(NEXT.format(out=folder, run=run, test=folder / "data" / "test.jsonl"), style=None)
+    tell(NEXT.format(out=folder, run=run, test=data / "test.jsonl"), style=None)
 
 
 def _show_example(example: Mapping[str, Any]) -> None:

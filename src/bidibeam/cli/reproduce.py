@@ -128,7 +128,7 @@ def reproduce(
         ran = experiment.run()
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
-    show_results(experiment.results(), folder, model)
+    show_results(experiment.results(), folder, experiment.data_folder, model)
 
 
 def format_command(context: click.Context) -> str:
