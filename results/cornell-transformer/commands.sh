@@ -17,11 +17,11 @@ by_words=("bidia bleu_t" "bidia bleu_t either" "bidia bleu_t expected")
 by_vectors=("bidia wmd_t" "bidia wmd_t tuned")
 systems=()
 for size in ${SIZES:-50}; do
-  bidibeam tune --regular "$model" --data "$data" --beam-size $size --batch-size 128 --vectors "$vectors" \
+  bidibeam tune --regular "$model" --data "$data" --beam-size $size --max-length 20 --batch-size 128 --vectors "$vectors" \
     --tokenize words --strategy vbs-tuned --strategy bidis --strategy "bidia bleu_t" --strategy "bidia wmd_t"
   decode() { # systems by stdin, further options
     xargs -0 -P "${JOBS:-4}" -I NAME bidibeam decode --regular "$model" "$data/test.jsonl" --beam-size $size \
-      --batch-size 128 --strategy NAME --n-best "$out/NAME $size.jsonl" "$@" >/dev/null
+      --max-length 20 --batch-size 128 --strategy NAME --n-best "$out/NAME $size.jsonl" "$@" >/dev/null
   }
   printf '%s\0' "${alone[@]}" | decode
   printf '%s\0' "${by_words[@]}" | decode --similarity-option max_length=20 # the paper's T

@@ -113,7 +113,7 @@ def default_strategy(model: Model, tuned: TunedSettings | None, search: SearchSe
 
 
 def default_search(model: Model, tuned: TunedSettings | None = None, **settings: Any) -> SearchSettings:
-    """How to search a model where little is said: T is what its data were prepared with.
+    """How to search a model where little is said: T has room for any response that training kept.
 
     Settings are fields of `SearchSettings`; None stands for the default. What no reply may have is as it was
     when the model was `tuned`.

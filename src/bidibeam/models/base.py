@@ -37,7 +37,8 @@ class Limits:
 
     Attributes:
         max_source_length: Longer sources keep their last tokens only.
-        max_length: The longest response that training saw: what `max_length` of a search is by default.
+        max_length: What `max_length` of a search is by default: room for the longest response that training
+            saw, and for its end token.
     """
 
     max_source_length: int | None = None
@@ -49,6 +50,12 @@ def read_length(metadata: Any, *keys: str) -> int | None:
     for key in keys:
         metadata = metadata.get(key) if isinstance(metadata, dict) else None
     return metadata if isinstance(metadata, int) and metadata > 0 else None
+
+
+def longest_search(data: Any) -> int | None:
+    """T of a search by default: the longest response that was kept for training, and its end token."""
+    length = read_length(data, "settings", "max_response_length")
+    return None if length is None else length + 1
 
 
 def usual_length(model: Model) -> int | None:

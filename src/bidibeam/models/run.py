@@ -13,7 +13,7 @@ from bidibeam.data.tokenization import SPECIAL_TOKENS, WORD_START, Tokenizer, lo
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models import checkpoint
-from bidibeam.models.base import Limits, read_length, spell_bad_words
+from bidibeam.models.base import Limits, longest_search, read_length, spell_bad_words
 from bidibeam.models.n_best import to_n_best
 from bidibeam.models.networks import check_direction
 from bidibeam.scores import Signature
@@ -59,10 +59,8 @@ class RunModel:
         self.vocabulary_size = self.config.output_size or self.config.vocabulary_size
         self.batch_size = 32 if self.device.type == "cpu" else 512  # more keep a GPU busy
         self.data: dict[str, Any] = self.config.metadata.get("data", {})
-        lengths = (
-            read_length(self.data, "settings", f"max_{name}_length") for name in ("source", "response")
-        )
-        self.limits = Limits(*lengths)  # as the data were prepared
+        source_length = read_length(self.data, "settings", "max_source_length")
+        self.limits = Limits(source_length, longest_search(self.data))  # as the data were prepared
         self._detokenize = lru_cache(KNOWN_TEXTS)(self._read_tokens)
         self._scorers: dict[Direction, Any] = {}
 

@@ -164,8 +164,8 @@ def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
 
     call = called("decode", run, *VBS, typed="red cat dog fish\n")
 
-    assert "|max_length:3|" in call.signature
-    assert "hypotheses were cut off at --max-length 3." in call.told
+    assert "|max_length:4|" in call.signature  # the end token is one more
+    assert "hypotheses were cut off at --max-length 4." in call.told
     assert "cut off" not in called("decode", toy_run, *VBS, "--max-length", "20", typed="red cat\n").told
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,6 +62,21 @@ def test_a_source_beyond_what_training_saw_keeps_its_last_tokens(run: Run) -> No
 
     assert cut.best.text == short.best.text
     assert cut.best.log_prob == pytest.approx(short.best.log_prob, abs=1e-5)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_unasked_a_search_finishes_the_longest_response_that_training_kept(
+    toy_run: Path, tmp_path: Path, direction: Direction
+) -> None:
+    kept = shutil.copytree(toy_run, tmp_path / "run")
+    config = json.loads((kept / "config.json").read_text())
+    config["data"]["settings"]["max_response_length"] = 4
+    (kept / "config.json").write_text(json.dumps(config))
+
+    (found,) = load_decoder(kept, VBS[direction]).decode(["blue dog fish"])
+
+    assert found.best.tokens == ("blue", "dog", "fish", "!")
+    assert found.best.finished
 
 
 def n_best(

@@ -35,7 +35,7 @@ class DailyDialogReader(CorpusReader):
     )
 
     suits: ClassVar[Mapping[str, Any]] = {"max_response_length": 40}
-    measure: ClassVar[Mapping[str, Any]] = {"tokenize": "words", "search": {"max_length": 40}}
+    measure: ClassVar[Mapping[str, Any]] = {"tokenize": "words", "search": {"max_length": 41}}
 
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations, and test items, from the folder or archive `source`."""

@@ -143,7 +143,7 @@ class DirectionalModel:
         fingerprint: Tells it from any other of that name.
         max_source_length: The longest source that training saw, where that is known.
         folder: Where it lies; None if it came from the Hub.
-        max_length: The longest response that its data were prepared with, where that is known.
+        max_length: The longest response that its data were prepared with and an end, where that is known.
     """
 
     model: PreTrainedModel

@@ -14,7 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from bidibeam.errors import BidibeamError, InputError, SettingsError, is_panic
 from bidibeam.hypotheses import Direction
-from bidibeam.models.base import read_length
+from bidibeam.models.base import longest_search, read_length
 from bidibeam.models.checkpoint import (
     FINGERPRINT_DIGITS,
     SOURCE_TOKENIZER_FILE,
@@ -98,8 +98,7 @@ def load_models(
     shown, fingerprint = _identify(where, model)
     metadata = read_metadata(folder) if folder else {}
     source_length = read_length(metadata, "settings", "max_source_length")
-    response_length = read_length(metadata, "data", "settings", "max_response_length")
-    lengths = source_length, folder, response_length
+    lengths = source_length, folder, longest_search(metadata.get("data"))
     return _by_direction(model, tokenizer, shown, fingerprint, *lengths, source_tokenizer)
 
 

@@ -102,7 +102,7 @@ def test_long_sources_keep_their_end(tmp_path: Path) -> None:
     assert together == [scorer.log_probs([text], [line])[0] for line in replies]
 
 
-def test_what_training_saw_is_the_longest_source(tmp_path: Path) -> None:
+def test_what_training_saw_is_the_longest_source_and_with_an_end_the_longest_reply(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "t5", "t5")
     assert load(folder).limits.max_source_length is None
     (folder / "bidibeam.json").write_text(
@@ -111,7 +111,7 @@ def test_what_training_saw_is_the_longest_source(tmp_path: Path) -> None:
 
     model = load(folder)
 
-    assert (model.limits.max_source_length, model.limits.max_length) == (9, 7)
+    assert (model.limits.max_source_length, model.limits.max_length) == (9, 8)
     assert load_models(folder)[Direction.REGULAR].find_source_limit(20) == 9
     assert model.data == {"settings": {"max_response_length": 7}}
 

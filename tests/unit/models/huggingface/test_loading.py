@@ -226,7 +226,7 @@ def test_replies_may_be_as_long_as_those_of_training_by_default(tmp_path: Path) 
     signature = dict(load_hf_decoder(folder, strategy="vbs").signature.facts)
 
     assert signature == dict(load_decoder(folder, "vbs").signature.facts)
-    assert signature["max_length"] == "7"
+    assert signature["max_length"] == "8"  # and an end token
 
 
 def test_embeddings_of_subwords_are_no_vectors_of_words(tmp_path: Path) -> None:
