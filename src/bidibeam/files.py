@@ -216,13 +216,18 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object of a plain, .gz or .xz file; a ValueError says what is wrong with another."""
-    with open_binary(path) as file:
-        value = parse_json(file.read())
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """The object that a text spells in JSON; a ValueError says what is wrong with another."""
+    value = parse_json(text)
     if not isinstance(value, dict):
         raise ValueError(f"an object is needed, not {type(value).__name__}")  # noqa: TRY004
     return value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a plain, .gz or .xz file; a ValueError says what is wrong with another."""
+    with open_binary(path) as file:
+        return parse_object(file.read())
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:

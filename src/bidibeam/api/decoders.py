@@ -31,6 +31,7 @@ def load_decoder(
     workers: int = 1,
     replies_only: bool = False,
     score_other: bool = False,
+    tuned: TunedSettings | None = None,
 ) -> Decoder:
     """A decoder for any model.
 
@@ -50,6 +51,7 @@ def load_decoder(
         replies_only: Whether the replies are enough: rankings then hold nothing else, and work that cannot
             change a reply is left out.
         score_other: Whether the other direction scores every hypothesis too, where the model has one.
+        tuned: What was tuned for the model, where it has been read already.
 
     Raises:
         RunError: If the model lacks a direction that the strategy needs.
@@ -58,10 +60,10 @@ def load_decoder(
         SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
-    known = TunedSettings.known_for(loaded)
+    known = tuned or TunedSettings.known_for(loaded)
     search = settings or default_search(loaded, known)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
-    chosen, tuned = _with_tuned(named, loaded, search)
+    chosen, used = _with_tuned(named, loaded, known, search)
     length = (known.penalty_length if known else None) or usual_length(loaded)
     built = chosen.build(max_length=length, space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
@@ -76,8 +78,8 @@ def load_decoder(
     other_weight = requirements.other_weight if replies_only and not score_other else None
     generator = ModelGenerator(loaded, searches, scored, other_weight=other_weight)
     metadata = (*built.signature.facts, *Signature.of_settings(search).facts)
-    if tuned is not None:
-        metadata = (*metadata, ("tuned", tuned.name))
+    if used is not None:
+        metadata = (*metadata, ("tuned", used.name))
     signature = Signature((*metadata, *loaded.signature.facts)).extended(bidibeam=__version__)
     return Decoder(
         generator,
@@ -138,12 +140,12 @@ def check_directions(model: Model, requirements: Requirements, strategy: str) ->
 
 
 def _with_tuned(
-    strategy: StrategySettings | None, model: Model, search: SearchSettings
+    strategy: StrategySettings | None, model: Model, known: TunedSettings | None, search: SearchSettings
 ) -> tuple[StrategySettings, TunedSettings | None]:
     """The strategy, or the default, with tuned options under its own; and where those came from, if used."""
     if strategy is not None and not (strategy.wants_tuned or strategy.unset):
         return strategy, None  # a file that is of no use is no hindrance
-    found = TunedSettings.find(model)
+    found = known or TunedSettings.find(model)  # which says why it is of no use
     strategy = strategy or default_strategy(model, found, search)
     chosen, tuned = (strategy, None) if found is None else found.apply(strategy)
     if tuned is not None:

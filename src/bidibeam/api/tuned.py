@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam._version import __version__
 from bidibeam.errors import RunError, SettingsError, check_setting
 from bidibeam.fields import build_known
-from bidibeam.files import read_json, reading, write_json
+from bidibeam.files import open_binary, parse_object, reading, write_json
 from bidibeam.scores import recorded
 from bidibeam.search.settings import SearchSettings
 
@@ -52,8 +52,9 @@ class TunedSettings:
         if not path.exists():
             raise RunError(f"There is no {path}: `bidibeam tune RUN` writes it.")
         with reading(path, "Make it again with `bidibeam tune RUN`."):
-            raw = path.read_bytes()
-            self.content = read_json(path)
+            with open_binary(path) as file:
+                raw = file.read()
+            self.content = parse_object(raw)
             version = self.content["format_version"]
             if version not in (FORMAT_VERSION, *OLDER):
                 raise RunError(

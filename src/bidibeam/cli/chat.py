@@ -79,11 +79,11 @@ def chat(model: str | None, **flags: Any) -> None:
     if flags["strategy"] is not None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
-    loaded, settings = load_for_search(take_model(model, flags), flags)
-    chosen = strategy or default_strategy(loaded, TunedSettings.find(loaded), settings)
+    loaded, settings, tuned = load_for_search(take_model(model, flags), flags)
+    chosen = strategy or default_strategy(loaded, tuned or TunedSettings.find(loaded), settings)
     conversation = ChatSession(loaded, settings, chosen, workers=workers)
     if strategy is None:
-        tell_default(loaded, settings)
+        tell_default(loaded, tuned, settings)
     show(HELP, style="dim")
     conversation.run()
 

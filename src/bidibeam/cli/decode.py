@@ -63,14 +63,13 @@ def decode(
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
     from bidibeam.api import load_decoder
-    from bidibeam.api.tuned import TunedSettings
 
     strategy, workers = take_strategy(flags)
     model, input_file = _split_arguments(model, input_file, is_named=flags["regular"] is not None)
     named = take_model(model, flags)
     check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
-    loaded, settings = load_for_search(named, flags)
+    loaded, settings, tuned = load_for_search(named, flags)
     decoder = load_decoder(
         loaded,
         strategy,
@@ -79,12 +78,13 @@ def decode(
         workers=workers,
         replies_only=nbest_file is None,
         score_other=nbest_file is not None,
+        tuned=tuned,
     )
     if strategy is None:
-        tell_default(loaded, settings)
+        tell_default(loaded, tuned, settings)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
-    if "tuned" in dict(decoder.signature.facts) and (tuned := TunedSettings.find(loaded)) is not None:
+    if tuned is not None and "tuned" in dict(decoder.signature.facts):
         _note_tuning(tuned, settings)
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)

@@ -71,10 +71,11 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
 
 def load_for_search(
     model: dict[str, Any], flags: dict[str, Any], *, as_tuned: bool = True
-) -> tuple[Model, SearchSettings]:
+) -> tuple[Model, SearchSettings, TunedSettings | None]:
     """Load the model and settle how it searches; values that are out of range are refused before.
 
-    If `as_tuned`, what flags do not say of repeated and forbidden words is as tuned.json has it.
+    If `as_tuned`, what flags do not say of repeated and forbidden words is as it was when the model was
+    tuned, and what was tuned for it comes along.
     """
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuned import TunedSettings
@@ -84,7 +85,8 @@ def load_for_search(
     given = {name: value for name, value in flags.items() if value is not None}
     SearchSettings(**{"max_length": MANY_STEPS, **given})
     loaded = load_model(**model)
-    return loaded, default_search(loaded, TunedSettings.known_for(loaded) if as_tuned else None, **flags)
+    tuned = TunedSettings.known_for(loaded) if as_tuned else None
+    return loaded, default_search(loaded, tuned, **flags), tuned
 
 
 def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
@@ -196,12 +198,10 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
-def tell_default(model: Model, settings: SearchSettings) -> None:
+def tell_default(model: Model, tuned: TunedSettings | None, settings: SearchSettings) -> None:
     """Say who answers where nobody was named, and why."""
     from bidibeam.api.decoders import default_strategy
-    from bidibeam.api.tuned import TunedSettings
 
-    tuned = TunedSettings.known_for(model)
     strategy, recommended = default_strategy(model, tuned, settings), tuned.recommended if tuned else None
     why = "the default; `bidibeam tune` finds the best" if tuned is None else "tuned.json recommends none"
     if recommended == strategy.system:

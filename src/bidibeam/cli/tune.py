@@ -79,7 +79,7 @@ def tune(
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
-    loaded, settings = load_for_search(named, flags, as_tuned=False)
+    loaded, settings, _ = load_for_search(named, flags, as_tuned=False)
     prepared = open_tuning_data(loaded, data)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)

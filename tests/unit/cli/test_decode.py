@@ -169,6 +169,23 @@ def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
     assert "cut off" not in called("decode", toy_run, *VBS, "--max-length", "20", typed="red cat\n").told
 
 
+def test_what_was_tuned_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    real = open
+
+    def counting(file: Any, *args: Any, **options: Any) -> Any:
+        opened.append(Path(str(file)).name)
+        return real(file, *args, **options)
+
+    for name in ("builtins.open", "io.open"):
+        monkeypatch.setattr(name, counting)
+
+    call = called("decode", typed="hello\n")  # by the model in the box, which is tuned
+
+    assert "recommended by tuned.json" in call.told
+    assert opened.count("tuned.json") == 1
+
+
 @pytest.mark.parametrize("strategy", ["vbs", "bidis", "bidia"])
 def test_where_nothing_is_finished_and_kept_replies_are_empty(
     toy_run: Path, tmp_path: Path, strategy: str
