@@ -189,7 +189,7 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
     return {**results, "test_openings": sorted({each["purpose"] for each in results["test_openings"]})}
 
 
-def reproduce_given(data: Path, run: Path, out: Path) -> str:
+def reproduce_given(data: Path, run: Path, out: Path, *more: str) -> str:
     """What is told of an experiment on data that are prepared already, with a model that is trained."""
     measuring = {
         "beam_sizes": "[2]",
@@ -198,9 +198,9 @@ def reproduce_given(data: Path, run: Path, out: Path) -> str:
         "cost_sources": "0",
         "examples": "0",
     }
-    flags = [f"--set={name}={value}" for name, value in measuring.items()]
+    flags = ["--device", "cpu", *(f"--set={name}={value}" for name, value in measuring.items())]
     with without_drawing():
-        call = called("reproduce", "--data", data, "--model", run, "--out", out, "--device", "cpu", *flags)
+        call = called("reproduce", "--data", data, "--model", run, "--out", out, *flags, *more)
     assert call.status == 0, call.err
     return call.err
 
@@ -213,6 +213,24 @@ def test_what_to_try_next_names_the_data_that_were_used(
     assert f"bidibeam decode {toy_run} {toy_data.path / 'test.jsonl'} --n-best" in told
     own = whole.out / "seed-0" / "run", whole.out / "data" / "test.jsonl"
     assert f"bidibeam decode {own[0]} {own[1]} --n-best" in whole.told
+
+
+def test_data_whose_reader_is_not_here_are_judged_by_bleu_and_a_note_says_why(
+    toy_data: PreparedData, toy_run: Path, tmp_path: Path
+) -> None:
+    data = shutil.copytree(toy_data.path, tmp_path / "data")
+    info = json.loads((data / "data.json").read_text())
+    info["corpus"] = info["settings"]["corpus"] = "proverbs"
+    (data / "data.json").write_text(json.dumps(info))
+
+    told = " ".join(reproduce_given(data, toy_run, tmp_path / "out").split())
+
+    note = (
+        "No reader of proverbs is installed here, which could say how it is measured: systems are judged by"
+    )
+    assert f"{note} bleu. Name another by `metric`." in told
+    assert "No reader" not in reproduce_given(data, toy_run, tmp_path / "asked", "--metric", "ser")
+    assert "No reader" not in reproduce_given(toy_data.path, toy_run, tmp_path / "known")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -10,6 +10,7 @@ from typing import Any
 from bidibeam._version import __version__
 from bidibeam.api.decoders import check_directions
 from bidibeam.config import DEFAULT_ARCHITECTURE
+from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import prepare
 from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
@@ -29,6 +30,7 @@ from bidibeam.experiments.stages import (
     run_stages,
 )
 from bidibeam.files import write_json
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.models.base import Model
 from bidibeam.models.checkpoint import find_device
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
@@ -113,6 +115,13 @@ class Experiment(Plan):
             self.progress.note(
                 "There is no second network to be the control: train two seeds, or name one by `control`."
             )
+        if self.data is not None and self.settings.metric == DEFAULT_METRIC:
+            corpus = PreparedData.open(self.data).info["corpus"]
+            if corpus not in CORPORA.names():
+                self.progress.note(
+                    f"No reader of {corpus} is installed here, which could say how it is measured: systems "
+                    f"are judged by {DEFAULT_METRIC}. Name another by `metric`."
+                )
         return run_stages(self.folder, self.stages(), self.progress)
 
     def stages(self) -> list[Stage]:
